@@ -1,0 +1,92 @@
+# Everything a person does twice. `make` alone lists it.
+
+PYTHON ?= python3
+VENV   ?= .venv
+TASK   ?= CartPole-v1
+ARGS   ?=
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+BIN     := $(VENV)/bin
+PIP     := $(BIN)/python -m pip
+RUN_ENV := $(VENV)/.headrace-run
+DEV_ENV := $(VENV)/.headrace-dev
+# what an installed package is out of date against: its settings and the compiled core's sources
+BUILT_FROM := pyproject.toml constraints.txt CMakeLists.txt \
+              $(shell find cmake native -type f -not -path 'native/tests/*' 2>/dev/null)
+
+# pins hold for isolated builds too (newer pips read the second name for those)
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test pytest native-test lint format typecheck sanitize bench docs gpu-test gpu-bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(DEV_ENV) ## build .venv with the package, its tools and its peers
+
+demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v5] [ARGS="--seed 2"]
+	$(BIN)/headrace train $(TASK) $(ARGS)
+
+test: lint typecheck native-test pytest ## everything CI checks; sets itself up
+
+pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"]
+	$(BIN)/python -m pytest $(ARGS)
+
+native-test: build/native/.configured ## the C++ tests
+	$(BIN)/cmake --build build/native -j $(JOBS)
+	$(BIN)/ctest --test-dir build/native --output-on-failure
+
+lint: $(DEV_ENV) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(DEV_ENV) ## ruff: put right what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+typecheck: $(DEV_ENV) ## pyright
+	$(BIN)/pyright
+
+# the engine's C++ tests under the thread sanitizer, then under address + undefined
+sanitize: build/thread/.configured build/address/.configured ## the C++ tests under sanitizers
+	$(BIN)/cmake --build build/thread -j $(JOBS)
+	$(BIN)/ctest --test-dir build/thread --output-on-failure
+	$(BIN)/cmake --build build/address -j $(JOBS)
+	$(BIN)/ctest --test-dir build/address --output-on-failure
+
+bench: $(DEV_ENV) ## every benchmark beside its peers, then the README's table
+	$(BIN)/python benchmarks/run_all.py $(ARGS)
+	$(BIN)/python benchmarks/table.py
+
+docs: $(DEV_ENV) ## the documentation as a site, in site/
+	$(BIN)/mkdocs build --strict
+
+gpu-test: $(DEV_ENV) ## the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+clean: ## remove what was built (not runs/)
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch by itself first: pinned, and never as somebody else's dependency
+$(RUN_ENV): $(BUILT_FROM) | $(BIN)/python
+	$(PIP) install torch
+	$(PIP) install -e '.[train]'
+	touch $@
+
+$(DEV_ENV): $(BUILT_FROM) | $(BIN)/python
+	$(PIP) install torch
+	$(PIP) install -e '.[train,dev,bench,docs]'
+	touch $(RUN_ENV) $@
+
+build/%/.configured: $(BUILT_FROM) $(wildcard native/tests/*) | $(DEV_ENV)
+	$(BIN)/cmake -S . -B build/$* -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHEADRACE_NATIVE_TESTS=ON \
+	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	touch $@

@@ -1,0 +1,206 @@
+"""One way to compare, so that every figure we publish was made alike.
+
+Contenders take turns (A, B, A, B, …) in one process on one machine, so that whatever
+else the machine does hits all of them; each turn gives one rate; a ratio is the
+median of the turn-by-turn ratios. A `Report` prints the table and writes the JSON
+with every repetition, the settings and the machine, which `table.py` puts in the README.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+OURS = "headrace"
+
+
+@dataclass
+class Args:
+    """Settings that every benchmark shares; the defaults are those of the published figures."""
+
+    repeats: int = 7
+    """turns that each contender gets"""
+    seconds: float = 2.0
+    """length of one turn"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
+
+
+@dataclass
+class Case:
+    """One comparison: the rates of all contenders, and what ours must reach.
+
+    Attributes:
+        name: what was measured, such as ``"Pong-v5 sync N=16"``.
+        rates: contender → one rate a turn, in ``unit``; turn i of one stands beside turn i of the others.
+        at_least: peer → the least acceptable ratio of ours to it.
+        unit: of the rates; agent steps a second unless said.
+        frame_skip: simulator frames in one agent step, for frames/s beside steps/s.
+    """
+
+    name: str
+    rates: dict[str, list[float]]
+    at_least: dict[str, float] = field(default_factory=dict)
+    unit: str = "steps/s"
+    frame_skip: int = 1
+
+    def ratio(self, peer: str) -> float:
+        """Median over the turns of our rate divided by the peer's in the same turn."""
+        return statistics.median(a / b for a, b in zip(self.rates[OURS], self.rates[peer], strict=True))
+
+    def record(self) -> dict[str, Any]:
+        """What the JSON file says of this case."""
+        peers = [name for name in self.rates if name != OURS]
+        ratios = {peer: round(self.ratio(peer), 3) for peer in peers}
+        return asdict(self) | {
+            "median": {name: statistics.median(r) for name, r in self.rates.items()},
+            "spread": {name: round(spread(r), 3) for name, r in self.rates.items()},
+            "ratio": ratios,
+            "passed": {peer: ratios[peer] >= least for peer, least in self.at_least.items()},
+        }
+
+
+@dataclass
+class Report:
+    """A benchmark's cases with the settings they share."""
+
+    name: str
+    title: str
+    settings: dict[str, Any]
+    cases: list[Case] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> Path:
+        """Print the table and write ``<folder>/<name>.json``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
+        record = {
+            "name": self.name,
+            "title": self.title,
+            "command": f"python benchmarks/{Path(sys.argv[0]).name}",
+            "machine": machine(),
+            "settings": self.settings,
+            "cases": [case.record() for case in self.cases],
+            **self.extra,
+        }
+        path.write_text(json.dumps(record, indent=1) + "\n")
+        show(record)
+        return path
+
+
+def alternate(
+    contenders: Mapping[str, Callable[[float], float]], args: Args, warm_up: float = 0.3
+) -> dict[str, list[float]]:
+    """Give every contender ``args.repeats`` turns, one after the other.
+
+    A contender is called with the seconds to run for and returns its rate. The order
+    is reversed in every other round, so that nobody always runs behind the same one.
+    """
+    names = list(contenders)
+    for name in names:
+        contenders[name](warm_up)
+    rates: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(args.repeats):
+        for name in names if turn % 2 == 0 else names[::-1]:
+            rates[name].append(round(contenders[name](args.seconds), 1))
+    return rates
+
+
+def stepping(step: Callable[[Any], Any], actions: Sequence[Any], rows: int) -> Callable[[float], float]:
+    """A contender that calls ``step(action)`` with one of ``actions`` after the other.
+
+    Its rate is agent steps a second, each call counting ``rows``. The clock is read once
+    per pass over ``actions``.
+    """
+
+    def run(seconds: float) -> float:
+        calls = 0
+        start = time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < seconds:
+            for action in actions:
+                step(action)
+            calls += len(actions)
+        return rows * calls / elapsed
+
+    return run
+
+
+def spread(rates: Sequence[float]) -> float:
+    """(largest - smallest) / median."""
+    return (max(rates) - min(rates)) / statistics.median(rates)
+
+
+PACKAGES = (
+    "headrace", "numpy", "gymnasium", "warp-lang", "torch", "envpool", "ale-py", "stable-baselines3",
+)  # fmt: skip
+
+
+def machine() -> dict[str, Any]:
+    """CPU, cores, operating system and versions; no names, no paths."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "os": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "packages": versions,
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def in_child(script: str, *arguments: str) -> Any:
+    """Run another Python on ``script`` and return the JSON that its last line holds."""
+    done = subprocess.run([sys.executable, script, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def show(record: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print one benchmark's record as a table."""
+    table = Table(title=record["title"], title_justify="left", caption_justify="left")
+    for column in ("case", "contender", "median", "frames/s", "spread", "ours is", "wanted"):
+        table.add_column(column, justify="left" if column in ("case", "contender") else "right")
+    for case in record["cases"]:
+        for i, (name, median) in enumerate(case["median"].items()):
+            table.add_row(case["name"] if i == 0 else "", *_cells(case, name, median))
+        table.add_section()
+    table.caption = f"{record['machine']['cpu']}, {record['machine']['cores']} cores"
+    (console or Console()).print(table)
+
+
+def _cells(case: Mapping[str, Any], name: str, median: float) -> list[str]:
+    skip = case["frame_skip"]
+    cells = [name, f"{median:,.0f} {case['unit']}", f"{median * skip:,.0f}" if skip > 1 else "-"]
+    cells.append(f"{case['spread'][name]:.0%}")
+    if name not in case["ratio"]:
+        return [*cells, "", ""]
+    least = case["at_least"].get(name)
+    if least is None:
+        return [*cells, f"{case['ratio'][name]:.2f} x", "-"]
+    mark = "[green]yes[/]" if case["passed"][name] else "[red]no[/]"
+    return [*cells, f"{case['ratio'][name]:.2f} x", f"{least:g} x {mark}"]
