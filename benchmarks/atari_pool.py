@@ -1,0 +1,96 @@
+"""Pong and Breakout through a pool, beside EnvPool, ale-py's vector environment and the bare emulator.
+
+Equal settings for all: 84x84 grey frames resized over pixel areas, 4 stacked, frame
+skip 4 with the maximum of the last two, no sticky actions, up to 30 no-ops after a
+reset, no FIRE after a reset, whole games (not lives), rewards clipped, next-step
+autoreset, two threads, and random actions that change with every step.
+
+The bare emulator is the limit: as many threads, each with an emulator of its own,
+doing nothing but `frame_skip` emulated frames a step and a reset at each game's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import envpool
+import numpy as np
+import tyro
+from ale_py.vector_env import AtariVectorEnv
+from common import Args, Case, Report, alternate, stepping
+
+import headrace
+
+ACTION_SETS = 32
+FRAME_SKIP = 4
+AT_LEAST = {"envpool": 1.4, "ale-py vector": 1.25, "bare emulator": 0.93}
+SHARED = {
+    "stack_num": 4, "frame_skip": FRAME_SKIP, "noop_max": 30, "img_height": 84, "img_width": 84,
+    "use_fire_reset": False, "episodic_life": False, "repeat_action_probability": 0.0,
+}  # fmt: skip
+"""options whose names and meanings Headrace and EnvPool share"""
+
+
+@dataclass
+class AtariArgs(Args):
+    """Pong and Breakout beside EnvPool, ale-py's vector environment and the bare emulator."""
+
+    games: tuple[str, ...] = ("Pong", "Breakout")
+    """games, by the names of their tasks without version"""
+    num_threads: int = 2
+    """threads of every contender"""
+    sync_envs: int = 16
+    """environments of a synchronous pool"""
+    async_envs: int = 32
+    """environments of an asynchronous pool"""
+    async_batch: int = 16
+    """rows that an asynchronous pool receives at a time"""
+
+
+def random_actions(count: int, rows: int, dtype: type = np.int32) -> list[np.ndarray]:
+    """`ACTION_SETS` arrays of random actions."""
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, count, rows).astype(dtype) for _ in range(ACTION_SETS)]
+
+
+def exchange(pool: Any) -> Callable[[np.ndarray], None]:
+    """One asynchronous step as a function of the next actions: receive, then send to whoever came."""
+
+    def step(action: np.ndarray) -> None:
+        pool.send(action, pool.recv()[4]["env_id"])
+
+    return step
+
+
+def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, Callable[[float], float]]:
+    """Pools of one game, started, by name; synchronous when batch == num_envs."""
+    sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
+    ours = headrace.make(f"{game}-v5", **sizes, seed=0, reward_clip=True, **SHARED)
+    peer = envpool.make_gymnasium(
+        f"{game}-v5", **sizes, seed=0, reward_clip=True, use_inter_area_resize=True, gray_scale=True, **SHARED
+    )
+    runs = {}
+    for name, pool in (("headrace", ours), ("envpool", peer)):
+        actions = random_actions(pool.action_space.n, batch, pool.action_space.dtype.type)
+        if batch < num_envs:
+            pool.async_reset()
+            runs[name] = stepping(exchange(pool), actions, batch)
+        else:
+            pool.reset()
+            runs[name] = stepping(pool.step, actions, batch)
+    runs["ale-py vector"] = ale_vector(game, num_envs, batch, threads)
+    runs["bare emulator"] = bare_emulator(game, threads)
+    return runs
+
+
+def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[float], float]:
+    """ale-py's AtariVectorEnv; its step is send and recv, so the same call serves both modes."""
+    env = AtariVectorEnv(
+        game.lower(), num_envs, batch_size=batch, num_threads=threads, stack_num=4, frameskip=FRAME_SKIP,
+        noop_max=30, use_fire_reset=False, episodic_life=False, repeat_action_probability=0.0,
+        reward_clipping=True, maxpool=True, grayscale=True, img_height=84, img_width=84,
+    )  # fmt: skip
+    env.reset(seed=0)
+    return stepping(env.step, random_actions(env.single_action_space.n, batch), batch)

@@ -1,0 +1,143 @@
+"""Does a pool give back what it took? Memory and threads over many make/close and many steps.
+
+Each case runs in a process of its own and samples the process's resident memory and
+thread count. Flat means: over the second half of the run memory grows by less than
+`FLAT_BYTES`, and no more threads are left than after the first tenth.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from common import RESULTS, in_child, machine
+from rich.console import Console
+from rich.table import Table
+
+SAMPLES = 50
+FLAT_BYTES = 1 << 20
+
+
+@dataclass
+class MemoryArgs:
+    """Memory and threads over 1,000 make/close and over millions of steps."""
+
+    scale: float = 1.0
+    """share of the full length to run; the published figures have 1"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A case: `length` units of `unit`, done by `work` in `SAMPLES` equal parts."""
+
+    task: str
+    unit: str
+    length: int
+    num_envs: int
+    work: Callable[[Memory, int], Iterator[None]]
+
+
+def make_and_close(case: Memory, times: int) -> Iterator[None]:
+    """Make, reset, step and close a pool so many times; yields after each `SAMPLES`-th part."""
+    import headrace
+
+    for i in range(times):
+        with headrace.make(case.task, num_envs=case.num_envs, num_threads=2, seed=i) as pool:
+            pool.reset()
+            pool.step(np.zeros(case.num_envs, pool.action_space.dtype))
+        if (i + 1) % max(1, times // SAMPLES) == 0:
+            gc.collect()
+            yield
+
+
+def keep_stepping(case: Memory, steps: int) -> Iterator[None]:
+    """Make so many agent steps in one pool; yields after each `SAMPLES`-th part."""
+    import headrace
+
+    calls = max(SAMPLES, steps // case.num_envs)
+    rng = np.random.default_rng(0)
+    with headrace.make(case.task, num_envs=case.num_envs, num_threads=2, seed=0) as pool:
+        pool.reset()
+        actions = rng.integers(0, pool.action_space.n, (256, case.num_envs), pool.action_space.dtype)
+        for i in range(calls):
+            pool.step(actions[i % len(actions)])
+            if (i + 1) % (calls // SAMPLES) == 0:
+                yield
+
+
+CASES = (
+    Memory("CartPole-v1", "make/close", 1_000, 8, make_and_close),
+    Memory("Pong-v5", "make/close", 1_000, 2, make_and_close),
+    Memory("CartPole-v1", "steps", 10_000_000, 1024, keep_stepping),
+    Memory("Pong-v5", "steps", 100_000, 16, keep_stepping),
+)
+
+
+def resident_and_threads() -> tuple[int, int]:
+    """Resident bytes and number of threads of this process (Linux)."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmRSS"].split()[0]) * 1024, int(status["Threads"])
+
+
+def run_case(index: int, scale: float) -> dict[str, Any]:
+    """Run one case in this process; memory in bytes, one sample for each part."""
+    case = CASES[index]
+    length = max(SAMPLES, round(case.length * scale))
+    samples = [resident_and_threads() for _ in case.work(case, length)]
+    memory, threads = zip(*samples, strict=True)
+    half = memory[len(memory) // 2 :]
+    slope = np.polyfit(np.linspace(0, length / 2, len(half)), half, 1)[0]
+    settled = max(threads[: max(1, len(threads) // 10)])
+    return {
+        "name": f"{case.task}, N={case.num_envs}: {length:,} {case.unit}",
+        "unit": case.unit,
+        "bytes": memory,
+        "threads": threads,
+        "bytes_per_unit": float(slope),
+        "growth_second_half": float(slope * length / 2),
+        "passed": bool(slope * length / 2 < FLAT_BYTES and threads[-1] <= settled),
+    }
+
+
+def show(record: dict[str, Any], console: Console | None = None) -> None:
+    """Print the record as a table."""
+    table = Table(title=record["title"], title_justify="left")
+    for column in ("case", "MiB first … last", "slope", "threads first … last", "flat"):
+        table.add_column(column)
+    for case in record["cases"]:
+        ends = f"{case['bytes'][0] / 2**20:.1f} … {case['bytes'][-1] / 2**20:.1f}"
+        slope = f"{case['bytes_per_unit']:.3g} bytes a {case['unit'].rstrip('s')}"
+        threads = f"{case['threads'][0]} … {case['threads'][-1]}"
+        table.add_row(case["name"], ends, slope, threads, "yes" if case["passed"] else "no")
+    (console or Console()).print(table)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(run_case(int(sys.argv[2]), float(sys.argv[3]))))
+        return
+    args = tyro.cli(MemoryArgs)
+    record = {
+        "name": "memory",
+        "title": "Memory and threads",
+        "command": "python benchmarks/memory.py",
+        "machine": machine(),
+        "settings": {"scale": args.scale, "samples": SAMPLES, "flat_bytes": FLAT_BYTES},
+        "cases": [in_child(__file__, "--child", str(i), str(args.scale)) for i in range(len(CASES))],
+    }
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "memory.json").write_text(json.dumps(record, indent=1) + "\n")
+    show(record)
+
+
+if __name__ == "__main__":
+    main()

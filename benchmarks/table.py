@@ -1,0 +1,83 @@
+"""Puts the benchmarks' medians into the README, between its two markers.
+
+    python benchmarks/table.py [--check]
+
+So that no figure is typed by hand; with ``--check`` nothing is written, and the exit
+status tells whether the README holds what the JSON files say.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from common import RESULTS
+
+README = Path(__file__).parent.parent / "README.md"
+START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
+ORDER = ("atari_pool", "cartpole_pool", "ppo_cartpole", "ppo_pong", "memory")
+
+
+def section(records: list[dict[str, Any]]) -> str:
+    """Markdown for all records: a table of speeds, one of memory, and the machine."""
+    parts = []
+    for record in records:
+        lines = memory_rows(record) if record["name"] == "memory" else speed_rows(record)
+        parts.append(f"**{record['title']}** (`{record['command']}`)\n\n" + "\n".join(lines))
+    machines = {(r["machine"]["cpu"], r["machine"]["cores"]) for r in records}
+    measured = "; ".join(f"{cpu}, {cores} cores" for cpu, cores in sorted(machines))
+    parts.append(
+        f"Medians over alternating turns in one process, on {measured}. "
+        "[benchmarks/](benchmarks/README.md) has the settings, and every repetition as JSON."
+    )
+    return "\n\n".join(parts)
+
+
+def speed_rows(record: dict[str, Any]) -> list[str]:
+    """One row a case: our median, then each peer's with the ratio."""
+    rows = ["| case | Headrace | beside | ratio | wanted |", "|---|---:|---|---:|---:|"]
+    for case in record["cases"]:
+        skip, median = case["frame_skip"], case["median"]
+        ours = f"{median['headrace']:,.0f} {case['unit']}"
+        if skip > 1:
+            ours += f" ({median['headrace'] * skip:,.0f} frames/s)"
+        for i, (peer, ratio) in enumerate(case["ratio"].items()):
+            least = case["at_least"].get(peer)
+            wanted = "" if least is None else f"{least:g} ×" + ("" if case["passed"][peer] else " (short)")
+            first = f"| {case['name']} | {ours} " if i == 0 else "| | "
+            rows.append(f"{first}| {peer}: {median[peer]:,.0f} | **{ratio:.2f} ×** | {wanted} |")
+    return rows
+
+
+def memory_rows(record: dict[str, Any]) -> list[str]:
+    """One row a case: memory at both ends, and whether it is flat."""
+    rows = ["| case | MiB, first … last | threads, first … last | flat |", "|---|---:|---:|---|"]
+    for case in record["cases"]:
+        first, last = case["bytes"][0] / 2**20, case["bytes"][-1] / 2**20
+        threads = f"{case['threads'][0]} … {case['threads'][-1]}"
+        rows.append(
+            f"| {case['name']} | {first:.1f} … {last:.1f} | {threads} | {'yes' if case['passed'] else 'no'} |"
+        )
+    return rows
+
+
+def main() -> int:
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+    records = [found[name] for name in ORDER if name in found]
+    if not records:
+        print("no results yet: run make bench")
+        return 0
+    text = README.read_text()
+    before, rest = text.split(START)
+    after = rest.split(END)[1]
+    new = f"{before}{START}\n{section(records)}\n{END}{after}"
+    if "--check" in sys.argv[1:]:
+        return int(new != text)
+    README.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""``headrace bench``: how many steps a second a task makes on this machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from gymnasium.vector.utils import batch_space
+from rich.console import Console
+from rich.table import Table
+
+import headrace
+from headrace.cli.options import parse_options
+from headrace.errors import OptionError
+
+ACTION_SETS = 64
+IMAGE_DIMENSIONS = 3
+
+
+@dataclass(frozen=True)
+class BenchArgs:
+    """Measure how fast a task's environments run, with random actions that change every step.
+
+    examples:
+      headrace bench CartPole-v1
+      headrace bench Pong-v5 --num-envs 16 --num-threads 2 --compare
+      headrace bench Pong-v5 --num-envs 32 --async
+      headrace bench Pong-v5 --option frame_skip=2 --option gray_scale=False
+    """
+
+    task: Annotated[str, tyro.conf.Positional]
+    """name of the task; headrace envs lists them"""
+    num_envs: tuple[int, ...] = ()
+    """sizes of pool to measure (default: 1 8 64 1024; 1 8 64 for tasks that show images)"""
+    seconds: float = 2.0
+    """length of one measurement"""
+    repeats: int = 5
+    """measurements of each size; the median is shown, and the spread (largest - smallest) / median"""
+    asynchronous: Annotated[bool, tyro.conf.arg(name="async")] = False
+    """send and recv half of the environments at a time, instead of step"""
+    compare: bool = False
+    """measure EnvPool in turns beside it, where it is installed and has the task"""
+    num_threads: int = 0
+    """threads that run environments; 0 for one a core"""
+    device: str = "cpu"
+    """where kernel environments run: cpu or cuda"""
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = field(default=())
+    """a task option as name=value; may be repeated"""
+
+
+Turn = Callable[[float], float]
+
+
+def run(argv: list[str]) -> int:
+    """Measure and print one row for each size of pool."""
+    args = tyro.cli(BenchArgs, prog="headrace bench", args=argv)
+    if min((args.seconds, args.repeats, *args.num_envs)) <= 0:
+        raise OptionError("--seconds, --repeats and --num-envs must be above 0")
+    options = parse_options(args.option)
+    spec = headrace.make_spec(args.task, **options)
+    images = len(spec.observation.shape or ()) >= IMAGE_DIMENSIONS
+    sizes = args.num_envs or ((1, 8, 64) if images else (1, 8, 64, 1024))
+    if args.asynchronous:
+        sizes = tuple(n for n in sizes if n > 1)
+        if not sizes:
+            raise OptionError("--async needs --num-envs of 2 or more")
+    peer = _envpool_for(args.task) if args.compare else None
+    console = Console(highlight=False)
+    if args.compare and peer is None:
+        console.print(f"EnvPool is not installed or has no {args.task}: nothing to compare with")
+    table = _new_table(spec, args, peer is not None)
+    for n in sizes:
+        with console.status(f"{args.task}, {n} environments"):
+            table.add_row(*_measure(n, args, options, spec.frame_skip, peer))
+    console.print(table)
+    return 0
+
+
+def _new_table(spec: Any, args: BenchArgs, compared: bool) -> Table:
+    how = "async, half the environments at a time" if args.asynchronous else "sync"
+    table = Table(title=f"{spec.task}, random actions, {how}", title_justify="left")
+    columns = ["environments", "steps/s", "frames/s", "spread"]
+    for column in columns + (["EnvPool steps/s", "ratio"] if compared else []):
+        table.add_column(column, justify="right")
+    return table
+
+
+def _measure(n: int, args: BenchArgs, options: dict[str, Any], frame_skip: int, peer: Any) -> list[str]:
+    """One table row: all contenders in turns on pools of n environments."""
+    batch = n // 2 if args.asynchronous else n
+    threads = {"num_threads": args.num_threads}
+    with headrace.make(args.task, num_envs=n, batch_size=batch, device=args.device, **threads, **options) as pool:
+        turns = [_turn(pool, batch, args.asynchronous, pool.action_space.dtype)]
+        if peer is not None:
+            other = peer.make_gymnasium(args.task, num_envs=n, batch_size=batch, **threads, **options)
+            turns.append(_turn(other, batch, args.asynchronous, other.action_space.dtype))
+        for turn in turns:
+            turn(0.1)
+        rates = [[turn(args.seconds) for turn in turns] for _ in range(args.repeats)]
+    ours = [r[0] for r in rates]
+    median = statistics.median(ours)
+    cells = [f"{n:,}", f"{median:,.0f}", f"{median * frame_skip:,.0f}", f"{(max(ours) - min(ours)) / median:.0%}"]
+    if peer is not None:
+        cells.append(f"{statistics.median(r[1] for r in rates):,.0f}")
+        cells.append(f"{statistics.median(r[0] / r[1] for r in rates):.2f} x")
+    return cells
+
+
+def _turn(pool: Any, batch: int, asynchronous: bool, dtype: Any) -> Turn:
+    """A function that runs the pool for some seconds and returns its steps a second."""
+    space = batch_space(pool.action_space, batch)
+    space.seed(0)
+    actions = [np.asarray(space.sample(), dtype) for _ in range(ACTION_SETS)]
+    if asynchronous:
+        pool.async_reset()
+    else:
+        pool.reset()
+
+    def turn(seconds: float) -> float:
+        calls = 0
+        start = time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < seconds:
+            if asynchronous:
+                for action in actions:
+                    pool.send(action, pool.recv()[4]["env_id"])
+            else:
+                for action in actions:
+                    pool.step(action)
+            calls += ACTION_SETS
+        return calls * batch / elapsed
+
+    return turn
+
+
+def _envpool_for(task: str) -> Any:
+    """The envpool module, or None where it is missing or lacks the task."""
+    try:
+        import envpool  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return None
+    return envpool if task in envpool.list_all_envs() else None

@@ -1,0 +1,101 @@
+"""``headrace envs``: which tasks there are, family by family."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+from typing import Annotated
+
+import gymnasium as gym
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+import headrace
+from headrace.envs import FAMILIES
+from headrace.errors import UnknownTaskError
+from headrace.pool.registry import nearest
+
+
+@dataclass(frozen=True)
+class EnvsArgs:
+    """List the tasks by family, with what one environment observes and accepts.
+
+    examples:
+      headrace envs               all tasks
+      headrace envs cart          those with "cart" in their name, in any case
+      headrace envs 'Mountain*'   those that match a pattern
+      headrace envs atari         a whole family
+    """
+
+    filter: Annotated[str, tyro.conf.Positional] = ""
+    """part of a name, a pattern with * and ?, or a family"""
+
+
+def run(argv: list[str]) -> int:
+    """Print one table for each family that has a task of this name."""
+    args = tyro.cli(EnvsArgs, prog="headrace envs", args=argv)
+    families = _by_family()
+    chosen = {name: _matching(args.filter, name, tasks) for name, tasks in families.items()}
+    if not any(chosen.values()):
+        close = nearest(args.filter, headrace.list_all_envs())
+        hint = f": did you mean {', '.join(close)}?" if close else ""
+        raise UnknownTaskError(f"no task matches {args.filter!r}{hint}")
+    console = Console(highlight=False)
+    for family, tasks in chosen.items():
+        if tasks:
+            console.print(_table(family, tasks))
+    return 0
+
+
+def _by_family() -> dict[str, list[str]]:
+    """Family → its tasks; what users registered themselves comes last."""
+    named = {task: family for family, tasks in FAMILIES.items() for task in tasks}
+    families: dict[str, list[str]] = {family: [] for family in (*FAMILIES, "registered")}
+    for task in headrace.list_all_envs():
+        families[named.get(task, "registered")].append(task)
+    return families
+
+
+def _matching(wanted: str, family: str, tasks: list[str]) -> list[str]:
+    wanted = wanted.lower()
+    if wanted == family:
+        return tasks
+    pattern = wanted if set(wanted) & set("*?[") else f"*{wanted}*"
+    return [task for task in tasks if fnmatch.fnmatchcase(task.lower(), pattern)]
+
+
+def _table(family: str, tasks: list[str]) -> Table:
+    table = Table(title=f"{family} ({len(tasks)})", title_justify="left")
+    for column in ("task", "observation", "action", "most steps", "frame skip"):
+        table.add_column(column, no_wrap=column == "task")
+    for task in tasks:
+        table.add_row(task, *_describe(task))
+    return table
+
+
+def _describe(task: str) -> tuple[str, ...]:
+    """What a task's row says; dashes where its simulator is not there to be asked."""
+    try:
+        spec = headrace.make_spec(task)
+    except ImportError:
+        return ("-",) * 4
+    most = str(spec.max_episode_steps or "-")
+    return space_text(spec.observation), space_text(spec.action), most, str(spec.frame_skip)
+
+
+def space_text(space: gym.Space) -> str:
+    """A space in a few words: ``float32[4]``, ``2 choices``, ``float32[1] in [-2, 2]``."""
+    if isinstance(space, gym.spaces.Discrete):
+        return f"{space.n} choices" + (f" from {space.start}" if space.start else "")
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return f"{' x '.join(map(str, space.nvec.ravel()))} choices"
+    if isinstance(space, gym.spaces.Dict):
+        return ", ".join(f"{key}: {space_text(sub)}" for key, sub in space.spaces.items())
+    text = f"{space.dtype}{list(space.shape or ())}"
+    if isinstance(space, gym.spaces.Box) and space.dtype != np.uint8 and space.is_bounded():
+        low, high = np.unique(space.low), np.unique(space.high)
+        if len(low) == len(high) == 1:
+            return f"{text} in [{low[0]:g}, {high[0]:g}]"
+    return text

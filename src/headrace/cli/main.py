@@ -1,0 +1,86 @@
+"""The ``headrace`` command: finds the sub-command and turns errors into one line and an exit status.
+
+Sub-commands are imported only when called, so that ``headrace envs`` starts without torch.
+Exit status: 0 done, 1 the command failed, 2 a wrong name or option, 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from headrace.errors import HeadraceError, OptionError, UnknownTaskError
+
+COMMANDS = {
+    "train": "train an agent on a task, and leave a run folder",
+    "play": "show what a trained agent does, and film it",
+    "bench": "measure how fast a task's environments run",
+    "envs": "list the tasks",
+}
+EXAMPLES = (
+    ("headrace envs cart", "which tasks have 'cart' in their name"),
+    ("headrace train CartPole-v1", "a good agent within a minute"),
+    ("headrace train Pong-v5 --seed 2", "the same on an Atari game"),
+    ("headrace play runs/…", "watch it, with the folder that train named"),
+    ("headrace bench Pong-v5 --num-envs 16", "steps a second with random actions"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``headrace`` with these arguments (the process's own by default) and return its exit status."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help", "help"):
+        _print_help()
+        return 0
+    if args[0] in ("-V", "--version"):
+        from importlib.metadata import version
+
+        print("headrace", version("headrace"))
+        return 0
+    if args[0] not in COMMANDS:
+        return _fail(f"no command is called {args[0]!r}" + _nearest(args[0]) + "; see headrace --help")
+    return _run(args[0], args[1:])
+
+
+def _run(command: str, args: list[str]) -> int:
+    try:
+        return importlib.import_module(f"headrace.cli.{command}").run(args)
+    except UnknownTaskError as error:
+        return _fail(f"{error}\nheadrace envs lists all tasks")
+    except OptionError as error:
+        return _fail(str(error))
+    except HeadraceError as error:
+        return _fail(str(error), status=1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # the reader has gone (headrace envs | head); keep Python from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _nearest(word: str) -> str:
+    found = difflib.get_close_matches(word, COMMANDS, n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def _fail(message: str, status: int = 2) -> int:
+    print(f"headrace: {message}", file=sys.stderr)
+    return status
+
+
+def _print_help() -> None:
+    print("usage: headrace COMMAND …\n\nFast environments and training on one machine.\n\ncommands:")
+    for name, what in COMMANDS.items():
+        print(f"  {name:<8} {what}")
+    print("\n  headrace COMMAND --help   a command's options, with examples")
+    print("  headrace --version\n\nexamples:")
+    for line, what in EXAMPLES:
+        print(f"  {line:<38} {what}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
