@@ -33,7 +33,7 @@ class BenchArgs:
       headrace bench Pong-v5 --option frame_skip=2 --option gray_scale=False
     """
 
-    task: Annotated[str, tyro.conf.Positional]
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """name of the task; headrace envs lists them"""
     num_envs: tuple[int, ...] = ()
     """sizes of pool to measure (default: 1 8 64 1024; 1 8 64 for tasks that show images)"""

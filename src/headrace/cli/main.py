@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+import headrace
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 
 COMMANDS = {
@@ -36,9 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _print_help()
         return 0
     if args[0] in ("-V", "--version"):
-        from importlib.metadata import version
-
-        print("headrace", version("headrace"))
+        print("headrace", headrace.__version__)
         return 0
     if args[0] not in COMMANDS:
         return _fail(f"no command is called {args[0]!r}" + _nearest(args[0]) + "; see headrace --help")
@@ -54,6 +53,8 @@ def _run(command: str, args: list[str]) -> int:
         return _fail(str(error))
     except HeadraceError as error:
         return _fail(str(error), status=1)
+    except SystemExit as stop:  # tyro has printed help or what was wrong
+        return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

@@ -1,0 +1,46 @@
+"""``headrace bench`` measures pools of every kind, and says what cannot be measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.cli.main import main
+from headrace.cli.options import parse_options
+from headrace.errors import OptionError
+
+QUICK = ["--seconds", "0.01", "--repeats", "2"]
+
+
+def test_options_are_literals_or_words() -> None:
+    given = ["frame_skip=2", "gray_scale=False", "clip=true", "xml_file=ant.xml", "pair=(1, 2)"]
+    expected = {"frame_skip": 2, "gray_scale": False, "clip": True, "xml_file": "ant.xml", "pair": (1, 2)}
+    assert parse_options(given) == expected
+
+
+@pytest.mark.parametrize("wrong", ["frame_skip", "=2", "frame skip=2"])
+def test_what_is_no_option(wrong: str) -> None:
+    with pytest.raises(OptionError, match="name=value"):
+        parse_options([wrong])
+
+
+@pytest.mark.parametrize("more", [[], ["--async"], ["--option", "max_episode_steps=20"]])
+def test_measures(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "CartPole-v1", "--num-envs", "2", "16", *QUICK, *more]) == 0
+    out = capsys.readouterr().out
+    assert "steps/s" in out and " 16 " in out
+
+
+def test_measures_atari_and_continuous_actions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "Pong-v5", "--num-envs", "2", *QUICK, "--option", "frame_skip=2"]) == 0
+    assert main(["bench", "Pendulum-v1", "--num-envs", "2", *QUICK]) == 0
+    assert "frames/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--num-envs", "0"], ["--seconds", "0"], ["--async", "--num-envs", "1"], ["--option", "frame_skipp=2"]],
+    ids=" ".join,
+)
+def test_what_cannot_be_measured(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "Pong-v5", *QUICK, *wrong]) == 2
+    assert capsys.readouterr().err.startswith("headrace: ")

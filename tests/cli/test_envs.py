@@ -1,0 +1,39 @@
+"""``headrace envs`` shows the tasks asked for, with their spaces."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from headrace.cli.envs import space_text
+from headrace.cli.main import main
+
+SPACES = [
+    (gym.spaces.Discrete(3), "3 choices"),
+    (gym.spaces.Discrete(3, start=1), "3 choices from 1"),
+    (gym.spaces.MultiDiscrete([2, 3]), "2 x 3 choices"),
+    (gym.spaces.Box(-2, 2, (1,), np.float32), "float32[1] in [-2, 2]"),
+    (gym.spaces.Box(0, 255, (4, 84, 84), np.uint8), "uint8[4, 84, 84]"),
+    (gym.spaces.Box(-np.inf, np.inf, (4,), np.float64), "float64[4]"),
+    (gym.spaces.Dict({"a": gym.spaces.Discrete(2)}), "a: 2 choices"),
+]
+
+
+@pytest.mark.parametrize(("space", "text"), SPACES, ids=[text for _, text in SPACES])
+def test_space_text(space: gym.Space, text: str) -> None:
+    assert space_text(space) == text
+
+
+@pytest.mark.parametrize("words", ["cartpole", "CartPole-v1", "Cart*", "classic_control"])
+def test_filter(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", words]) == 0
+    out = capsys.readouterr().out
+    assert "CartPole-v1" in out and "Pong-v5" not in out
+    assert ("Pendulum-v1" in out) == (words == "classic_control")
+
+
+def test_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs"]) == 0
+    out = capsys.readouterr().out
+    assert all(task in out for task in ("Pong-v5", "CartPole-v1", "Pendulum-v1"))

@@ -1,0 +1,67 @@
+"""The command's frame: help, versions, and wrong names answered in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from headrace.cli.main import COMMANDS, main
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"], ["help"]])
+def test_help_names_every_command(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"headrace {command}" in capsys.readouterr().out.split("examples:")[1]
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("headrace ")
+
+
+def test_wrong_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trian"]) == 2
+    assert "'train'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["bench", "train", "envs"])
+def test_wrong_task_names_the_nearest(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "CartPool-v1"]) == 2
+    out, err = capsys.readouterr()
+    assert "CartPole-v1" in err and "Traceback" not in out + err
+
+
+@pytest.mark.parametrize("argv", [["bench", "CartPole-v1", "--second", "1"], ["train", "CartPole-v1", "--sede", "3"]])
+def test_wrong_option_names_the_nearest(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert argv[2][:4] in capsys.readouterr().err
+
+
+def test_commands_that_do_not_train_start_without_torch() -> None:
+    code = "import sys; from headrace.cli.main import main; main(['envs', 'cart']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "CartPole-v1" in done.stdout
+
+
+def test_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.cli.main", "bench", "Pnog-v5"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "Pong-v5" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m headrace.cli.main envs | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr
