@@ -1,0 +1,166 @@
+"""Training: `train` starts a run, `resume` continues one.
+
+A run is a folder (`headrace.train.run`), a pool writes into the learner's buffer
+(`headrace.train.rollout`), PPO learns from it (`headrace.train.ppo`), and everything that
+decides how it goes on is in its checkpoints (`headrace.train.trainer`).
+The module itself can be called: ``headrace.train("CartPole-v1")``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+from headrace.errors import OptionError
+from headrace.train.config import Config, make_config
+from headrace.train.run import RunFolder
+
+if TYPE_CHECKING:
+    from headrace.train.checkpoint import Checkpoint
+
+__all__ = ["Config", "Result", "make_config", "resume", "train"]
+
+CONTINUABLE = ("total_steps", "stop_at_return", "stop_episodes", "checkpoint_seconds", "keep_checkpoints", "video")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    Attributes:
+        run_dir: the run folder.
+        reason: ``"solved"`` (reached ``stop_at_return``), ``"finished"`` (all steps) or ``"interrupted"`` (Ctrl-C).
+        steps: agent steps, all environments together.
+        seconds: time spent training.
+        mean_return: of the last ``stop_episodes`` episodes; None if none has ended.
+        video, plot: files made at the end, if any.
+    """
+
+    run_dir: Path
+    reason: Literal["solved", "finished", "interrupted"]
+    steps: int
+    seconds: float
+    mean_return: float | None
+    video: Path | None = None
+    plot: Path | None = None
+
+
+def train(
+    task: str,
+    algo: str = "ppo",
+    *,
+    total_steps: int | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+    **overrides: Any,
+) -> Result:
+    """Train an agent, with the settings tuned for the task unless told otherwise.
+
+    Args:
+        task: name of the task.
+        algo: learning algorithm; ``"ppo"``.
+        total_steps, seed, device: as in `Config`.
+        run_dir: folder of the run; by default a new one under ``runs/``.
+        resume: go on with the run in ``run_dir`` if it holds one.
+        quiet: show no progress.
+        overrides: any other field of `Config`.
+
+    Raises:
+        OptionError: an option is unknown or its value wrong.
+        UnknownTaskError: no task has this name.
+    """
+    named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
+    overrides |= {name: value for name, value in named.items() if value is not None}
+    if resume and run_dir is not None and RunFolder(run_dir).config_file.exists():
+        _, config = RunFolder.open(run_dir)
+        asked = make_config(**{"task": task, **dataclasses.asdict(config), **overrides}, defaults=False)
+        return _resume(run_dir, {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}, quiet)
+    config = make_config(task, **overrides)
+    return _run(config, RunFolder.create(run_dir, config), None, quiet)
+
+
+def resume(run_dir: str | Path, *, quiet: bool = False, **changes: Any) -> Result:
+    """Go on with a run exactly where its newest checkpoint left it.
+
+    Args:
+        run_dir: the run folder.
+        quiet: show no progress.
+        changes: settings that may change in the middle of a run, such as ``total_steps``.
+
+    Raises:
+        OptionError: there is no run in this folder, or such a setting cannot change.
+        StateError: the checkpoint is damaged.
+    """
+    return _resume(run_dir, changes, quiet)
+
+
+def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool) -> Result:
+    from headrace.train import checkpoint as checkpoints
+
+    run, config = RunFolder.open(run_dir)
+    fixed = sorted(set(changes) - set(CONTINUABLE))
+    if fixed:
+        raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
+    if changes:
+        config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
+        run.write_config(config)
+    newest = checkpoints.newest(run.checkpoints)
+    return _run(config, run, checkpoints.load(newest) if newest is not None else None, quiet)
+
+
+def _run(config: Config, run: RunFolder, point: Checkpoint | None, quiet: bool) -> Result:
+    from headrace.train.dashboard import Dashboard
+    from headrace.train.trainer import Trainer
+
+    dashboard = Dashboard(quiet=quiet)
+    trainer = Trainer(config, run, point)
+    try:
+        reason = trainer.train(dashboard)
+        mean = trainer.tracker.mean_return()
+        result = Result(run.path, reason, trainer.step, trainer.seconds, mean)
+    finally:
+        trainer.close()
+    if reason == "interrupted":
+        if not quiet:
+            dashboard.console.print(f"stopped; go on with:  headrace train --resume {run.path}", highlight=False)
+        return result
+    return dataclasses.replace(result, video=_video(config, run), plot=_plot(run))
+
+
+def _video(config: Config, run: RunFolder) -> Path | None:
+    """A video of the agent, where PyAV is installed and the task can be rendered."""
+    if not config.video:
+        return None
+    try:
+        from headrace.train.video import record
+
+        return record(run.path)
+    except (ImportError, NotImplementedError):
+        return None
+
+
+def _plot(run: RunFolder) -> Path | None:
+    """The return curve, where matplotlib is installed."""
+    try:
+        from headrace.train.plots import plot_returns
+
+        return plot_returns(run.path)
+    except ImportError:
+        return None
+
+
+class _CallableModule(ModuleType):
+    """Lets ``headrace.train(...)`` mean ``headrace.train.train(...)``."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Result:
+        return train(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,236 @@
+"""All settings of a training run, and tuned values for the tasks we know.
+
+One flat frozen record: it is the command line (through tyro), the keyword arguments of
+`headrace.train.train`, and the run folder's ``config.json``, all with the same names.
+The docstring under each field is the manual.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import types
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from headrace.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a PPO run."""
+
+    task: str
+    """Name of the task, as `headrace envs` lists it."""
+    algo: Literal["ppo"] = "ppo"
+    """Learning algorithm."""
+    total_steps: int = 1_000_000
+    """Agent steps to train for, all environments together."""
+    stop_at_return: float | None = None
+    """Stop early once the mean return of the last `stop_episodes` episodes reaches this; None trains to the end."""
+    stop_episodes: int = 100
+    """Episodes in the mean that `stop_at_return` looks at."""
+    seed: int = 1
+    """Seed of the environments, the network's initial weights, exploration and minibatch order."""
+    device: str = "cpu"
+    """Where the network lives: cpu, cuda or cuda:i."""
+
+    # the environments
+    num_envs: int = 64
+    """Environments stepped together, N."""
+    batch_size: int = 0
+    """Rows the pool returns at once; half of `num_envs` overlaps inference with stepping, 0 steps all together."""
+    num_threads: int = 0
+    """Threads of the pool; 0 lets it choose."""
+    env_options: dict[str, Any] = field(default_factory=dict)
+    """The task's own options, such as frame_skip or episodic_life."""
+
+    # the network
+    network: Literal["auto", "mlp", "cnn"] = "auto"
+    """Two multilayer perceptrons, or a shared Nature-CNN; auto takes the CNN for images."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers of an mlp, the same for actor and critic."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Nonlinearity of an mlp."""
+    log_std_init: float = 0.0
+    """Initial logarithm of a Gaussian policy's standard deviation, in units of half the action range."""
+    bf16: bool = False
+    """Run the CNN's matrix products in bfloat16; parameters, losses and updates stay float32."""
+    torch_threads: int = 0
+    """Threads inside one torch operation; 0 is 1 for an mlp and all cores for a cnn."""
+    compile: bool = False
+    """Compile the network with torch.compile (a cnn, or any network on CUDA); the first steps then take long."""
+
+    # PPO
+    num_steps: int = 32
+    """Steps of every environment in one rollout, T; one iteration learns from T x N steps."""
+    epochs: int = 4
+    """Passes over a rollout."""
+    minibatch_size: int = 256
+    """Samples in one gradient step."""
+    learning_rate: float = 1e-3
+    """Adam's step size."""
+    anneal_learning_rate: bool = True
+    """Lower the learning rate linearly to zero over total_steps."""
+    gamma: float = 0.99
+    """Discount of future rewards."""
+    gae_lambda: float = 0.95
+    """Decay of generalised advantage estimation: 0 trusts the critic, 1 the returns."""
+    clip_range: float = 0.2
+    """The probability ratio's gain is clipped outside 1 ± this."""
+    value_clip_range: float | None = None
+    """Clip the value's change in the value loss to ± this; None does not."""
+    value_coef: float = 1.0
+    """Weight of the value loss, half the mean squared error."""
+    entropy_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    max_grad_norm: float = 0.5
+    """Gradients are scaled down to this global norm."""
+    adam_epsilon: float = 1e-5
+    """Adam's epsilon."""
+    normalise_advantages: bool = True
+    """Give the advantages of every minibatch mean 0 and standard deviation 1."""
+    target_kl: float | None = None
+    """Leave the epochs of an iteration once the policy has moved this far (approximate KL); None never does."""
+    normalise_observations: bool = False
+    """Scale observations to mean 0, standard deviation 1, by running statistics."""
+    normalise_rewards: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
+
+    # bookkeeping
+    log_steps: int = 10_000
+    """A line of metrics at least every so many agent steps."""
+    checkpoint_seconds: float = 30.0
+    """A checkpoint every so many seconds, beside the one at the end."""
+    keep_checkpoints: int = 2
+    """How many of the newest checkpoints are kept, beside the best."""
+    tensorboard: bool = True
+    """Write TensorBoard events beside metrics.jsonl, if tensorboard is installed."""
+    video: bool = True
+    """Record a video of the trained agent at the end."""
+
+    def __post_init__(self) -> None:
+        for name in ("total_steps", "num_envs", "num_steps", "epochs", "minibatch_size", "log_steps", "stop_episodes"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("learning_rate", "clip_range", "max_grad_norm", "adam_epsilon"):
+            _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        for name in ("gamma", "gae_lambda"):
+            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
+        for name in ("num_threads", "torch_threads", "keep_checkpoints", "checkpoint_seconds", "batch_size"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        _require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
+        _require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
+        _require(min(self.hidden) >= 1, "hidden", self.hidden, "positive widths")
+        batch = self.batch_size
+        _require(
+            batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"a divisor of num_envs={self.num_envs}"
+        )
+        size = self.num_envs * self.num_steps
+        _require(
+            self.minibatch_size <= size, "minibatch_size", self.minibatch_size, f"at most num_envs*num_steps = {size}"
+        )
+
+    def to_json(self) -> str:
+        """This configuration as the text of ``config.json``."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Config:
+        """The configuration that `to_json` wrote; fields it lacks keep their defaults."""
+        return make_config(defaults=False, **json.loads(text))
+
+
+def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config:
+    """The tuned configuration of a task, with ``overrides`` applied.
+
+    ``env_options`` in the overrides are merged into the task's own.
+
+    Raises:
+        OptionError: an override has an unknown name, or a value of the wrong type or out of range.
+    """
+    values: dict[str, Any] = tuned(task) if defaults else {}
+    fields = {f.name: hint for f, hint in zip(dataclasses.fields(Config), _hints(), strict=True)}
+    for name, value in overrides.items():
+        if name not in fields or name == "task":
+            near = difflib.get_close_matches(name, fields, n=3, cutoff=0.4)
+            raise OptionError(f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else ""))
+        value = tuple(value) if name == "hidden" and isinstance(value, list) else value
+        if not _matches(value, fields[name]):
+            raise OptionError(f"training option {name}={value!r} must be {_describe(fields[name])}")
+        values[name] = {**values.get(name, {}), **value} if name == "env_options" else value
+    if overrides.get("num_envs") and "minibatch_size" not in overrides:
+        # a tuned minibatch size must not outgrow a smaller rollout
+        steps = values.get("num_steps", Config.num_steps)
+        values["minibatch_size"] = min(values.get("minibatch_size", Config.minibatch_size), values["num_envs"] * steps)
+    return Config(task=task, **values)
+
+
+def tuned(task: str) -> dict[str, Any]:
+    """Settings under which we have seen a task learn; none for a task we do not know."""
+    if task in TUNED:
+        return dict(TUNED[task])
+    if is_atari(task):
+        return dict(ATARI)
+    return {}
+
+
+def is_atari(task: str) -> bool:
+    """Whether a task is one of the Atari games (known without loading the emulator's names into memory)."""
+    try:
+        from headrace.envs import atari
+    except ImportError:
+        return False
+    return task in atari.TASKS
+
+
+# Settings of CleanRL's ppo_atari_envpool.py, for 8 environments.
+ATARI: dict[str, Any] = dict(
+    total_steps=10_000_000,
+    num_envs=8,
+    num_steps=128,
+    epochs=4,
+    minibatch_size=256,
+    learning_rate=2.5e-4,
+    clip_range=0.1,
+    value_clip_range=0.1,
+    value_coef=0.5,
+    entropy_coef=0.01,
+    env_options=dict(episodic_life=True, reward_clip=True),
+)
+
+TUNED: dict[str, dict[str, Any]] = {
+    "CartPole-v1": dict(total_steps=1_000_000, stop_at_return=475.0, epochs=8, minibatch_size=512, learning_rate=2e-3),
+}
+
+
+def _require(good: bool, name: str, value: object, what: str) -> None:
+    if not good:
+        raise OptionError(f"training option {name}={value!r} must be {what}")
+
+
+def _hints() -> list[Any]:
+    hints = get_type_hints(Config)
+    return [hints[f.name] for f in dataclasses.fields(Config)]
+
+
+def _matches(value: object, hint: Any) -> bool:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_matches(value, arg) for arg in args)
+    if origin is Literal:
+        return value in args
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_matches(v, args[0]) for v in value)
+    if origin is dict:
+        return isinstance(value, dict)
+    if hint in (int, float):
+        number = (int, float) if hint is float else int
+        return isinstance(value, number) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _describe(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(hint)))
+    return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)

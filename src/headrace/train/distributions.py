@@ -1,0 +1,206 @@
+"""Action distributions as plain functions of a parameter matrix, with their gradients by hand.
+
+`torch.distributions` builds and validates an object for every minibatch, and autograd
+then walks a dozen tiny nodes. A PPO loss needs three numbers per sample (log-probability,
+entropy, and how both move with the parameters), so they are written down here once,
+and the network alone is left to autograd, or to its own backward.
+
+Every distribution maps ``params`` float32[B, size] to actions; noise is drawn beforehand
+for a whole rollout, so that sampling is one or two operations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError
+
+
+class Distribution(Protocol):
+    """What PPO asks of an action distribution.
+
+    Attributes:
+        size: columns of the parameter matrix.
+        noise_size: columns of noise that one sample consumes.
+        action_shape: shape of one stored action.
+        action_dtype: dtype of stored actions.
+    """
+
+    size: int
+    noise_size: int
+    action_shape: tuple[int, ...]
+    action_dtype: torch.dtype
+
+    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
+        """Noise float32[*shape, noise_size] for `sample`."""
+        ...
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Actions [B, *action_shape] drawn with noise [B, noise_size]."""
+        ...
+
+    def mode(self, params: Tensor) -> Tensor:
+        """The most likely actions [B, *action_shape]."""
+        ...
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        """Stored actions as the environment takes them."""
+        ...
+
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
+        """Log-probability [B], entropy [B], and what `gradient` needs."""
+        ...
+
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
+        """Gradient [B, size] with respect to params, given d loss/d log_prob [B] and d loss/d entropy (same for all)."""
+        ...
+
+
+@dataclass
+class Categorical:
+    """One choice among ``size``; params are logits, sampled by the Gumbel-max trick."""
+
+    size: int
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        self.noise_size = self.size
+        self.action_shape: tuple[int, ...] = ()
+        self.action_dtype = torch.int64
+
+    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
+        noise = torch.empty(*shape, self.size, device=generator.device)
+        return noise.exponential_(generator=generator).log_().neg_()
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        return torch.argmax(params + noise, -1)
+
+    def mode(self, params: Tensor) -> Tensor:
+        return torch.argmax(params, -1)
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        return actions + self.start if self.start else actions
+
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
+        log_p = torch.log_softmax(params, -1)
+        p = log_p.exp()
+        entropy = -torch.linalg.vecdot(p, log_p)
+        log_prob = log_p.gather(1, actions.unsqueeze(1)).squeeze(1)
+        return log_prob, entropy, (log_p, p, entropy, actions)
+
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
+        # d log p(a)/d logits = onehot(a) - p;   d H/d logits = -p (log p + H)
+        log_p, p, entropy, actions = saved
+        d = d_log_prob.unsqueeze(1)
+        slope = -d if d_entropy == 0.0 else torch.add(log_p, entropy.unsqueeze(1)).mul_(-d_entropy).sub_(d)
+        return slope.mul(p).scatter_add_(1, actions.unsqueeze(1), d)
+
+
+class MultiCategorical:
+    """Independent choices; params are the logits of all of them side by side."""
+
+    def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...]):
+        self.sizes = sizes
+        self.parts = [Categorical(n) for n in sizes]
+        self.size = self.noise_size = sum(sizes)
+        self.action_shape = (len(sizes),)
+        self.action_dtype = torch.int64
+        self.starts = torch.tensor(starts) if any(starts) else None
+
+    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
+        return Categorical(self.size).noise(*shape, generator=generator)
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        return self.mode(params + noise)
+
+    def mode(self, params: Tensor) -> Tensor:
+        return torch.stack([logits.argmax(-1) for logits in params.split(self.sizes, -1)], -1)
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        return actions if self.starts is None else actions + self.starts.to(actions.device)
+
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
+        columns = zip(self.parts, params.split(self.sizes, -1), actions.unbind(-1), strict=True)
+        log_probs, entropies, saved = zip(*(part.evaluate(p, a) for part, p, a in columns), strict=True)
+        return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0), saved
+
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
+        pieces = [part.gradient(s, d_log_prob, d_entropy) for part, s in zip(self.parts, saved, strict=True)]
+        return torch.cat(pieces, -1)
+
+
+class DiagonalGaussian:
+    """Independent normals; params are the means, then the logarithms of the standard deviations.
+
+    Actions are stored unbounded, in units in which [-1, 1] is the action space's range; `to_env`
+    clips and scales them. Dimensions without bounds are passed on as they are.
+    """
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype):
+        self.action_shape = low.shape
+        self.action_dtype = torch.float32
+        self.noise_size = int(np.prod(low.shape))
+        self.size = 2 * self.noise_size
+        bounded = np.isfinite(low) & np.isfinite(high)
+        self.limit = torch.from_numpy(np.where(bounded, 1.0, np.inf).astype(np.float32))
+        self.scale = torch.from_numpy(np.where(bounded, (high - low) / 2, 1.0).astype(np.float32))
+        self.centre = torch.from_numpy(np.where(bounded, (high + low) / 2, 0.0).astype(np.float32))
+        self.low, self.high = torch.from_numpy(low.astype(np.float32)), torch.from_numpy(high.astype(np.float32))
+        self.env_dtype = torch.float64 if dtype == np.float64 else torch.float32
+
+    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(*shape, self.noise_size, device=generator.device, generator=generator)
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        mean, log_std = params.chunk(2, -1)
+        return torch.addcmul(mean, log_std.exp(), noise).view(-1, *self.action_shape)
+
+    def mode(self, params: Tensor) -> Tensor:
+        return params[:, : self.noise_size].reshape(-1, *self.action_shape)
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        if self.limit.device != actions.device:
+            for name in ("limit", "scale", "centre", "low", "high"):
+                setattr(self, name, getattr(self, name).to(actions.device))
+        scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
+        # rounding may step over a bound by one unit in the last place
+        return scaled.clamp_(self.low, self.high).to(self.env_dtype)
+
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
+        mean, log_std = params.chunk(2, -1)
+        inverse_std = torch.exp(-log_std)
+        z = (actions.flatten(1) - mean) * inverse_std
+        log_std_sum = log_std.sum(-1)
+        log_prob = (z * z).sum(-1).mul_(-0.5) - log_std_sum - 0.5 * math.log(2 * math.pi) * self.noise_size
+        entropy = log_std_sum + 0.5 * (1 + math.log(2 * math.pi)) * self.noise_size
+        return log_prob, entropy, (z, inverse_std)
+
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
+        # d log p/d mean = z/std;   d log p/d log_std = z² - 1;   d H/d log_std = 1
+        z, inverse_std = saved
+        d = d_log_prob.unsqueeze(1)
+        d_mean = z * inverse_std * d
+        d_log_std = (z * z).sub_(1.0).mul_(d).add_(d_entropy)
+        return torch.cat((d_mean, d_log_std), -1)
+
+
+def distribution_for(space: gym.Space) -> Distribution:
+    """The distribution that fits an action space: `Discrete`, `MultiDiscrete` or `Box`.
+
+    Raises:
+        OptionError: the space is of another kind.
+    """
+    if isinstance(space, gym.spaces.Discrete):
+        return Categorical(int(space.n), int(space.start))
+    if isinstance(space, gym.spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return MultiCategorical(tuple(map(int, space.nvec)), tuple(map(int, space.start)))
+    if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        return DiagonalGaussian(space.low, space.high, np.dtype(space.dtype))
+    raise OptionError(f"PPO has no policy for the action space {space}")

@@ -1,0 +1,67 @@
+"""How good an agent is when it plays for real: whole episodes, the game's own score, no exploration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import headrace
+from headrace.train.agent import Agent, load_checkpoint
+from headrace.train.config import Config, is_atari
+from headrace.train.run import RunFolder
+from headrace.train.trainer import make_pool
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Returns and lengths of the episodes played, in no particular order."""
+
+    returns: list[float]
+    lengths: list[int]
+
+    @property
+    def mean_return(self) -> float:
+        return float(np.mean(self.returns))
+
+
+def evaluate(
+    run_dir: str | Path, episodes: int = 10, *, deterministic: bool = True, seed: int = 1000, which: str = "newest"
+) -> Evaluation:
+    """Play so many episodes with the agent of a run.
+
+    Every environment plays the same number of episodes (so ``episodes`` is rounded up), since
+    taking whichever end first would favour short ones.
+    """
+    run, config = RunFolder.open(run_dir)
+    num_envs = min(episodes, 16)
+    with playing_pool(config, num_envs=num_envs, seed=seed) as pool:
+        agent = Agent(config, pool.single_observation_space, pool.single_action_space, load_checkpoint(run, which))
+        return _play(agent, pool, -(-episodes // num_envs), deterministic)
+
+
+def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
+    """A pool that plays by the game's own rules: for Atari, real lives and unclipped rewards."""
+    options = dict(episodic_life=False, reward_clip=False) if is_atari(config.task) else {}
+    return make_pool(config, batch_size=0, **(options | changes))
+
+
+def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool) -> Evaluation:
+    left = np.full(pool.num_envs, each)
+    earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
+    returns: list[float] = []
+    lengths: list[int] = []
+    obs, _ = pool.reset()
+    while left.any():
+        obs, reward, terminated, truncated, _ = pool.step(agent.act(obs, deterministic))
+        earned += reward
+        length += 1
+        done = terminated | truncated
+        for i in np.flatnonzero(done & (left > 0)):
+            returns.append(float(earned[i]))
+            lengths.append(int(length[i]))
+            left[i] -= 1
+        earned[done], length[done] = 0.0, 0
+    return Evaluation(returns, lengths)

@@ -1,0 +1,123 @@
+"""What is measured during training, and where it is written.
+
+``metrics.jsonl`` is the source of truth: one JSON object a line. Everything in it but the
+``time`` object depends only on configuration and seed, so that two runs can be compared line by line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class EpisodeTracker:
+    """Returns and lengths of finished episodes, counted over whole rollouts.
+
+    Attributes:
+        returns, lengths: of the last ``window`` finished episodes.
+        episodes: finished since the beginning.
+    """
+
+    def __init__(self, num_envs: int, window: int):
+        self.returns: deque[float] = deque(maxlen=window)
+        self.lengths: deque[int] = deque(maxlen=window)
+        self.episodes = 0
+        self._return = np.zeros(num_envs)  # of the unfinished episodes
+        self._length = np.zeros(num_envs, np.int64)
+
+    def update(self, rewards: np.ndarray, ends: np.ndarray) -> None:
+        """Take in one rollout: rewards [T, N] and ends of episodes bool[T, N]."""
+        steps = len(rewards)
+        total = np.cumsum(rewards, 0, np.float64)
+        earned, started = np.zeros_like(self._return), np.zeros_like(self._length)  # at the running episodes' starts
+        for t, env in zip(*(index.tolist() for index in np.nonzero(ends)), strict=True):
+            self.returns.append(float(self._return[env] + total[t, env] - earned[env]))
+            self.lengths.append(int(self._length[env] + t + 1 - started[env]))
+            self._return[env], self._length[env] = 0.0, 0
+            earned[env], started[env] = total[t, env], t + 1
+            self.episodes += 1
+        self._return += total[-1] - earned
+        self._length += steps - started
+
+    @property
+    def full(self) -> bool:
+        """Whether the window is filled."""
+        return len(self.returns) == self.returns.maxlen
+
+    def mean_return(self) -> float | None:
+        """Mean return over the window, None before the first episode ends."""
+        return float(np.mean(self.returns)) if self.returns else None
+
+    def mean_length(self) -> float | None:
+        """Mean number of agent steps over the window, None before the first episode ends."""
+        return float(np.mean(self.lengths)) if self.lengths else None
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "returns": list(self.returns),
+            "lengths": list(self.lengths),
+            "episodes": self.episodes,
+            "running_return": self._return.tolist(),
+            "running_length": self._length.tolist(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.returns.clear(), self.lengths.clear()
+        self.returns.extend(state["returns"]), self.lengths.extend(state["lengths"])
+        self.episodes = state["episodes"]
+        self._return[:], self._length[:] = state["running_return"], state["running_length"]
+
+
+class MetricsWriter:
+    """Appends lines to ``metrics.jsonl``, and the same numbers to TensorBoard if there is one.
+
+    Args:
+        file: the JSON lines file; what follows ``offset`` bytes is cut off (a run that was killed may have
+            written on after its last checkpoint).
+        offset: bytes to keep.
+        tensorboard: folder for events, or None.
+    """
+
+    def __init__(self, file: Path, offset: int = 0, tensorboard: Path | None = None, step: int = 0):
+        self._file = file.open("ab")
+        self._file.truncate(offset)
+        self._events = _event_writer(tensorboard, step) if tensorboard is not None else None
+
+    def write(self, metrics: dict[str, Any]) -> None:
+        """One line; numbers in nested objects become ``outer/inner`` in TensorBoard."""
+        self._file.write(json.dumps(metrics).encode() + b"\n")
+        self._file.flush()
+        if self._events is not None:
+            for name, value in metrics.items():
+                for key, number in value.items() if isinstance(value, dict) else [(name, value)]:
+                    if isinstance(number, int | float):
+                        tag = f"{name}/{key}" if isinstance(value, dict) else f"train/{key}"
+                        self._events.add_scalar(tag, number, metrics["step"])
+
+    def offset(self) -> int:
+        """Bytes written so far, safely on disk."""
+        self._file.flush()
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        if self._events is not None:
+            self._events.close()
+
+
+def read_metrics(file: Path) -> list[dict[str, Any]]:
+    """All complete lines of a ``metrics.jsonl``; a half-written last one is left out."""
+    lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def _event_writer(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=step or None)

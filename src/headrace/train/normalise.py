@@ -1,0 +1,95 @@
+"""Running statistics of observations and rewards.
+
+Both are updated once per iteration, after its rollout was collected, and never during it:
+what the policy saw when it acted is then exactly what the update sees, and
+an agent that is evaluated or resumed sees the same again.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class RunningStatistics:
+    """Mean and variance of a stream of vectors, merged batch by batch (Chan et al. 1979), in float64."""
+
+    def __init__(self, shape: tuple[int, ...], device: torch.device | str = "cpu"):
+        self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
+        self.variance = torch.ones(shape, dtype=torch.float64, device=device)
+        self.count = torch.zeros((), dtype=torch.float64, device=device)
+
+    def update(self, batch: Tensor) -> None:
+        """Take in a batch [B, *shape]."""
+        batch = batch.to(torch.float64)
+        variance, mean = torch.var_mean(batch, 0, correction=0)
+        count, total = len(batch), self.count + len(batch)
+        delta = mean - self.mean
+        squares = self.variance * self.count + variance * count + delta.square() * (self.count * count / total)
+        self.mean += delta * (count / total)
+        self.variance.copy_(squares / total)
+        self.count.copy_(total)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"mean": self.mean, "variance": self.variance, "count": self.count}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
+class ObservationNormaliser:
+    """Scales observations to mean 0, standard deviation 1, clipped to ± 10."""
+
+    def __init__(self, size: int, device: torch.device | str = "cpu"):
+        self.statistics = RunningStatistics((size,), device)
+        self.mean = torch.zeros(size, device=device)
+        self.scale = torch.ones(size, device=device)
+
+    def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
+        """Normalised observations [B, size] into ``out``."""
+        return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
+
+    def update(self, observations: Tensor) -> None:
+        """Take in raw observations [B, size]."""
+        self.statistics.update(observations)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.mean.copy_(self.statistics.mean)
+        self.scale.copy_((self.statistics.variance + 1e-8).rsqrt())
+
+    def state(self) -> dict[str, Tensor]:
+        return self.statistics.state()
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        self.statistics.load(state)
+        if self.statistics.count > 0:
+            self._refresh()
+
+
+class RewardScaler:
+    """Divides rewards by the standard deviation of the running discounted return (Engstrom et al. 2020)."""
+
+    def __init__(self, num_envs: int, gamma: float, device: torch.device | str = "cpu"):
+        self.gamma = gamma
+        self.statistics = RunningStatistics((), device)
+        self.running = torch.zeros(num_envs, device=device)
+
+    def __call__(self, rewards: Tensor, done: Tensor) -> Tensor:
+        """Update on rewards float32[T, N] and ends bool[T, N], and return the scaled rewards, clipped to ± 10."""
+        returns = torch.empty_like(rewards)
+        keep = (~done).float().mul_(self.gamma)
+        for t in range(len(rewards)):
+            torch.add(self.running, rewards[t], out=returns[t])
+            torch.mul(returns[t], keep[t], out=self.running)
+        self.statistics.update(returns.flatten())
+        scale = (self.statistics.variance + 1e-8).rsqrt().float()
+        return (rewards * scale).clamp_(-10.0, 10.0)
+
+    def state(self) -> dict[str, Tensor]:
+        return {**self.statistics.state(), "running": self.running}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        self.statistics.load(state)
+        self.running.copy_(state["running"])

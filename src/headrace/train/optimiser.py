@@ -1,0 +1,78 @@
+"""Adam over one flat vector, because forty small tensors cost forty times the dispatch.
+
+All parameters of a module are moved into one contiguous vector (and their gradients into
+another) of which they become views. Clipping, Adam and checkpoints then are a few
+operations on a vector, whatever the network looks like.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+ALIGNMENT = 16  # floats: parameters start on a cache line
+
+
+class FlatAdam:
+    """Adam (Kingma & Ba 2015) with global gradient-norm clipping.
+
+    Attributes:
+        parameters: float32[P], which the module's parameters are views of.
+        gradient: float32[P], which their ``.grad`` are views of.
+    """
+
+    def __init__(self, module: nn.Module, *, epsilon: float = 1e-5, betas: tuple[float, float] = (0.9, 0.999)):
+        self.epsilon, self.betas = epsilon, betas
+        leaves = list(module.parameters())
+        device = leaves[0].device
+        offsets, total = [], 0
+        for leaf in leaves:
+            offsets.append(total)
+            total += -(-leaf.numel() // ALIGNMENT) * ALIGNMENT
+        self.parameters, self.gradient, self.mean, self.square = (torch.zeros(total, device=device) for _ in range(4))
+        self.steps = torch.zeros((), device=device)
+        for leaf, offset in zip(leaves, offsets, strict=True):
+            value = _view(self.parameters, offset, leaf)
+            value.copy_(leaf.detach())
+            leaf.data, leaf.grad = value, _view(self.gradient, offset, leaf)
+
+    @torch.no_grad()
+    def step(self, learning_rate: float, max_norm: float) -> Tensor:
+        """Clip the gradient to ``max_norm``, apply it, and return its norm before clipping (a 0-d tensor)."""
+        norm = torch.linalg.vector_norm(self.gradient)
+        self.gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+        self.steps += 1
+        torch._fused_adam_(  # the kernel under torch.optim.Adam(fused=True), without 25 µs of bookkeeping
+            [self.parameters],
+            [self.gradient],
+            [self.mean],
+            [self.square],
+            [],
+            [self.steps],
+            lr=learning_rate,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            weight_decay=0.0,
+            eps=self.epsilon,
+            amsgrad=False,
+            maximize=False,
+        )
+        return norm
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep beside the parameters."""
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
+def _view(flat: Tensor, offset: int, leaf: Tensor) -> Tensor:
+    """A part of ``flat`` in the leaf's shape; convolution weights channels-last, as their kernels want them."""
+    part = flat[offset : offset + leaf.numel()]
+    if leaf.dim() == 4:
+        o, i, h, w = leaf.shape
+        return part.view(o, h, w, i).permute(0, 3, 1, 2)
+    return part.view(leaf.shape)
