@@ -1,0 +1,143 @@
+"""Acrobot: two links on a hinge; swing the free end above a line by a torque between them.
+
+After Sutton and Barto, "Reinforcement Learning: An Introduction", and Sutton, "Generalization
+in Reinforcement Learning" (1996), with Gymnasium's ``acrobot.py`` as the reference: the book's
+equations, both links of length, mass and inertia 1 with their centres in the middle, one
+fourth-order Runge-Kutta step of 0.2 s, in float64.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.envs.drawing import BLACK, Canvas, box
+from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
+from headrace.pool.spec import Field
+
+DT = wp.constant(wp.float64(0.2))  # s
+G = wp.constant(wp.float64(9.8))  # m/s²
+PI = wp.constant(wp.float64(math.pi))
+HALF_PI = wp.constant(wp.float64(math.pi / 2))
+MAX_SPEED_1 = wp.constant(wp.float64(4 * math.pi))  # rad/s
+MAX_SPEED_2 = wp.constant(wp.float64(9 * math.pi))
+HALF = wp.constant(wp.float64(0.5))
+ONE = wp.constant(wp.float64(1.0))
+TWO = wp.constant(wp.float64(2.0))
+START = wp.constant(wp.float64(0.1))
+
+HIGH = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)
+OBSERVATION = gym.spaces.Box(-HIGH, HIGH, dtype=np.float32)
+ACTION = gym.spaces.Discrete(3)
+OPTIONS: dict[str, Any] = {}
+INFO = (Field("state", np.dtype(np.float32), (2,)),)
+
+
+@wp.struct
+class State:
+    """Per environment: angle of the first link (0 hangs down), of the second relative to it, and their speeds."""
+
+    links: wp.array[wp.vec4d]
+
+
+@wp.struct
+class View:
+    """``state`` is EnvPool's info: the two angles."""
+
+    obs: wp.array2d[wp.float32]
+    state: wp.array2d[wp.float32]
+
+
+@wp.func
+def _start(streams: Streams, env: int) -> wp.float64:
+    return wp.float64(wp.float32(uniform(streams, env, -START, START)))
+
+
+@wp.func
+def reset(state: State, env: int, streams: Streams):
+    theta1 = _start(streams, env)
+    theta2 = _start(streams, env)
+    speed1 = _start(streams, env)
+    speed2 = _start(streams, env)
+    state.links[env] = wp.vec4d(theta1, theta2, speed1, speed2)
+
+
+@wp.func
+def _derivative(links: wp.vec4d, torque: wp.float64) -> wp.vec4d:
+    theta1 = links[0]
+    theta2 = links[1]
+    speed1 = links[2]
+    speed2 = links[3]
+    cos2 = wp.cos(theta2)
+    sin2 = wp.sin(theta2)
+    d1 = wp.float64(0.25) + (wp.float64(1.25) + cos2) + TWO
+    d2 = (wp.float64(0.25) + HALF * cos2) + ONE
+    phi2 = HALF * G * wp.cos(theta1 + theta2 - HALF_PI)
+    phi1 = (
+        -HALF * (speed2 * speed2) * sin2
+        - speed2 * speed1 * sin2
+        + wp.float64(1.5) * G * wp.cos(theta1 - HALF_PI)
+        + phi2
+    )
+    acc2 = (torque + d2 / d1 * phi1 - HALF * (speed1 * speed1) * sin2 - phi2) / (wp.float64(1.25) - d2 * d2 / d1)
+    acc1 = -(d2 * acc2 + phi1) / d1
+    return wp.vec4d(speed1, speed2, acc1, acc2)
+
+
+@wp.func
+def _wrap(angle: wp.float64) -> wp.float64:
+    while angle > PI:
+        angle = angle - TWO * PI
+    while angle < -PI:
+        angle = angle + TWO * PI
+    return angle
+
+
+@wp.func
+def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
+    links = state.links[env]
+    torque = wp.float64(actions[row] - wp.int64(1))
+    k1 = _derivative(links, torque)
+    k2 = _derivative(links + DT * HALF * k1, torque)
+    k3 = _derivative(links + DT * HALF * k2, torque)
+    k4 = _derivative(links + DT * k3, torque)
+    links = links + DT / wp.float64(6.0) * (k1 + TWO * k2 + TWO * k3 + k4)
+
+    theta1, theta2 = _wrap(links[0]), _wrap(links[1])
+    speed1 = wp.clamp(links[2], -MAX_SPEED_1, MAX_SPEED_1)
+    speed2 = wp.clamp(links[3], -MAX_SPEED_2, MAX_SPEED_2)
+    state.links[env] = wp.vec4d(theta1, theta2, speed1, speed2)
+    terminated = -wp.cos(theta1) - wp.cos(theta2 + theta1) > ONE
+    return wp.where(terminated, wp.float32(0.0), wp.float32(-1.0)), terminated
+
+
+@wp.func
+def observe(state: State, env: int, view: View, row: int):
+    links = state.links[env]
+    view.obs[row, 0] = wp.float32(wp.cos(links[0]))
+    view.obs[row, 1] = wp.float32(wp.sin(links[0]))
+    view.obs[row, 2] = wp.float32(wp.cos(links[1]))
+    view.obs[row, 3] = wp.float32(wp.sin(links[1]))
+    view.obs[row, 4] = wp.float32(links[2])
+    view.obs[row, 5] = wp.float32(links[3])
+    view.state[row, 0] = wp.float32(links[0])
+    view.state[row, 1] = wp.float32(links[1])
+
+
+def render(state: Mapping[str, Any]) -> np.ndarray:
+    canvas = Canvas(500, 500)
+    scale, half_width = 500 / 4.4, 0.1 * 500 / 4.4
+    theta1, theta2 = (float(angle) for angle in state["links"][:2])
+    canvas.line([(0, 250 + scale), (500, 250 + scale)], BLACK)
+    joint = (250.0, 250.0)
+    for angle in (theta1 - math.pi / 2, theta1 + theta2 - math.pi / 2):
+        canvas.polygon(box(0, scale, -half_width, half_width, angle, joint), (0, 204, 204))
+        canvas.circle(joint, half_width, (204, 204, 0))
+        joint = (joint[0] + scale * math.cos(angle), joint[1] + scale * math.sin(angle))
+    return canvas.array()
+
+
+ENV = KernelEnv("Acrobot", State, View, reset, step, observe, render)

@@ -1,0 +1,108 @@
+"""CartPole: keep a pole upright on a cart by pushing the cart left or right.
+
+Dynamics after Barto, Sutton, Anderson, "Neuronlike adaptive elements that can solve
+difficult learning control problems" (1983), integrated by Euler's method exactly as
+Gymnasium's ``cartpole.py`` does, in float64; see also R. Florian, "Correct equations for
+the dynamics of the cart-pole system" (2005).
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.envs.drawing import BLACK, Canvas, box
+from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
+
+GRAVITY = wp.constant(wp.float64(9.8))  # m/s²
+POLE_MASS = wp.constant(wp.float64(0.1))  # kg
+TOTAL_MASS = wp.constant(wp.float64(0.1 + 1.0))
+HALF_LENGTH = wp.constant(wp.float64(0.5))  # m, half the pole's length
+POLE_MASS_LENGTH = wp.constant(wp.float64(0.1 * 0.5))
+FORCE = wp.constant(wp.float64(10.0))  # N
+TAU = wp.constant(wp.float64(0.02))  # s between two steps
+FOUR_THIRDS = wp.constant(wp.float64(4.0 / 3.0))
+X_LIMIT = wp.constant(wp.float64(2.4))
+THETA_LIMIT = wp.constant(wp.float64(12 * 2 * math.pi / 360))
+START = wp.constant(wp.float64(0.05))
+
+HIGH = np.array([2 * 2.4, np.inf, 2 * 12 * 2 * math.pi / 360, np.inf], np.float32)
+OBSERVATION = gym.spaces.Box(-HIGH, HIGH, dtype=np.float32)
+ACTION = gym.spaces.Discrete(2)
+OPTIONS = {"sutton_barto_reward": False}
+
+
+@wp.struct
+class State:
+    """Cart position (m) and speed, pole angle (rad, 0 is upright) and speed."""
+
+    x: wp.array[wp.float64]
+    x_dot: wp.array[wp.float64]
+    theta: wp.array[wp.float64]
+    theta_dot: wp.array[wp.float64]
+    sutton_barto_reward: wp.bool
+
+
+@wp.struct
+class View:
+    obs: wp.array2d[wp.float32]
+
+
+@wp.func
+def reset(state: State, env: int, streams: Streams):
+    state.x[env] = uniform(streams, env, -START, START)
+    state.x_dot[env] = uniform(streams, env, -START, START)
+    state.theta[env] = uniform(streams, env, -START, START)
+    state.theta_dot[env] = uniform(streams, env, -START, START)
+
+
+@wp.func
+def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
+    x = state.x[env]
+    x_dot = state.x_dot[env]
+    theta = state.theta[env]
+    theta_dot = state.theta_dot[env]
+    force = wp.where(actions[row] == wp.int64(1), FORCE, -FORCE)
+    cos, sin = wp.cos(theta), wp.sin(theta)
+
+    temp = (force + POLE_MASS_LENGTH * (theta_dot * theta_dot) * sin) / TOTAL_MASS
+    theta_acc = (GRAVITY * sin - cos * temp) / (HALF_LENGTH * (FOUR_THIRDS - POLE_MASS * (cos * cos) / TOTAL_MASS))
+    x_acc = temp - POLE_MASS_LENGTH * theta_acc * cos / TOTAL_MASS
+
+    x = x + TAU * x_dot
+    theta = theta + TAU * theta_dot
+    state.x[env] = x
+    state.x_dot[env] = x_dot + TAU * x_acc
+    state.theta[env] = theta
+    state.theta_dot[env] = theta_dot + TAU * theta_acc
+
+    terminated = wp.abs(x) > X_LIMIT or wp.abs(theta) > THETA_LIMIT
+    reward = wp.float32(1.0)
+    if state.sutton_barto_reward:
+        reward = wp.where(terminated, wp.float32(-1.0), wp.float32(0.0))
+    return reward, terminated
+
+
+@wp.func
+def observe(state: State, env: int, view: View, row: int):
+    view.obs[row, 0] = wp.float32(state.x[env])
+    view.obs[row, 1] = wp.float32(state.x_dot[env])
+    view.obs[row, 2] = wp.float32(state.theta[env])
+    view.obs[row, 3] = wp.float32(state.theta_dot[env])
+
+
+def render(state: Mapping[str, Any]) -> np.ndarray:
+    canvas = Canvas(600, 400)
+    scale = 600 / (2 * 2.4)
+    x, axle = 300 + state["x"] * scale, 100 + 30 / 4
+    canvas.line([(0, 100), (600, 100)], BLACK)
+    canvas.polygon(box(-25, 25, -15, 15, at=(x, 100)), BLACK)
+    canvas.polygon(box(-5, 5, -5, scale - 5, -state["theta"], (x, axle)), (202, 152, 101))
+    canvas.circle((x, axle), 5, (129, 132, 203))
+    return canvas.array()
+
+
+ENV = KernelEnv("CartPole", State, View, reset, step, observe, render)

@@ -1,0 +1,31 @@
+"""The picture that both mountain cars share, after Gymnasium's."""
+
+import math
+
+import numpy as np
+
+from headrace.envs.drawing import BLACK, Canvas, box
+
+LEFT, RIGHT = -1.2, 0.6
+SCALE = 600 / (RIGHT - LEFT)
+
+
+def draw(position: float, goal: float) -> np.ndarray:
+    """The track, the car and the flag: uint8[400, 600, 3]."""
+    canvas = Canvas(600, 400)
+    canvas.line([_at(x) for x in np.linspace(LEFT, RIGHT, 100)])
+
+    x, y = _at(position)
+    tilt = math.cos(3 * position)
+    canvas.polygon(box(-20, 20, 0, 20, tilt, (x, y + 10)), BLACK)
+    for wheel in box(-10, 10, 0, 0, tilt, (x, y + 10))[::2]:
+        canvas.circle(wheel, 8, (128, 128, 128))
+
+    x, y = _at(goal)
+    canvas.line([(x, y), (x, y + 50)])
+    canvas.polygon([(x, y + 50), (x, y + 40), (x + 25, y + 45)], (204, 204, 0))
+    return canvas.array()
+
+
+def _at(position: float) -> tuple[float, float]:
+    return (position - LEFT) * SCALE, (math.sin(3 * position) * 0.45 + 0.55) * SCALE

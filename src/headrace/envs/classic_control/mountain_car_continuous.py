@@ -1,0 +1,77 @@
+"""MountainCarContinuous: MountainCar with a throttle, rewarded for arriving and charged for force.
+
+Gymnasium's ``continuous_mountain_car.py`` is the reference. It keeps its state in float32
+and computes in float32 but for the cosine; so does this.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.envs.classic_control import hills
+from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
+
+MIN_POSITION = wp.constant(wp.float32(-1.2))
+MAX_POSITION = wp.constant(wp.float32(0.6))
+MAX_SPEED = wp.constant(wp.float32(0.07))
+GOAL_POSITION = wp.constant(wp.float32(0.45))
+POWER = wp.constant(wp.float32(0.0015))
+GRAVITY = wp.constant(wp.float64(0.0025))
+
+OBSERVATION = gym.spaces.Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32), dtype=np.float32)
+ACTION = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+OPTIONS = {"goal_velocity": 0.0}
+
+
+@wp.struct
+class State:
+    """Position along the track and velocity, per step."""
+
+    position: wp.array[wp.float32]
+    velocity: wp.array[wp.float32]
+    goal_velocity: wp.float32
+
+
+@wp.struct
+class View:
+    obs: wp.array2d[wp.float32]
+
+
+@wp.func
+def reset(state: State, env: int, streams: Streams):
+    state.position[env] = wp.float32(uniform(streams, env, wp.float64(-0.6), wp.float64(-0.4)))
+    state.velocity[env] = wp.float32(0.0)
+
+
+@wp.func
+def step(state: State, env: int, actions: wp.array2d[wp.float32], row: int, streams: Streams):
+    position = state.position[env]
+    velocity = state.velocity[env]
+    action = actions[row, 0]
+    force = wp.clamp(action, wp.float32(-1.0), wp.float32(1.0))
+    slope = wp.float32(GRAVITY * wp.cos(wp.float64(wp.float32(3.0) * position)))
+    velocity = wp.clamp(velocity + (force * POWER - slope), -MAX_SPEED, MAX_SPEED)
+    position = wp.clamp(position + velocity, MIN_POSITION, MAX_POSITION)
+    if position == MIN_POSITION and velocity < wp.float32(0.0):
+        velocity = wp.float32(0.0)
+    state.position[env] = position
+    state.velocity[env] = velocity
+    terminated = position >= GOAL_POSITION and velocity >= state.goal_velocity
+    prize = wp.where(terminated, wp.float64(100.0), wp.float64(0.0))
+    return wp.float32(prize - wp.float64(action) * wp.float64(action) * wp.float64(0.1)), terminated
+
+
+@wp.func
+def observe(state: State, env: int, view: View, row: int):
+    view.obs[row, 0] = state.position[env]
+    view.obs[row, 1] = state.velocity[env]
+
+
+def render(state: Mapping[str, Any]) -> np.ndarray:
+    return hills.draw(float(state["position"]), goal=0.45)
+
+
+ENV = KernelEnv("MountainCarContinuous", State, View, reset, step, observe, render)

@@ -1,0 +1,58 @@
+"""A canvas for environments that draw themselves: shapes in, an RGB array out.
+
+Coordinates are pixels with the origin at the lower left and y upwards, as in the
+classic environments' own drawing code. Everything is drawn at twice the size and then
+halved, which smooths the edges. Needs Pillow, imported when first drawn with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+Point = tuple[float, float]
+Color = tuple[int, int, int]
+
+BLACK: Color = (0, 0, 0)
+WHITE: Color = (255, 255, 255)
+OVERSAMPLING = 2
+
+
+class Canvas:
+    """A picture of ``width`` × ``height`` pixels."""
+
+    def __init__(self, width: int, height: int, background: Color = WHITE):
+        from PIL import Image, ImageDraw
+
+        self._height = height
+        self._image = Image.new("RGB", (width * OVERSAMPLING, height * OVERSAMPLING), background)
+        self._draw = ImageDraw.Draw(self._image)
+
+    def polygon(self, points: Sequence[Point], color: Color) -> None:
+        self._draw.polygon([self._pixel(p) for p in points], fill=color)
+
+    def circle(self, center: Point, radius: float, color: Color) -> None:
+        x, y = self._pixel(center)
+        r = radius * OVERSAMPLING
+        self._draw.ellipse((x - r, y - r, x + r, y + r), fill=color)
+
+    def line(self, points: Sequence[Point], color: Color = BLACK, width: float = 1) -> None:
+        self._draw.line([self._pixel(p) for p in points], fill=color, width=round(width * OVERSAMPLING), joint="curve")
+
+    def array(self) -> np.ndarray:
+        """The picture as uint8[height, width, 3]."""
+        return np.asarray(self._image.reduce(OVERSAMPLING))
+
+    def _pixel(self, point: Point) -> Point:
+        return point[0] * OVERSAMPLING, (self._height - point[1]) * OVERSAMPLING
+
+
+def box(
+    left: float, right: float, bottom: float, top: float, angle: float = 0.0, at: Point = (0.0, 0.0)
+) -> list[Point]:
+    """The corners of a rectangle, turned by ``angle`` radians (counterclockwise) about the origin, then moved to ``at``."""
+    cos, sin = math.cos(angle), math.sin(angle)
+    corners = ((left, bottom), (left, top), (right, top), (right, bottom))
+    return [(at[0] + x * cos - y * sin, at[1] + x * sin + y * cos) for x, y in corners]

@@ -1,0 +1,7 @@
+"""Environments written in Python as Warp kernels, advanced together at compiled speed."""
+
+from headrace.pool.executors.kernels.executor import KernelExecutor
+from headrace.pool.executors.kernels.program import KernelEnv
+from headrace.pool.executors.kernels.random import Streams, random_bits, uniform
+
+__all__ = ["KernelEnv", "KernelExecutor", "Streams", "random_bits", "uniform"]

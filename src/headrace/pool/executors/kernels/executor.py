@@ -1,0 +1,228 @@
+"""The `kernels` executor: light environments, written in Python, at compiled speed.
+
+Where an environment's step takes nanoseconds, everything around it is what costs. So a
+step of a whole pool is one launch, prepared when its batch was bound: copy the actions
+into place, call, done. Results are written by the kernel into the batch's own arrays.
+All kinds of calls (full, partial, reset, mixed) are rows of requests to the same kernel;
+an asynchronous pool keeps them in a queue and serves them when they are received.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.errors import OptionError, SequenceError
+from headrace.pool.batch import FINAL, INFO, OBS, Batch, BatchRing
+from headrace.pool.executors.kernels.crew import Crew
+from headrace.pool.executors.kernels.launch import Run, record
+from headrace.pool.executors.kernels.memory import Table, pack_rows, struct_over, unpack_rows
+from headrace.pool.executors.kernels.program import (
+    MODES,
+    RESEED,
+    RESET,
+    STEP,
+    Episodes,
+    KernelEnv,
+    Outcome,
+    Requests,
+    Rules,
+    build_kernel,
+)
+from headrace.pool.executors.kernels.queue import RequestQueue
+from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.spec import PoolSettings, TaskSpec
+
+NEVER = 1 << 62
+PROBE_ROWS = 512  # launches of fewer rows are not worth a look
+HANDOVER_NS = 30_000  # what a helper thread costs: measured, from release to release, on two busy cores
+PROBES = 5
+
+
+@dataclass(slots=True)
+class _Work:
+    """The launches that serve one table of requests into one batch."""
+
+    requests: Table
+    whole: Run
+    parts: list[Run] | None = None
+
+
+@dataclass(slots=True)
+class _Binding:
+    """What a batch can be filled from: every environment in order, or those picked."""
+
+    everyone: _Work | None = None
+    picked: _Work | None = None
+
+
+class KernelExecutor:
+    """Implements `headrace.pool.executor.Executor` over one `KernelEnv`.
+
+    Results do not depend on the number of threads or the size of a call: each row is one
+    environment's, and what happens in it follows from that environment's arrays alone.
+    """
+
+    def __init__(self, env: KernelEnv, spec: TaskSpec, settings: PoolSettings, ring: BatchRing):
+        if settings.device != "cpu":
+            raise OptionError(f"kernel environments run on device 'cpu' in this version, not {settings.device!r}")
+        self._env, self._ring, self._device = env, ring, settings.device
+        self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
+        n, device = settings.num_envs, settings.device
+        self._state = Table(env.state, n, device, env.shapes, {**env.constants, **spec.options})
+        self._streams = Table(Streams, n, device)
+        self._streams.arrays["seed"][:] = settings.seeds
+        self._episodes = Table(Episodes, n, device)
+        self._rules = Rules()
+        self._rules.autoreset = MODES[settings.autoreset]
+        self._rules.max_episode_steps = spec.max_episode_steps
+
+        shape, dtype = tuple(spec.action.shape or ()), wp.dtype_from_numpy(spec.action.dtype)
+        self._kernel = build_kernel(env, dtype, 1 + len(shape))
+        self._everyone = Table(Requests, n, device)
+        self._everyone.arrays["env_id"][:] = np.arange(n)
+        self._picked = Table(Requests, n, device)
+        self._actions_in = wp.zeros((n, *shape), dtype=dtype, device=device)
+        self._actions = self._actions_in.numpy()
+        self._columns = {**self._picked.arrays, "action": self._actions}
+        self._queue = RequestQueue(self._columns)
+
+        self._num_threads = settings.num_threads
+        self._crew = Crew(settings.num_threads - 1, settings.thread_affinity_offset)
+        self._split_from = PROBE_ROWS if settings.num_threads > 1 else NEVER
+        self._probes: list[float] = []
+        ring.bind = self.bind
+
+    # -- synchronous calls -----------------------------------------------------------------------
+
+    def bind(self, batch: Batch) -> None:
+        batch.binding = _Binding()
+        if batch.rows == self._num_envs and self._batch_size == self._num_envs:
+            batch.binding.everyone = self._work(self._everyone, batch)
+
+    def step(self, actions: np.ndarray, env_ids: np.ndarray | None, batch: Batch) -> None:
+        if env_ids is None:
+            self._actions[:] = actions
+            self._run(batch.binding.everyone, batch)
+        else:
+            self._serve(env_ids, STEP, batch, action=actions)
+
+    def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: Batch) -> None:
+        ids = self._everyone.arrays["env_id"] if env_ids is None else env_ids
+        if seeds is None:
+            self._serve(ids, RESET, batch)
+        else:
+            self._serve(ids, RESEED, batch, seed=seeds)
+
+    def _serve(self, env_ids: np.ndarray, command: Any, batch: Batch, **columns: np.ndarray) -> None:
+        k = len(env_ids)
+        self._columns["env_id"][:k] = env_ids
+        self._columns["command"][:k] = int(command)
+        for name, column in columns.items():
+            self._columns[name][:k] = column
+        self._run_picked(batch)
+
+    # -- asynchronous calls ----------------------------------------------------------------------
+
+    def send(self, actions: np.ndarray, env_ids: np.ndarray) -> None:
+        self._queue.push(len(env_ids), env_id=env_ids, command=int(STEP), action=actions)
+
+    def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
+        if seeds is None:
+            self._queue.push(len(env_ids), env_id=env_ids, command=int(RESET))
+        else:
+            self._queue.push(len(env_ids), env_id=env_ids, command=int(RESEED), seed=seeds)
+
+    def recv(self, timeout: float | None) -> Batch:
+        """The oldest ``batch_size`` requests are served here and now, so there is nothing to wait for."""
+        if self._queue.size < self._batch_size:
+            raise SequenceError(f"{self._queue.size} environments are in flight; a batch needs {self._batch_size}")
+        batch = self._ring.take(self._batch_size)
+        self._queue.pop(self._batch_size, self._columns)
+        self._run_picked(batch)
+        return batch
+
+    # -- the rest --------------------------------------------------------------------------------
+
+    def save_state(self, env_ids: np.ndarray) -> list[bytes]:
+        return pack_rows(self._saved_arrays(), env_ids)
+
+    def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
+        unpack_rows(self._saved_arrays(), env_ids, blobs)
+
+    def render(self, env_ids: np.ndarray) -> np.ndarray:
+        if self._env.render is None:
+            raise OptionError(f"{self._env.name} has no rendering")
+        arrays = self._state.arrays
+        return np.stack([self._env.render({name: a[i] for name, a in arrays.items()}) for i in env_ids])
+
+    def close(self) -> None:
+        if crew := vars(self).pop("_crew", None):
+            crew.close()
+            vars(self).clear()  # every array goes with its last reference
+
+    def _saved_arrays(self) -> list[np.ndarray]:
+        tables = (self._state, self._streams, self._episodes)
+        return [array for table in tables for array in table.arrays.values()]
+
+    # -- launches --------------------------------------------------------------------------------
+
+    def _work(self, requests: Table, batch: Batch) -> _Work:
+        return _Work(requests, self._record(requests, batch, 0, batch.rows))
+
+    def _record(self, requests: Table, batch: Batch, first: int, rows: int) -> Run:
+        """The launch that serves ``rows`` requests from row ``first`` on into the same rows of the batch."""
+        outcome = {name.replace(FINAL, "final_"): array for name, array in batch.arrays.items()}
+        seen = {_field_name(name): a for name, a in batch.arrays.items() if not name.startswith(FINAL)}
+        last = {_field_name(name[len(FINAL) :]): a for name, a in batch.arrays.items() if name.startswith(FINAL)}
+        arguments = [
+            self._state.struct,
+            self._streams.struct,
+            self._episodes.struct,
+            self._rules,
+            requests.struct,
+            self._actions_in,
+            struct_over(Outcome, outcome),
+            struct_over(self._env.view, seen),
+            struct_over(self._env.view, last),
+            first,
+        ]
+        return record(self._kernel, rows, arguments, self._device)
+
+    def _run_picked(self, batch: Batch) -> None:
+        binding = batch.binding
+        if binding.picked is None:
+            binding.picked = self._work(self._picked, batch)
+        self._run(binding.picked, batch)
+
+    def _run(self, work: _Work, batch: Batch) -> None:
+        if batch.rows < self._split_from:
+            work.whole()
+        elif len(self._probes) < PROBES:
+            self._probe(work, batch.rows)
+        else:
+            if work.parts is None:
+                work.parts = self._split(work.requests, batch)
+            self._crew.run(work.parts)
+
+    def _probe(self, work: _Work, rows: int) -> None:
+        """Time the first large launches, to learn from which size on sharing them with helpers pays."""
+        start = time.perf_counter_ns()
+        work.whole()
+        self._probes.append((time.perf_counter_ns() - start) / rows)
+        if len(self._probes) == PROBES:
+            self._split_from = max(PROBE_ROWS, int(2 * HANDOVER_NS / min(self._probes)))
+
+    def _split(self, requests: Table, batch: Batch) -> list[Run]:
+        bounds = [batch.rows * i // self._num_threads for i in range(self._num_threads + 1)]
+        return [self._record(requests, batch, a, b - a) for a, b in itertools.pairwise(bounds)]
+
+
+def _field_name(name: str) -> str:
+    """What a batch's array is called in an environment's view: ``obs``, ``obs_<key>``, or the info's name."""
+    return name.removeprefix(INFO).replace(f"{OBS}:", f"{OBS}_")

@@ -1,0 +1,78 @@
+"""Named arrays that kernels and NumPy both see, and how they become bytes and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.errors import StateError
+from headrace.pool.executors.kernels.launch import quiet, view_of
+
+
+def array_fields(struct: Any) -> dict[str, Any]:
+    """Name → Warp array type, for the fields of a `warp.struct` that are arrays."""
+    return {name: var.type for name, var in struct.vars.items() if wp.types.is_array(var.type)}
+
+
+def scalar_fields(struct: Any) -> list[str]:
+    """The names of the other fields."""
+    return [name for name, var in struct.vars.items() if not wp.types.is_array(var.type)]
+
+
+class Table:
+    """Arrays with one row an environment, for the array fields of a `warp.struct`.
+
+    Attributes:
+        struct: the struct's instance, as kernels take it.
+        arrays: name → NumPy array [rows, …] over the same memory.
+    """
+
+    def __init__(
+        self,
+        struct: Any,
+        rows: int,
+        device: str,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+        scalars: Mapping[str, Any] | None = None,
+    ):
+        self.struct = struct()
+        self.arrays: dict[str, np.ndarray] = {}
+        for name, kind in array_fields(struct).items():
+            shape = (rows, *(shapes or {}).get(name, ()))
+            if kind.ndim != len(shape):
+                raise TypeError(f"{struct.key}.{name} has {kind.ndim} dimensions, but its shape is {shape}")
+            with quiet():
+                array = wp.zeros(shape, dtype=kind.dtype, device=device)
+            setattr(self.struct, name, array)
+            self.arrays[name] = array.numpy()
+        for name in scalar_fields(struct):
+            setattr(self.struct, name, (scalars or {})[name])
+
+
+def struct_over(struct: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """An instance of a `warp.struct` whose array fields are the given arrays; those not given stay empty."""
+    instance = struct()
+    for name, kind in array_fields(struct).items():
+        if name in arrays:
+            setattr(instance, name, view_of(arrays[name], kind.dtype))
+    return instance
+
+
+def pack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray) -> list[bytes]:
+    """The bytes of some rows of all arrays, one string a row."""
+    parts = [array[ids].reshape(len(ids), -1).view(np.uint8) for array in arrays]
+    return [row.tobytes() for row in np.hstack(parts)]
+
+
+def unpack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray, blobs: Sequence[bytes]) -> None:
+    """Write what `pack_rows` returned into some rows; raises `StateError` before anything is written."""
+    sizes = [array[:1].nbytes for array in arrays]
+    for env_id, blob in zip(ids, blobs, strict=True):
+        if len(blob) != sum(sizes):
+            raise StateError(f"the state for environment {env_id} has {len(blob)} bytes; this task needs {sum(sizes)}")
+    table = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(ids), -1)
+    for array, part in zip(arrays, np.split(table, np.cumsum(sizes)[:-1], axis=1), strict=True):
+        array[ids] = np.ascontiguousarray(part).view(array.dtype).reshape(len(ids), *array.shape[1:])

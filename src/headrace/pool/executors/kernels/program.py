@@ -1,0 +1,154 @@
+"""What a kernel environment is, and the kernel that is generated around it.
+
+An environment's author writes three functions over named arrays: how an episode starts,
+what one action does, what is seen. Everything that is the same for all environments is
+here, around those three, in one kernel: autoreset in three modes, truncation, random
+streams, partial steps, final observations. Warp compiles the whole into one loop (CPU)
+or one grid (CUDA), so a step of a pool is a single launch.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.pool.executors.kernels.random import Streams
+
+STEP = wp.constant(wp.uint8(0))
+RESET = wp.constant(wp.uint8(1))
+RESEED = wp.constant(wp.uint8(2))
+
+NEXT_STEP = wp.constant(0)
+SAME_STEP = wp.constant(1)
+DISABLED = wp.constant(2)
+MODES = {"next_step": int(NEXT_STEP), "same_step": int(SAME_STEP), "disabled": int(DISABLED)}
+
+
+@wp.struct
+class Episodes:
+    """Where each environment's episode stands: arrays [N]."""
+
+    elapsed: wp.array[wp.int32]
+    over: wp.array[wp.bool]
+
+
+@wp.struct
+class Requests:
+    """What is asked of which environment: arrays [rows]. Seeds are read where the command is RESEED."""
+
+    env_id: wp.array[wp.int32]
+    command: wp.array[wp.uint8]
+    seed: wp.array[wp.uint64]
+
+
+@wp.struct
+class Rules:
+    """What a pool decided for all of its environments."""
+
+    autoreset: int
+    max_episode_steps: int
+
+
+@wp.struct
+class Outcome:
+    """The part of a result that every environment has: arrays [rows]."""
+
+    reward: wp.array[wp.float32]
+    terminated: wp.array[wp.bool]
+    truncated: wp.array[wp.bool]
+    env_id: wp.array[wp.int32]
+    elapsed_step: wp.array[wp.int32]
+    final_elapsed_step: wp.array[wp.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelEnv:
+    """An environment as Warp functions over named arrays, for one agent.
+
+    Attributes:
+        name: what the compiled kernel is called.
+        state: a `warp.struct`. Its array fields are the environments' state, one row an environment;
+            its scalar fields are shared by all: options of the task by name, and constants.
+        view: a `warp.struct` of what is seen: ``obs`` (or ``obs_<key>`` for each entry of a `Dict`
+            space) and the task's info fields by name; arrays whose row i is one environment's.
+        reset: ``(state, env, streams)``: begin an episode in row ``env`` of the state.
+        step: ``(state, env, actions, row, streams) → (reward float32, terminated bool)``: advance by
+            one agent step; the environment's action is ``actions[row]``.
+        observe: ``(state, env, view, row)``: write what is seen of ``env`` into ``row`` of the view.
+        render: from the state arrays' values of one environment, by name, to uint8[H, W, 3].
+        shapes: the shape of one environment's row, for state arrays of more than one dimension.
+        constants: values of the state's scalar fields that are not options.
+    """
+
+    name: str
+    state: Any
+    view: Any
+    reset: wp.Function
+    step: wp.Function
+    observe: wp.Function
+    render: Callable[[Mapping[str, Any]], np.ndarray] | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+
+@functools.cache
+def build_kernel(env: KernelEnv, action_dtype: Any, action_ndim: int) -> wp.Kernel:
+    """The kernel that serves requests: row ``first + tid`` of the requests fills that row of the result.
+
+    ``action_dtype`` (a Warp scalar type) and ``action_ndim`` describe the array ``actions`` [rows, …].
+    """
+    reset_episode, step_episode, observe = env.reset, env.step, env.observe
+
+    def advance(state, streams, episodes, rules, requests, actions, outcome, view, final, first):
+        row = first + wp.tid()
+        env_id = requests.env_id[row]
+        command = requests.command[row]
+        reward = wp.float32(0.0)
+        terminated = bool(False)
+        truncated = bool(False)
+        elapsed = wp.int32(0)
+
+        if command == RESEED:
+            streams.seed[env_id] = requests.seed[row]
+            streams.drawn[env_id] = wp.uint64(0)
+        if command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id]):
+            reset_episode(state, env_id, streams)
+        else:
+            reward, terminated = step_episode(state, env_id, actions, row, streams)
+            elapsed = episodes.elapsed[env_id] + 1
+            truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
+
+        over = terminated or truncated
+        if over and rules.autoreset == SAME_STEP:
+            observe(state, env_id, final, row)
+            outcome.final_elapsed_step[row] = elapsed
+            reset_episode(state, env_id, streams)
+            elapsed = wp.int32(0)
+        episodes.elapsed[env_id] = elapsed
+        episodes.over[env_id] = over
+
+        observe(state, env_id, view, row)
+        outcome.reward[row] = reward
+        outcome.terminated[row] = terminated
+        outcome.truncated[row] = truncated
+        outcome.env_id[row] = env_id
+        outcome.elapsed_step[row] = elapsed
+
+    advance.__annotations__ = {
+        "state": env.state,
+        "streams": Streams,
+        "episodes": Episodes,
+        "rules": Rules,
+        "requests": Requests,
+        "actions": wp.array(dtype=action_dtype, ndim=action_ndim),
+        "outcome": Outcome,
+        "view": env.view,
+        "final": env.view,
+        "first": int,
+    }
+    advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
+    # a module of its own, so that the compiled code found in the cache does not depend on what else is in the process
+    return wp.kernel(advance, module="unique", enable_backward=False)

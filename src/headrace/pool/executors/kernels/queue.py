@@ -1,0 +1,41 @@
+"""What has been sent to an asynchronous pool and not yet received, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class RequestQueue:
+    """A ring of request rows. An environment is in flight at most once, so N rows always suffice."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray]):
+        """``columns`` gives each column's name and, by example, its row's shape and dtype; N is their length."""
+        self._columns = {name: np.empty_like(column) for name, column in columns.items()}
+        self._capacity = len(next(iter(columns.values())))
+        self._first = 0
+        self.size = 0
+
+    def push(self, rows: int, **values: np.ndarray | int) -> None:
+        """Add rows at the end; columns not given keep whatever they held."""
+        start = (self._first + self.size) % self._capacity
+        here = min(rows, self._capacity - start)
+        for name, value in values.items():
+            column = self._columns[name]
+            if isinstance(value, np.ndarray):
+                column[start : start + here] = value[:here]
+                column[: rows - here] = value[here:]
+            else:
+                column[start : start + here] = value
+                column[: rows - here] = value
+        self.size += rows
+
+    def pop(self, rows: int, into: Mapping[str, np.ndarray]) -> None:
+        """Move the oldest rows into the first rows of the given columns."""
+        here = min(rows, self._capacity - self._first)
+        for name, column in self._columns.items():
+            into[name][:here] = column[self._first : self._first + here]
+            into[name][here:rows] = column[: rows - here]
+        self._first = (self._first + rows) % self._capacity
+        self.size -= rows

@@ -1,0 +1,92 @@
+"""Random numbers that depend on a seed and a count, and on nothing else.
+
+Every environment has a stream of its own: the n-th number of the stream with seed s is
+a pure function of (s, n), so it is the same on every device, at any batch size and any
+number of threads, and an environment's whole random state is two integers.
+
+The function is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: "Parallel
+random numbers: as easy as 1, 2, 3", SC 2011), the cipher that JAX uses too. The seed is
+the key and the count is the block, so a stream repeats only after 2**64 numbers, and
+two seeds are two keys.
+"""
+
+import warp as wp
+
+PARITY = wp.constant(wp.uint32(0x1BD11BDA))
+TO_UNIT = wp.constant(wp.float64(2.0**-53))
+
+
+@wp.struct
+class Streams:
+    """One random stream for each environment: arrays [N]."""
+
+    seed: wp.array[wp.uint64]
+    drawn: wp.array[wp.uint64]
+
+
+@wp.func
+def _mix(a: wp.uint32, b: wp.uint32, turn: wp.uint32):
+    a = a + b
+    b = (b << turn) | (b >> (wp.uint32(32) - turn))
+    return a, a ^ b
+
+
+@wp.func
+def threefry(key: wp.uint64, block: wp.uint64) -> wp.uint64:
+    """The 64 bits that belong to a key and a block number (low word first)."""
+    k0 = wp.uint32(key)
+    k1 = wp.uint32(key >> wp.uint64(32))
+    k2 = PARITY ^ k0 ^ k1
+    a = wp.uint32(block) + k0
+    b = wp.uint32(block >> wp.uint64(32)) + k1
+
+    a, b = _mix(a, b, wp.uint32(13))
+    a, b = _mix(a, b, wp.uint32(15))
+    a, b = _mix(a, b, wp.uint32(26))
+    a, b = _mix(a, b, wp.uint32(6))
+    a = a + k1
+    b = b + k2 + wp.uint32(1)
+
+    a, b = _mix(a, b, wp.uint32(17))
+    a, b = _mix(a, b, wp.uint32(29))
+    a, b = _mix(a, b, wp.uint32(16))
+    a, b = _mix(a, b, wp.uint32(24))
+    a = a + k2
+    b = b + k0 + wp.uint32(2)
+
+    a, b = _mix(a, b, wp.uint32(13))
+    a, b = _mix(a, b, wp.uint32(15))
+    a, b = _mix(a, b, wp.uint32(26))
+    a, b = _mix(a, b, wp.uint32(6))
+    a = a + k0
+    b = b + k1 + wp.uint32(3)
+
+    a, b = _mix(a, b, wp.uint32(17))
+    a, b = _mix(a, b, wp.uint32(29))
+    a, b = _mix(a, b, wp.uint32(16))
+    a, b = _mix(a, b, wp.uint32(24))
+    a = a + k1
+    b = b + k2 + wp.uint32(4)
+
+    a, b = _mix(a, b, wp.uint32(13))
+    a, b = _mix(a, b, wp.uint32(15))
+    a, b = _mix(a, b, wp.uint32(26))
+    a, b = _mix(a, b, wp.uint32(6))
+    a = a + k2
+    b = b + k0 + wp.uint32(5)
+    return wp.uint64(a) | (wp.uint64(b) << wp.uint64(32))
+
+
+@wp.func
+def random_bits(streams: Streams, env: int) -> wp.uint64:
+    """The next 64 random bits of an environment's stream."""
+    count = streams.drawn[env]
+    streams.drawn[env] = count + wp.uint64(1)
+    return threefry(streams.seed[env], count)
+
+
+@wp.func
+def uniform(streams: Streams, env: int, low: wp.float64, high: wp.float64) -> wp.float64:
+    """The next number of an environment's stream, uniform in [low, high)."""
+    unit = wp.float64(random_bits(streams, env) >> wp.uint64(11)) * TO_UNIT
+    return low + (high - low) * unit
