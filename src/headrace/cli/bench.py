@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import gymnasium as gym
 import numpy as np
 import tyro
 from gymnasium.vector.utils import batch_space
@@ -73,17 +74,18 @@ def run(argv: list[str]) -> int:
     console = Console(highlight=False)
     if args.compare and peer is None:
         console.print(f"EnvPool is not installed or has no {args.task}: nothing to compare with")
-    table = _new_table(spec, args, peer is not None)
+    table = _new_table(peer is not None)
     for n in sizes:
         with console.status(f"{args.task}, {n} environments"):
             table.add_row(*_measure(n, args, options, spec.frame_skip, peer))
+    how = "async, half the environments at a time" if args.asynchronous else "sync"
+    console.print(f"{spec.task}, random actions, {how}")
     console.print(table)
     return 0
 
 
-def _new_table(spec: Any, args: BenchArgs, compared: bool) -> Table:
-    how = "async, half the environments at a time" if args.asynchronous else "sync"
-    table = Table(title=f"{spec.task}, random actions, {how}", title_justify="left")
+def _new_table(compared: bool) -> Table:
+    table = Table()
     columns = ["environments", "steps/s", "frames/s", "spread"]
     for column in columns + (["EnvPool steps/s", "ratio"] if compared else []):
         table.add_column(column, justify="right")
@@ -143,4 +145,5 @@ def _envpool_for(task: str) -> Any:
         import envpool  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
+    gym.logger.min_level = gym.logger.ERROR  # its spaces make Gymnasium warn of their precision
     return envpool if task in envpool.list_all_envs() else None

@@ -29,7 +29,7 @@ class EnvsArgs:
       headrace envs atari         a whole family
     """
 
-    filter: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILTER")] = ""
+    filter: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[FILTER]")] = ""
     """part of a name, a pattern with * and ?, or a family"""
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": "measure how fast a task's environments run",
     "envs": "list the tasks",
 }
+EXTRAS = ("torch", "safetensors", "rich", "tyro", "av")
 EXAMPLES = (
     ("headrace envs cart", "which tasks have 'cart' in their name"),
     ("headrace train CartPole-v1", "a good agent within a minute"),
@@ -53,6 +54,10 @@ def _run(command: str, args: list[str]) -> int:
         return _fail(str(error))
     except HeadraceError as error:
         return _fail(str(error), status=1)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        return _fail(f"{command} needs {error.name}: pip install 'headrace[train]'", status=1)
     except SystemExit as stop:  # tyro has printed help or what was wrong
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""``headrace train``: train an agent and leave a run folder.
+"""``headrace train``: train an agent and leave a run folder, or go on with one.
 
 The options are the fields of `headrace.train.config.Config`, with the values tuned for
 the task as their defaults: the task is read first, everything else overrides it.
@@ -7,16 +7,19 @@ the task as their defaults: the task is read first, everything else overrides it
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+import headrace
 from headrace.cli.options import parse_options
-from headrace.pool.registry import make_spec
+from headrace.errors import OptionError
+from headrace.train import Result, resume, train
 from headrace.train.config import Config, make_config
-
-EXAMPLE_TASK = "CartPole-v1"
+from headrace.train.run import RunFolder
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class TrainArgs(Config):
 
     Shows a live dashboard and leaves a run folder with config.json, metrics.jsonl, checkpoints, a plot
     of the learning curve and a video. Ctrl-C stops a run cleanly; --resume goes on with it exactly.
-    The defaults below are those of the task named on the command line.
+    The defaults shown are those of the task named before --help.
 
     examples:
       headrace train CartPole-v1
@@ -33,15 +36,71 @@ class TrainArgs(Config):
       headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
       headrace train CartPole-v1 --run-dir runs/mine
       headrace train --resume runs/mine
+      headrace train Pong-v5 --help
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
     """name of the task; headrace envs lists them"""
-    env_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """a task option as name=value; may be repeated"""
-    run_dir: str | None = None
+    run_dir: Path | None = None
     """folder for the run; a new one in runs/ by default"""
+    resume: Path | None = None
+    """a run to go on with, instead of a task"""
+    quiet: bool = False
+    """show no progress"""
+    env_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Nothing: `Config` checks the values once the overrides are known."""
+
+
+def run(argv: list[str]) -> int:
+    """Train or go on, and say where the run's files are."""
+    args = _parse(argv)
+    if args.resume is not None:
+        _, config = RunFolder.open(args.resume)
+        result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
+    elif args.task:
+        options = parse_options(args.option)
+        defaults = dataclasses.asdict(make_config(args.task))
+        # wrong names end here, before a folder is made
+        headrace.make_spec(args.task, **(defaults["env_options"] | options))
+        overrides = _changes(args, defaults) | ({"env_options": options} if options else {})
+        result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **overrides)
+    else:
+        raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
+    if result.reason == "interrupted":
+        return 130
+    _report(result)
+    return 0
+
+
+def _parse(argv: list[str]) -> TrainArgs:
+    """Arguments over the defaults of the task (or run) that they name, wherever they name it."""
+    named = argv[0] if argv and not argv[0].startswith("-") else ""
+    args = _parse_over(make_config(named), argv)
+    if args.resume is not None:
+        return _parse_over(RunFolder.open(args.resume)[1], argv)
+    return args if args.task == named else _parse_over(make_config(args.task), argv)
+
+
+def _parse_over(config: Config, argv: list[str]) -> TrainArgs:
+    default = TrainArgs(**dataclasses.asdict(config))
+    return tyro.cli(TrainArgs, prog="headrace train", args=argv, default=default)
+
+
+def _changes(args: TrainArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The training options that differ from the defaults."""
+    given = {name: getattr(args, name) for name in defaults if name != "task"}
+    return {name: value for name, value in given.items() if value != defaults[name]}
+
+
+def _report(result: Result) -> None:
+    ends = {"solved": "solved", "finished": "all steps done"}
+    mean = "no episode ended" if result.mean_return is None else f"mean return {result.mean_return:.1f}"
+    print(f"\n{ends[result.reason]}: {mean} after {result.steps:,} steps in {result.seconds:.1f} s")
+    for what, path in (("run", result.run_dir), ("plot", result.plot), ("video", result.video)):
+        if path is not None:
+            print(f"  {what:<6} {path}")
+    print(f"  watch  headrace play {result.run_dir}")
