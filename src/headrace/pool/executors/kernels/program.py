@@ -107,8 +107,8 @@ def build_kernel(env: KernelEnv, action_dtype: Any, action_ndim: int) -> wp.Kern
         env_id = requests.env_id[row]
         command = requests.command[row]
         reward = wp.float32(0.0)
-        terminated = bool(False)
-        truncated = bool(False)
+        terminated = wp.bool(False)
+        truncated = wp.bool(False)
         elapsed = wp.int32(0)
 
         if command == RESEED:

@@ -1,0 +1,310 @@
+#include "engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace headrace {
+namespace {
+
+// arrays of a slot that the engine itself writes, after the observations
+enum Own : std::size_t { kReward, kTerminated, kTruncated, kEnvId, kElapsed, kOwn };
+
+constexpr std::array<std::size_t, kOwn> kOwnBytes = {4, 1, 1, 4, 4};
+constexpr std::size_t kMaxFields = 64;
+
+bool is_observation(const Field& field) { return field.name == "obs" || field.name.starts_with("obs:"); }
+
+template <class T>
+void put(std::byte* array, int row, T value) {
+  std::memcpy(array + static_cast<std::size_t>(row) * sizeof(T), &value, sizeof(T));
+}
+
+std::size_t item_bytes(const std::string& dtype) {
+  if (dtype == "bool" || dtype == "uint8" || dtype == "int8") return 1;
+  if (dtype == "int16" || dtype == "uint16") return 2;
+  if (dtype == "int32" || dtype == "uint32" || dtype == "float32") return 4;
+  if (dtype == "int64" || dtype == "uint64" || dtype == "float64") return 8;
+  throw std::invalid_argument("unknown dtype " + dtype);
+}
+
+}  // namespace
+
+std::size_t Field::bytes() const {
+  std::size_t n = item_bytes(dtype);
+  for (int extent : shape) n *= static_cast<std::size_t>(extent);
+  return n;
+}
+
+Engine::Engine(Simulator simulator, Settings settings)
+    : simulator_(std::move(simulator)),
+      settings_(std::move(settings)),
+      members_(static_cast<std::size_t>(settings_.num_envs)),
+      queued_actions_(static_cast<std::size_t>(settings_.num_envs) * simulator_.action_bytes) {
+  const auto& fields = simulator_.fields;
+  if (fields.size() > kMaxFields) throw std::invalid_argument("a simulator declares at most 64 fields");
+  observations_ = static_cast<std::size_t>(std::ranges::count_if(fields, is_observation));
+  for (std::size_t i = 0; i < observations_; ++i) strides_.push_back(fields[i].bytes());
+  strides_.insert(strides_.end(), kOwnBytes.begin(), kOwnBytes.end());
+  infos_ = strides_.size();
+  for (std::size_t i = observations_; i < fields.size(); ++i) strides_.push_back(fields[i].bytes());
+  finals_ = strides_.size();
+  if (settings_.autoreset == Autoreset::same_step) {
+    for (std::size_t i = 0; i < observations_; ++i) strides_.push_back(fields[i].bytes());
+    strides_.push_back(kOwnBytes[kElapsed]);
+    for (std::size_t i = observations_; i < fields.size(); ++i) strides_.push_back(fields[i].bytes());
+  }
+
+  bool async = settings_.batch_size < settings_.num_envs;
+  // in a loop the calling thread is one of the threads; while it waits on a queue it is not
+  int threads = async ? settings_.num_threads : settings_.num_threads - 1;
+  workers_ = std::make_unique<Workers>(threads, settings_.num_envs, settings_.topology, settings_.pin_from);
+  workers_->serve_queue([](void* self, int env_id) { static_cast<Engine*>(self)->run_queued(env_id); }, this);
+
+  // memory that an environment allocates belongs to the node of the thread that makes it
+  bool at_home = workers_->nodes() > 1;
+  workers_->start(settings_.num_envs, [](void* self, int i) { static_cast<Engine*>(self)->make(i); }, this, at_home);
+  if (!at_home) workers_->take_part();
+  while (!workers_->wait_done(Milliseconds(1000))) {
+  }
+  check();
+}
+
+Engine::~Engine() { workers_.reset(); }
+
+void Engine::make(int env_id) {
+  auto& member = members_[static_cast<std::size_t>(env_id)];
+  try {
+    member.env = simulator_.make(env_id);
+    member.env->seed(settings_.seeds[static_cast<std::size_t>(env_id)]);
+  } catch (const std::exception& error) {
+    std::lock_guard lock(failures_mutex_);
+    failures_.emplace_back(env_id, error.what());
+  }
+}
+
+// ---- loops ------------------------------------------------------------------------------------
+
+void Engine::start_step(const std::byte* actions, const int* env_ids, const Slot& slot) {
+  actions_ = actions, env_ids_ = env_ids, slot_ = &slot, resetting_ = false;
+  workers_->start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
+}
+
+void Engine::start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot) {
+  env_ids_ = env_ids, seeds_ = seeds, slot_ = &slot, resetting_ = true;
+  workers_->start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
+}
+
+void Engine::run_row(int row) {
+  int env_id = env_ids_ ? env_ids_[row] : row;
+  auto claim = [&] { return Place{*slot_, row, failures_}; };
+  if (resetting_)
+    run(env_id, nullptr, seeds_ ? std::optional(seeds_[row]) : std::nullopt, claim);
+  else
+    run(env_id, actions_ + static_cast<std::size_t>(row) * simulator_.action_bytes, std::nullopt, claim);
+}
+
+void Engine::check() {
+  std::lock_guard lock(failures_mutex_);
+  if (failures_.empty()) return;
+  // of several, the same one whatever the order of threads
+  auto first = *std::ranges::min_element(failures_, {}, &Failure::env_id);
+  failures_.clear();
+  throw first;
+}
+
+// ---- queue ------------------------------------------------------------------------------------
+
+int Engine::num_slots() const {
+  // rows in flight span at most this many batches, beside the one being received
+  return (settings_.num_envs + settings_.batch_size - 1) / settings_.batch_size + 1;
+}
+
+void Engine::set_slots(std::vector<Slot> slots) {
+  outputs_.clear();
+  for (auto& slot : slots) {
+    outputs_.push_back(std::make_unique<Output>());
+    outputs_.back()->slot = std::move(slot);
+  }
+}
+
+void Engine::send_step(const std::byte* actions, const int* env_ids, int count) {
+  std::size_t n = simulator_.action_bytes;
+  for (int i = 0; i < count; ++i)
+    std::memcpy(&queued_actions_[static_cast<std::size_t>(env_ids[i]) * n], actions + static_cast<std::size_t>(i) * n, n);
+  unfinished_.fetch_add(count, std::memory_order_relaxed);
+  workers_->push(env_ids, count);
+}
+
+void Engine::send_reset(const int* env_ids, const std::uint64_t* seeds, int count) {
+  for (int i = 0; i < count; ++i) {
+    auto& member = members_[static_cast<std::size_t>(env_ids[i])];
+    member.reset_queued = true;
+    member.seed = seeds ? std::optional(seeds[i]) : std::nullopt;
+  }
+  unfinished_.fetch_add(count, std::memory_order_relaxed);
+  workers_->push(env_ids, count);
+}
+
+void Engine::run_queued(int env_id) {
+  auto& member = members_[static_cast<std::size_t>(env_id)];
+  Output* output = nullptr;
+  auto claim = [&] {
+    auto size = static_cast<std::uint64_t>(settings_.batch_size);
+    auto row = claimed_.fetch_add(1, std::memory_order_acq_rel);
+    output = outputs_[(row / size) % outputs_.size()].get();
+    return Place{output->slot, static_cast<int>(row % size), output->failures};
+  };
+  if (std::exchange(member.reset_queued, false))
+    run(env_id, nullptr, member.seed, claim);
+  else
+    run(env_id, &queued_actions_[static_cast<std::size_t>(env_id) * simulator_.action_bytes], std::nullopt, claim);
+
+  bool full = output->filled.fetch_add(1, std::memory_order_acq_rel) + 1 == settings_.batch_size;
+  bool idle = unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  if (full || idle) workers_->announce();
+}
+
+bool Engine::wait_ready(Milliseconds patience) {
+  const Output& oldest = *outputs_[received_ % outputs_.size()];
+  return workers_->wait_until(
+      [&] { return oldest.filled.load(std::memory_order_acquire) == settings_.batch_size; }, patience);
+}
+
+void Engine::check_ready() {
+  auto& failures = outputs_[received_ % outputs_.size()]->failures;
+  std::lock_guard lock(failures_mutex_);
+  if (failures.empty()) return;
+  auto first = failures.front();
+  failures.pop_front();
+  throw first;
+}
+
+int Engine::replace_ready(Slot fresh) {
+  auto position = received_ % outputs_.size();
+  Output& oldest = *outputs_[position];
+  oldest.slot = std::move(fresh);
+  oldest.filled.store(0, std::memory_order_release);
+  ++received_;
+  return static_cast<int>(position);
+}
+
+bool Engine::wait_idle(Milliseconds patience) {
+  return workers_->wait_until([this] { return unfinished_.load(std::memory_order_acquire) == 0; }, patience);
+}
+
+void Engine::forget() {
+  for (auto& output : outputs_) {
+    output->filled.store(0, std::memory_order_relaxed);
+    output->failures.clear();
+  }
+  claimed_.store(received_ * static_cast<std::uint64_t>(settings_.batch_size), std::memory_order_release);
+}
+
+// ---- one environment --------------------------------------------------------------------------
+
+template <class Claim>
+void Engine::run(int env_id, const std::byte* action, std::optional<std::uint64_t> seed, Claim claim) {
+  auto& member = members_[static_cast<std::size_t>(env_id)];
+  std::optional<Place> place;
+  try {
+    StepResult result;
+    if (!action) {
+      if (seed) member.env->seed(*seed);
+      begin(member);
+      member.failed = false;
+    } else if (member.failed) {
+      throw std::runtime_error("it failed before and was not reset since");
+    } else if (member.over && settings_.autoreset == Autoreset::next_step) {
+      begin(member);
+    } else {
+      result = member.env->step(action);
+      ++member.elapsed;
+      result.truncated |= settings_.max_episode_steps > 0 && member.elapsed >= settings_.max_episode_steps;
+      member.over = result.terminated || result.truncated;
+      if (member.over && settings_.autoreset == Autoreset::same_step) {
+        place.emplace(claim());
+        write_final(member, *place);
+        begin(member);
+      }
+    }
+    if (!place) place.emplace(claim());
+    write(env_id, result, *place);
+  } catch (const std::exception& error) {
+    if (!place) place.emplace(claim());
+    member.failed = true;
+    write_failure(env_id, *place, error.what());
+  }
+}
+
+void Engine::begin(Member& member) {
+  member.env->reset();
+  member.elapsed = 0;
+  member.over = false;
+}
+
+void Engine::write(int env_id, const StepResult& result, const Place& place) {
+  const auto& member = members_[static_cast<std::size_t>(env_id)];
+  auto own = &place.slot.arrays[observations_];
+  put(own[kReward], place.row, result.reward);
+  put(own[kTerminated], place.row, result.terminated);
+  put(own[kTruncated], place.row, result.truncated);
+  put(own[kEnvId], place.row, static_cast<std::int32_t>(env_id));
+  put(own[kElapsed], place.row, member.elapsed);
+  write_described(member, place, 0, infos_);
+}
+
+void Engine::write_final(const Member& member, const Place& place) {
+  put(place.slot.arrays[finals_ + observations_], place.row, member.elapsed);
+  write_described(member, place, finals_, finals_ + observations_ + 1);
+}
+
+void Engine::write_described(const Member& member, const Place& place, std::size_t observations,
+                             std::size_t infos) const {
+  std::array<std::byte*, kMaxFields> row;
+  std::size_t n = simulator_.fields.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    std::size_t array = i < observations_ ? observations + i : infos + i - observations_;
+    row[i] = place.slot.arrays[array] + static_cast<std::size_t>(place.row) * strides_[array];
+  }
+  member.env->observe(Row({row.data(), n}));
+}
+
+void Engine::write_failure(int env_id, const Place& place, const std::string& what) {
+  for (std::size_t i = 0; i < strides_.size(); ++i)
+    std::memset(place.slot.arrays[i] + static_cast<std::size_t>(place.row) * strides_[i], 0, strides_[i]);
+  put(place.slot.arrays[observations_ + kEnvId], place.row, static_cast<std::int32_t>(env_id));
+  std::lock_guard lock(failures_mutex_);
+  place.failures.emplace_back(env_id, what);
+}
+
+// ---- states and pictures ----------------------------------------------------------------------
+
+void Engine::save(int env_id, std::vector<std::byte>& out) const {
+  const auto& member = members_[static_cast<std::size_t>(env_id)];
+  Writer writer(out);
+  writer.value(member.elapsed);
+  writer.value(member.over);
+  member.env->save(writer);
+}
+
+void Engine::load(int env_id, std::span<const std::byte> in) {
+  auto& member = members_[static_cast<std::size_t>(env_id)];
+  member.failed = true;  // until all of it was read
+  try {
+    Reader reader(in);
+    member.elapsed = reader.value<std::int32_t>();
+    member.over = reader.value<bool>();
+    member.env->load(reader);
+    if (reader.left() != 0) throw std::runtime_error("saved state is too long");
+  } catch (const std::exception& error) {
+    throw BadState(env_id, error.what());
+  }
+  member.failed = false;
+}
+
+void Engine::render(int env_id, std::uint8_t* rgb) const {
+  members_[static_cast<std::size_t>(env_id)].env->render(rgb);
+}
+
+}  // namespace headrace

@@ -1,0 +1,154 @@
+// The engine: runs a pool of environments on threads and writes their results in place.
+//
+// It owns what every simulator would otherwise repeat: episodes (autoreset, truncation, step
+// counts), rows of batches, failures, saved states. Its caller, `Pool` in Python, has checked
+// all arguments; the engine checks nothing twice.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "environment.hpp"
+#include "topology.hpp"
+#include "workers.hpp"
+
+namespace headrace {
+
+enum class Autoreset { next_step, same_step, disabled };
+
+struct Settings {
+  int num_envs = 1;
+  int batch_size = 1;
+  int num_threads = 1;
+  std::vector<std::uint64_t> seeds;
+  Autoreset autoreset = Autoreset::next_step;
+  int max_episode_steps = 0;  // 0: never truncate
+  int pin_from = -1;          // see Workers
+  Topology topology = Topology::of_this_machine();
+};
+
+// the arrays of one batch, bound once; they must outlive it
+struct Slot {
+  int rows = 0;
+  std::vector<std::byte*> arrays;  // in the order of batch_fields in pool/batch.py
+};
+
+// an environment threw; what it said, and which one
+struct Failure : std::runtime_error {
+  Failure(int env_id, const std::string& what) : std::runtime_error(what), env_id(env_id) {}
+  int env_id;
+};
+
+// a saved state does not fit
+struct BadState : std::runtime_error {
+  BadState(int env_id, const std::string& what) : std::runtime_error(what), env_id(env_id) {}
+  int env_id;
+};
+
+class Engine {
+ public:
+  using Milliseconds = Workers::Milliseconds;
+
+  // makes all environments, in parallel; throws Failure if one cannot be made
+  Engine(Simulator simulator, Settings settings);
+  ~Engine();
+
+  // loops over rows, synchronous: start, help, wait; check throws Failure when a row failed.
+  // env_ids null: row i is environment i. The arguments stay alive until the loop is done.
+  void start_step(const std::byte* actions, const int* env_ids, const Slot& slot);
+  void start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot);
+  void take_part() { workers_->take_part(); }
+  bool wait_done(Milliseconds patience) { return workers_->wait_done(patience); }
+  void check();
+
+  // queue, asynchronous: results go to the rows of the slots in flight in the order of completion
+  void set_slots(std::vector<Slot> slots);
+  void send_step(const std::byte* actions, const int* env_ids, int count);
+  void send_reset(const int* env_ids, const std::uint64_t* seeds, int count);
+  bool wait_ready(Milliseconds patience);    // is the oldest slot full?
+  void check_ready();                        // throws Failure, once for each failed row of it
+  int replace_ready(Slot fresh);             // the oldest slot is the caller's now; its position
+  bool wait_idle(Milliseconds patience);     // has all that was sent been finished?
+  void forget();                             // drop all full rows; only when idle
+
+  // only while the environments concerned are idle
+  void save(int env_id, std::vector<std::byte>& out) const;
+  void load(int env_id, std::span<const std::byte> in);
+  void render(int env_id, std::uint8_t* rgb) const;
+
+  const Simulator& simulator() const { return simulator_; }
+  const Settings& settings() const { return settings_; }
+  int num_slots() const;
+
+ private:
+  // an environment and its episode
+  struct Member {
+    std::unique_ptr<Environment> env;
+    std::int32_t elapsed = 0;
+    bool over = true;            // the episode has ended and no other has begun
+    bool failed = false;         // it threw, and was not reset since
+    std::optional<std::uint64_t> seed;  // queued with a reset
+    bool reset_queued = false;
+  };
+
+  // a batch that the queue fills
+  struct Output {
+    Slot slot;
+    std::atomic<int> filled{0};
+    std::deque<Failure> failures;
+  };
+
+  // one row of a batch, and where its failure is reported
+  struct Place {
+    const Slot& slot;
+    int row;
+    std::deque<Failure>& failures;
+  };
+
+  void make(int env_id);
+  void run_row(int row);
+  void run_queued(int env_id);
+
+  // one step (action null: a reset) of one environment; claim() names the row, as late as can be
+  template <class Claim>
+  void run(int env_id, const std::byte* action, std::optional<std::uint64_t> seed, Claim claim);
+  void begin(Member& member);
+  void write(int env_id, const StepResult& result, const Place& place);
+  void write_final(const Member& member, const Place& place);
+  void write_described(const Member& member, const Place& place, std::size_t observations, std::size_t infos) const;
+  void write_failure(int env_id, const Place& place, const std::string& what);
+
+  Simulator simulator_;
+  Settings settings_;
+  std::vector<std::size_t> strides_;   // bytes of one row, for each array of a slot
+  std::size_t observations_ = 0;       // how many of the declared fields are observations
+  std::size_t infos_ = 0;              // index of the first info: array
+  std::size_t finals_ = 0;             // index of the first final: array
+  std::vector<Member> members_;
+
+  // the loop
+  const std::byte* actions_ = nullptr;
+  const int* env_ids_ = nullptr;
+  const std::uint64_t* seeds_ = nullptr;
+  const Slot* slot_ = nullptr;
+  bool resetting_ = false;
+
+  // the queue
+  std::vector<std::byte> queued_actions_;  // one row an environment
+  std::vector<std::unique_ptr<Output>> outputs_;
+  std::atomic<std::uint64_t> claimed_{0};  // rows handed out so far
+  std::uint64_t received_ = 0;             // batches
+  std::atomic<int> unfinished_{0};
+
+  std::mutex failures_mutex_;
+  std::deque<Failure> failures_;
+
+  std::unique_ptr<Workers> workers_;       // last: its threads use all of the above
+};
+
+}  // namespace headrace

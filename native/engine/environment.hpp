@@ -1,0 +1,136 @@
+// What a simulator must provide to run in a pool. A third party writes one file against
+// this header and engine/module.hpp; everything else (threads, batches, autoreset,
+// truncation, seeds, saved states) is the engine's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace headrace {
+
+// one named array of a batch, as numpy would describe it
+struct Field {
+  std::string name;          // "obs", "obs:key" or "info:key"
+  std::string dtype;         // numpy name: "uint8", "int32", "float32", "float64", "bool"
+  std::vector<int> shape;    // of one row
+
+  std::size_t bytes() const;
+};
+
+// one row of a batch: where one environment writes what it declared, field by field
+class Row {
+ public:
+  explicit Row(std::span<std::byte* const> fields) : fields_(fields) {}
+
+  template <class T>
+  T* field(std::size_t i) const { return reinterpret_cast<T*>(fields_[i]); }
+
+ private:
+  std::span<std::byte* const> fields_;
+};
+
+struct StepResult {
+  float reward = 0;
+  bool terminated = false;
+  bool truncated = false;    // the task's own reasons; the engine adds max_episode_steps
+};
+
+// grows as it is written; keep it between calls to avoid allocation
+class Writer {
+ public:
+  explicit Writer(std::vector<std::byte>& out) : out_(out) {}
+
+  void bytes(const void* data, std::size_t n) {
+    auto p = static_cast<const std::byte*>(data);
+    out_.insert(out_.end(), p, p + n);
+  }
+
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void value(const T& v) { bytes(&v, sizeof v); }
+
+  void text(std::string_view s) {
+    value(static_cast<std::uint64_t>(s.size()));
+    bytes(s.data(), s.size());
+  }
+
+ private:
+  std::vector<std::byte>& out_;
+};
+
+// throws std::runtime_error when asked for more than there is
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> in) : in_(in) {}
+
+  void bytes(void* data, std::size_t n) {
+    if (n > in_.size()) throw std::runtime_error("saved state is too short");
+    std::memcpy(data, in_.data(), n);
+    in_ = in_.subspan(n);
+  }
+
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  T value() {
+    T v;
+    bytes(&v, sizeof v);
+    return v;
+  }
+
+  std::string text() {
+    auto n = value<std::uint64_t>();
+    if (n > in_.size()) throw std::runtime_error("saved state is too short");
+    std::string s(reinterpret_cast<const char*>(in_.data()), n);
+    in_ = in_.subspan(n);
+    return s;
+  }
+
+  std::size_t left() const { return in_.size(); }
+
+ private:
+  std::span<const std::byte> in_;
+};
+
+// One environment. Calls never overlap, but come from different threads. Exceptions are
+// reported to the caller with the environment's id.
+class Environment {
+ public:
+  virtual ~Environment() = default;
+
+  // restart all random streams from this seed; a reset follows
+  virtual void seed(std::uint64_t seed) = 0;
+
+  // start a new episode
+  virtual void reset() = 0;
+
+  // advance by one agent step; action points at one row of the action array
+  virtual StepResult step(const std::byte* action) = 0;
+
+  // write the fields of Simulator::fields, in that order
+  virtual void observe(const Row& row) const = 0;
+
+  // everything that decides the future: simulator, random streams, observation history
+  virtual void save(Writer& out) const = 0;
+  virtual void load(Reader& in) = 0;
+
+  // RGB frame, height * width * 3 bytes of Simulator::frame
+  virtual void render(std::uint8_t* rgb) const = 0;
+};
+
+// a kind of environment: what its rows hold, and how to make one
+struct Simulator {
+  std::vector<Field> fields;                                    // observations, then infos
+  std::size_t action_bytes = 0;                                 // of one row of actions
+  int frame_height = 0, frame_width = 0;                        // of render; 0: cannot be drawn
+  std::function<std::unique_ptr<Environment>(int env_id)> make; // called from worker threads, in parallel
+};
+
+}  // namespace headrace

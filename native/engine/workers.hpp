@@ -1,0 +1,104 @@
+// The threads of a pool, and the two ways to give them work: a loop over items in which the
+// calling thread takes part, and a queue served first come first served.
+//
+// A loop costs one atomic counter: threads claim chunks by counting down what remains, so a
+// batch too small to share wakes nobody. The counter is split by NUMA node: a thread works on
+// its own node's items first, and helps the others when those are gone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "topology.hpp"
+
+namespace headrace {
+
+class Workers {
+ public:
+  using Task = void (*)(void* self, int item);
+  using Milliseconds = std::chrono::milliseconds;
+
+  // pin_from: first core (counted over all nodes) to pin threads to, or -1 to pin only to nodes
+  Workers(int threads, int queue_capacity, const Topology& topology, int pin_from);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // begin a loop over [0, count); one loop at a time. With stay_home, nobody helps another node.
+  void start(int count, Task task, void* self, bool stay_home = false);
+
+  // work on the loop until nothing is left to claim
+  void take_part();
+
+  // wait until the loop's last item is done, at most so long; true when it is
+  bool wait_done(Milliseconds patience);
+
+  // what the queue's items mean; once, before the first push
+  void serve_queue(Task task, void* self);
+
+  // queue items; at most queue_capacity may be unfinished
+  void push(const int* items, int count);
+
+  // for tasks and for those who wait on what tasks have done
+  void announce();
+  template <class Done>
+  bool wait_until(Done done, Milliseconds patience);
+
+  // number of NUMA nodes that have threads of ours
+  int nodes() const { return static_cast<int>(parts_.size()); }
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+ private:
+  // one node's share of the loop, on a cache line of its own
+  struct alignas(64) Part {
+    std::atomic<std::int64_t> remaining{0};
+    int first = 0, last = 0;
+  };
+
+  void serve(int home, std::vector<int> cores);
+  bool work_on_loop(int home);
+  bool work_on_part(Part& part);
+  bool work_on_queue();
+
+  // the loop; written before `remaining`, read after it
+  std::vector<Part> parts_;
+  Task loop_task_ = nullptr;
+  void* loop_self_ = nullptr;
+  std::atomic<int> chunk_{1};
+  std::atomic<bool> stay_home_{false};
+  std::atomic<int> undone_{0};
+
+  // the queue
+  std::vector<int> queue_;
+  Task queue_task_ = nullptr;
+  void* queue_self_ = nullptr;
+  std::uint64_t tail_ = 0;
+  std::atomic<std::uint64_t> head_{0};
+  std::atomic<int> available_{0};
+
+  // who sleeps, and on what
+  std::atomic<std::uint32_t> epoch_{0};  // grows whenever there is new work
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::condition_variable progress_;
+
+  std::vector<std::thread> threads_;
+};
+
+template <class Done>
+bool Workers::wait_until(Done done, Milliseconds patience) {
+  for (int spin = 0; spin < 400; ++spin) {
+    if (done()) return true;
+    std::this_thread::yield();
+  }
+  std::unique_lock lock(mutex_);
+  return progress_.wait_for(lock, patience, done);
+}
+
+}  // namespace headrace

@@ -1,0 +1,266 @@
+// Episodes, rows and failures of the engine, with a simulator whose every result is known.
+#include "../engine/engine.hpp"
+
+#include <map>
+#include <numeric>
+
+#include "check.hpp"
+
+using namespace headrace;
+using namespace std::chrono_literals;
+
+namespace {
+
+// obs = (seed, episode, steps); an episode lasts 3 + seed % 4 steps; action 99 throws
+class Ladder : public Environment {
+ public:
+  void seed(std::uint64_t seed) override { seed_ = static_cast<std::int64_t>(seed), episode_ = 0; }
+  void reset() override { ++episode_, steps_ = 0; }
+  StepResult step(const std::byte* action) override {
+    std::int64_t a;
+    std::memcpy(&a, action, sizeof a);
+    if (a == 99) throw std::runtime_error("99 is not my number");
+    ++steps_;
+    return {static_cast<float>(a), steps_ == 3 + seed_ % 4, false};
+  }
+  void observe(const Row& row) const override {
+    auto obs = row.field<std::int64_t>(0);
+    obs[0] = seed_, obs[1] = episode_, obs[2] = steps_;
+    *row.field<std::uint8_t>(1) = static_cast<std::uint8_t>(steps_);
+  }
+  void save(Writer& out) const override { out.value(seed_), out.value(episode_), out.value(steps_); }
+  void load(Reader& in) override {
+    seed_ = in.value<std::int64_t>(), episode_ = in.value<std::int64_t>(), steps_ = in.value<std::int64_t>();
+  }
+  void render(std::uint8_t* rgb) const override { std::memset(rgb, static_cast<int>(steps_), 12); }
+
+ private:
+  std::int64_t seed_ = 0, episode_ = 0, steps_ = 0;
+};
+
+Simulator ladders() {
+  return {{{"obs", "int64", {3}}, {"info:steps", "uint8", {}}}, 8, 2, 2, [](int) { return std::make_unique<Ladder>(); }};
+}
+
+Settings settings_of(int n, int batch, int threads, Autoreset autoreset) {
+  Settings s;
+  s.num_envs = n, s.batch_size = batch, s.num_threads = threads, s.autoreset = autoreset;
+  s.seeds.resize(static_cast<std::size_t>(n));
+  std::iota(s.seeds.begin(), s.seeds.end(), 10);
+  return s;
+}
+
+// the arrays of a batch and the slot that points at them
+struct Arrays {
+  explicit Arrays(int rows)
+      : obs(static_cast<std::size_t>(rows) * 3), reward(static_cast<std::size_t>(rows)),
+        terminated(reward.size()), truncated(reward.size()), env_id(reward.size()), elapsed(reward.size()),
+        steps(reward.size()), final_obs(obs.size()), final_elapsed(reward.size()), final_steps(reward.size()) {
+    slot.rows = rows;
+    slot.arrays = {at(obs), at(reward), at(terminated), at(truncated), at(env_id), at(elapsed),
+                   at(steps), at(final_obs), at(final_elapsed), at(final_steps)};
+  }
+  template <class T>
+  static std::byte* at(std::vector<T>& v) { return reinterpret_cast<std::byte*>(v.data()); }
+
+  std::vector<std::int64_t> obs;
+  std::vector<float> reward;
+  std::vector<std::uint8_t> terminated, truncated;
+  std::vector<std::int32_t> env_id, elapsed;
+  std::vector<std::uint8_t> steps;
+  std::vector<std::int64_t> final_obs;
+  std::vector<std::int32_t> final_elapsed;
+  std::vector<std::uint8_t> final_steps;
+  Slot slot;
+};
+
+const std::byte* bytes(const std::vector<std::int64_t>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
+
+void step(Engine& engine, const std::vector<std::int64_t>& actions, Arrays& out, const int* ids = nullptr) {
+  engine.start_step(bytes(actions), ids, out.slot);
+  engine.take_part();
+  CHECK(engine.wait_done(10s));
+  engine.check();
+}
+
+void reset(Engine& engine, Arrays& out, const int* ids = nullptr, const std::uint64_t* seeds = nullptr) {
+  engine.start_reset(ids, seeds, out.slot);
+  engine.take_part();
+  CHECK(engine.wait_done(10s));
+  engine.check();
+}
+
+void next_step_autoreset() {
+  Engine engine(ladders(), settings_of(1, 1, 1, Autoreset::next_step));  // seed 10: five steps
+  Arrays out(1);
+  reset(engine, out);
+  CHECK(out.elapsed[0] == 0 && out.obs[1] == 1);
+  for (int i = 1; i <= 5; ++i) {
+    step(engine, {7}, out);
+    CHECK(out.elapsed[0] == i && out.reward[0] == 7 && out.terminated[0] == (i == 5) && !out.truncated[0]);
+  }
+  step(engine, {7}, out);
+  CHECK(out.elapsed[0] == 0 && out.reward[0] == 0 && !out.terminated[0] && out.obs[1] == 2 && out.obs[2] == 0);
+}
+
+void same_step_autoreset() {
+  auto settings = settings_of(1, 1, 1, Autoreset::same_step);
+  settings.max_episode_steps = 5;  // both ends at once
+  Engine engine(ladders(), settings);
+  Arrays out(1);
+  reset(engine, out);
+  for (int i = 1; i <= 5; ++i) step(engine, {1}, out);
+  CHECK(out.terminated[0] && out.truncated[0]);
+  CHECK(out.elapsed[0] == 0 && out.obs[1] == 2 && out.obs[2] == 0 && out.steps[0] == 0);
+  CHECK(out.final_elapsed[0] == 5 && out.final_obs[1] == 1 && out.final_obs[2] == 5 && out.final_steps[0] == 5);
+}
+
+void truncation() {
+  auto settings = settings_of(1, 1, 1, Autoreset::disabled);
+  settings.max_episode_steps = 4;
+  Engine engine(ladders(), settings);
+  Arrays out(1);
+  reset(engine, out);
+  for (int i = 1; i <= 4; ++i) step(engine, {1}, out);
+  CHECK(out.truncated[0] && !out.terminated[0]);
+}
+
+// what each environment does is the same for any number of threads
+void any_number_of_threads() {
+  constexpr int n = 37;
+  std::vector<std::int64_t> reference;
+  for (int threads : {1, 2, 5}) {
+    Engine engine(ladders(), settings_of(n, n, threads, Autoreset::next_step));
+    Arrays out(n);
+    reset(engine, out);
+    std::vector<std::int64_t> actions(n), seen;
+    for (int t = 0; t < 200; ++t) {
+      for (int i = 0; i < n; ++i) actions[static_cast<std::size_t>(i)] = (t * 31 + i) % 17;
+      step(engine, actions, out);
+      for (int i = 0; i < n; ++i) CHECK(out.env_id[static_cast<std::size_t>(i)] == i);
+      seen.insert(seen.end(), out.obs.begin(), out.obs.end());
+    }
+    if (reference.empty()) reference = seen;
+    CHECK(seen == reference);
+  }
+}
+
+void rows_in_the_order_sent() {
+  Engine engine(ladders(), settings_of(4, 4, 3, Autoreset::next_step));
+  Arrays all(4), some(3);
+  reset(engine, all);
+  std::vector<int> ids = {3, 1, 2};
+  step(engine, {30, 10, 20}, some, ids.data());
+  for (std::size_t i = 0; i < 3; ++i) CHECK(some.env_id[i] == ids[i] && some.reward[i] == static_cast<float>(ids[i] * 10));
+}
+
+void failures_are_reported_and_reset_away() {
+  Engine engine(ladders(), settings_of(4, 4, 2, Autoreset::next_step));
+  Arrays all(4), one(1);
+  reset(engine, all);
+  for (int again = 0; again < 2; ++again) {
+    try {
+      step(engine, {1, 99, 1, again ? 1 : 99}, all);
+      CHECK(false);
+    } catch (const Failure& failure) {
+      CHECK(failure.env_id == 1);
+    }
+    CHECK(all.elapsed[0] == again + 1);  // the others were stepped
+  }
+  std::vector<int> ids = {1};
+  reset(engine, one, ids.data());
+  step(engine, {5}, one, ids.data());
+  CHECK(one.reward[0] == 5);
+}
+
+void a_simulator_that_cannot_be_made() {
+  auto simulator = ladders();
+  simulator.make = [](int i) -> std::unique_ptr<Environment> {
+    if (i == 2) throw std::runtime_error("no");
+    return std::make_unique<Ladder>();
+  };
+  try {
+    Engine engine(simulator, settings_of(4, 4, 2, Autoreset::next_step));
+    CHECK(false);
+  } catch (const Failure& failure) {
+    CHECK(failure.env_id == 2);
+  }
+}
+
+void saved_states() {
+  Engine engine(ladders(), settings_of(2, 2, 1, Autoreset::next_step));
+  Arrays out(2);
+  reset(engine, out);
+  step(engine, {1, 1}, out);
+  std::vector<std::byte> blob;
+  engine.save(0, blob);
+  engine.load(1, blob);
+  step(engine, {1, 1}, out);
+  CHECK(out.obs[0] == out.obs[3] && out.obs[2] == out.obs[5] && out.elapsed[1] == 2);
+  for (std::size_t cut : {std::size_t{0}, blob.size() - 1, blob.size() + 1}) {
+    auto wrong = blob;
+    wrong.resize(cut);
+    try {
+      engine.load(1, wrong);
+      CHECK(false);
+    } catch (const BadState& bad) {
+      CHECK(bad.env_id == 1);
+    }
+  }
+}
+
+// each environment sees its own actions in its own order, and every row comes back once
+void asynchronous(int n, int batch, int threads, int topology_nodes) {
+  auto settings = settings_of(n, batch, threads, Autoreset::next_step);
+  settings.topology.nodes.assign(static_cast<std::size_t>(topology_nodes), settings.topology.nodes[0]);
+  Engine engine(ladders(), settings);
+  std::vector<std::unique_ptr<Arrays>> arrays;
+  std::vector<Slot> slots;
+  for (int i = 0; i < engine.num_slots(); ++i) {
+    arrays.push_back(std::make_unique<Arrays>(batch));
+    slots.push_back(arrays.back()->slot);
+  }
+  engine.set_slots(slots);
+  std::vector<int> ids(static_cast<std::size_t>(n));
+  std::iota(ids.begin(), ids.end(), 0);
+  engine.send_reset(ids.data(), nullptr, n);
+  auto spare = std::make_unique<Arrays>(batch);
+  std::map<int, std::int64_t> sent;
+  for (int round = 0; round < 400; ++round) {
+    CHECK(engine.wait_ready(10s));
+    engine.check_ready();
+    auto position = static_cast<std::size_t>(engine.replace_ready(spare->slot));
+    std::swap(arrays[position], spare);
+    std::vector<std::int64_t> actions;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(batch); ++i) {
+      int id = spare->env_id[i];
+      CHECK(spare->obs[3 * i] == id + 10 && spare->elapsed[i] == spare->obs[3 * i + 2]);
+      if (sent.contains(id)) CHECK(spare->reward[i] == 0 || spare->reward[i] == static_cast<float>(sent[id]));
+      sent[id] = (round + id) % 50 + 1;
+      actions.push_back(sent[id]);
+    }
+    engine.send_step(bytes(actions), spare->env_id.data(), batch);
+  }
+  CHECK(engine.wait_idle(10s));
+  engine.forget();
+  engine.send_reset(ids.data(), nullptr, n);
+  CHECK(engine.wait_ready(10s));
+  CHECK(engine.wait_idle(10s));
+}
+
+}  // namespace
+
+int main() {
+  next_step_autoreset();
+  same_step_autoreset();
+  truncation();
+  any_number_of_threads();
+  rows_in_the_order_sent();
+  failures_are_reported_and_reset_away();
+  a_simulator_that_cannot_be_made();
+  saved_states();
+  asynchronous(16, 4, 3, 1);
+  asynchronous(7, 3, 2, 2);
+  asynchronous(5, 4, 4, 1);
+  std::puts("test_engine: 11 passed, 0 failed");
+}

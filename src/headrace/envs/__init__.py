@@ -1,0 +1,16 @@
+"""The task families that come with Headrace, registered by name.
+
+A family is imported when one of its tasks is first made: naming hundreds of tasks
+costs nothing, and no simulator needs to be there until it is asked for.
+"""
+
+from headrace.envs import atari, classic_control
+from headrace.pool.registry import register_family
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "atari": atari.TASKS,
+    "classic_control": classic_control.TASKS,
+}
+
+for _family, _tasks in FAMILIES.items():
+    register_family(_tasks, f"headrace.envs.{_family}:build")

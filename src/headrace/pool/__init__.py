@@ -1,0 +1,1 @@
+"""Batches of environments behind one API; knows nothing of learning."""

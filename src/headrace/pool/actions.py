@@ -1,0 +1,116 @@
+"""Checks what a caller sends, once, before any environment sees it.
+
+The checks stand in the path of every step, so each is one pass of NumPy over the
+array: a view as unsigned integers turns both bounds into one, and a dot product
+with itself finds the infinities and NaNs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import ActionError, EnvIdError
+
+ActionCheck = Callable[[Any, int], np.ndarray]
+UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def action_check(space: gym.Space) -> ActionCheck:
+    """A function (action, rows) → C-contiguous [rows, *shape] array of the space's dtype.
+
+    It raises `ActionError` for a wrong shape or dtype, for an integer outside the space, and for
+    NaN or infinity. Finite numbers outside a `Box` pass: environments clip them as their originals do.
+    """
+    if isinstance(space, gym.spaces.Discrete):
+        return _discrete(np.dtype(space.dtype), int(space.start), int(space.n))
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return _multi_discrete(space)
+    if isinstance(space, gym.spaces.Box):
+        return _box(space)
+    raise TypeError(f"a pool's action space is Discrete, MultiDiscrete or Box, not {space}")
+
+
+def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    if type(action) is np.ndarray and action.dtype == dtype and action.shape == shape and action.flags.c_contiguous:
+        return action
+    try:
+        array = np.asarray(action)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ActionError(f"actions must be an array of shape {shape}: {error}") from None
+    if array.shape != shape:
+        raise ActionError(f"actions have shape {array.shape}; this call needs {shape}, one row an environment")
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise ActionError(f"actions have dtype {array.dtype}; this task needs {dtype}")
+    return np.ascontiguousarray(array, dtype)
+
+
+def _discrete(dtype: np.dtype, start: int, n: int) -> ActionCheck:
+    unsigned, highest = UNSIGNED[dtype.itemsize], np.maximum.reduce
+
+    def check(action: Any, rows: int) -> np.ndarray:
+        array = _array(action, dtype, (rows,))
+        if start == 0 and highest(array.view(unsigned)) < n:
+            return array
+        wrong = np.flatnonzero((array < start) | (array >= start + n))
+        if wrong.size:
+            row = wrong[0]
+            raise ActionError(f"action {array[row]} in row {row} is not in [{start}, {start + n - 1}]")
+        return array
+
+    return check
+
+
+def _multi_discrete(space: gym.spaces.MultiDiscrete) -> ActionCheck:
+    dtype, shape, low = np.dtype(space.dtype), tuple(space.nvec.shape), space.start
+    high = low + space.nvec
+
+    def check(action: Any, rows: int) -> np.ndarray:
+        array = _array(action, dtype, (rows, *shape))
+        wrong = np.argwhere((array < low) | (array >= high))
+        if wrong.size:
+            at = tuple(int(i) for i in wrong[0])
+            raise ActionError(f"action {array[at]} at {at} is not in [{low[at[1:]]}, {high[at[1:]] - 1}]")
+        return array
+
+    return check
+
+
+def _box(space: gym.spaces.Box) -> ActionCheck:
+    dtype, shape = np.dtype(space.dtype), space.shape
+    floating = dtype.kind == "f"
+
+    def check(action: Any, rows: int) -> np.ndarray:
+        array = _array(action, dtype, (rows, *shape))
+        if floating:
+            flat = array.ravel()
+            # a sum of squares can also overflow, so a second look decides
+            if not np.isfinite(np.dot(flat, flat)) and not np.isfinite(flat).all():
+                at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+                raise ActionError(f"action {array[at]} at {at} is not finite")
+        return array
+
+    return check
+
+
+def check_env_ids(env_id: Any, num_envs: int) -> np.ndarray:
+    """int32[k] of distinct environment numbers below ``num_envs``; raises `EnvIdError` otherwise."""
+    try:
+        ids = np.atleast_1d(np.asarray(env_id))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise EnvIdError(f"env_id must be a list of integers: {error}") from None
+    if ids.ndim != 1 or ids.size == 0:
+        raise EnvIdError(f"env_id must be a list of at least one environment, got shape {ids.shape}")
+    if ids.dtype.kind not in "iu":
+        raise EnvIdError(f"env_id must be integers, got dtype {ids.dtype}")
+    if ids.min() < 0 or ids.max() >= num_envs:
+        wrong = ids[(ids < 0) | (ids >= num_envs)][0]
+        raise EnvIdError(f"env_id {wrong} is not in [0, {num_envs - 1}]")
+    ids = np.array(ids, np.int32)  # a copy: the caller may change its own while these are in flight
+    counts = np.bincount(ids)
+    if counts.max() > 1:
+        raise EnvIdError(f"env_id {counts.argmax()} is named more than once")
+    return ids

@@ -1,0 +1,456 @@
+"""The pool: a batch of environments behind one API, whatever advances them.
+
+Everything a caller can get wrong is caught here, once, so that executors stay small
+and fast: which environments have been started, which are in flight, which have
+finished, and whether the pool is still open. The pool itself never touches a result:
+executors write it into the arrays that the caller receives.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import ActionError, ClosedError, EnvironmentFailure, OptionError, SequenceError
+from headrace.pool import lifetime
+from headrace.pool.actions import action_check, check_env_ids
+from headrace.pool.batch import Batch, BatchRing
+from headrace.pool.seeds import SeedLike, seeds_of
+from headrace.pool.spec import PoolSettings, Task, TaskSpec
+from headrace.pool.state import seal, task_key, unseal
+
+StepResult = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
+
+
+class Pool:
+    """N environments of one task, stepped together (``batch_size == N``) or as they finish.
+
+    Results are ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``; rows come in
+    the order sent (synchronous) or finished (asynchronous), and ``info["env_id"]`` names them. The
+    arrays are safe to keep: their memory is used again only after the last reference to them is gone.
+
+    Example:
+        >>> import headrace
+        >>> with headrace.make("CartPole-v1", num_envs=8, seed=1) as pool:
+        ...     obs, info = pool.reset()
+        ...     obs, reward, terminated, truncated, info = pool.step([0, 1] * 4)
+
+    Attributes:
+        spec: the task: spaces, info fields, options.
+        settings: the options that every task shares.
+        observation_space, action_space: those of one environment (``single_…`` are the same).
+    """
+
+    def __init__(self, task: Task, settings: PoolSettings, recipe: Mapping[str, Any] | None = None):
+        self.spec: TaskSpec = task.spec
+        self.settings = settings
+        self.num_envs, self.batch_size = settings.num_envs, settings.batch_size
+        self.observation_space = self.single_observation_space = task.spec.observation
+        self.action_space = self.single_action_space = task.spec.action
+        self.all_env_ids = np.arange(settings.num_envs, dtype=np.int32)
+        self.all_env_ids.flags.writeable = False
+        self._recipe = dict(recipe or {})
+        self._key = task_key(task.spec, settings.autoreset)
+        self._check_action = action_check(task.spec.action)
+        self._ring = BatchRing(task.spec, settings.autoreset)
+        self._executor = task.make_executor(task.spec, settings, self._ring)
+        self._ring.bind = self._executor.bind
+        self._manual = settings.autoreset == "disabled"
+        self._started = np.zeros(settings.num_envs, np.bool_)
+        self._finished = np.zeros(settings.num_envs, np.bool_)
+        self._in_flight = np.zeros(settings.num_envs, np.bool_)
+        self._num_in_flight = 0
+        self._sent: deque[np.ndarray] = deque()  # synchronous pools: env_ids of each send
+        # synchronous pools: batches of a recv that timed out half-way, kept from reuse
+        self._received: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
+        self._lock = threading.Lock()
+        self._closed: str | None = None
+        self._ready = False  # the fast path of step holds: open, synchronous, nothing to wait for
+        self._finalizer = weakref.finalize(self, self._executor.close)
+        lifetime.watch(self)
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def is_async(self) -> bool:
+        return self.settings.is_async
+
+    @property
+    def autoreset(self) -> str:
+        return self.settings.autoreset
+
+    @property
+    def device(self) -> str:
+        return self.settings.device
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All options with their values, as EnvPool's ``config``."""
+        s = self.settings
+        return {
+            "task_id": self.spec.task,
+            "num_envs": s.num_envs,
+            "batch_size": s.batch_size,
+            "num_threads": s.num_threads,
+            "seed": s.seeds.tolist(),
+            "autoreset": s.autoreset,
+            "device": s.device,
+            "thread_affinity_offset": s.thread_affinity_offset,
+            "max_episode_steps": self.spec.max_episode_steps,
+            "max_num_players": 1,
+            **self.spec.options,
+        }
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __repr__(self) -> str:
+        kind = f"batch_size={self.batch_size}, " if self.is_async else ""
+        return f"<Pool {self.spec.task}, num_envs={self.num_envs}, {kind}{self._closed or 'open'}>"
+
+    # -- stepping --------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        env_id: Any = None,
+        *,
+        seed: SeedLike = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes, in all environments or those named, and return (obs, info).
+
+        Args:
+            env_id: the environments, in the order of the result's rows; all by default, in which case
+                whatever is in flight is waited for and discarded.
+            seed: None continues each environment's random stream; an integer restarts them at
+                ``seed + env_id``; a list gives one seed a row.
+            options: ``{"reset_mask": bool[num_envs]}`` is Gymnasium's way to name environments.
+
+        An asynchronous pool returns the first ``batch_size`` rows; `recv` brings the others.
+        """
+        ids, seeds = self._reset_arguments(env_id, seed, options)
+        if self.is_async:
+            self._send_reset(ids, seeds)
+            obs, _, _, _, info = self.recv()
+            return obs, info
+        with self._exclusive():
+            if ids is None:
+                self._discard()
+            else:
+                self._check_idle(ids)
+            batch = self._ring.take(self.num_envs if ids is None else len(ids))
+            self._executor.reset(ids, seeds, batch)
+            self._note_started(ids)
+        return batch.obs, batch.info()
+
+    def step(self, action: Any, env_id: Any = None, *, out: Batch | Mapping[str, np.ndarray] | None = None) -> StepResult:
+        """Advance all environments, or those named, by one agent step.
+
+        Args:
+            action: [k, *action_space.shape], row i for ``env_id[i]``; EnvPool's dict form
+                ``{"action": …, "env_id": …}`` too.
+            env_id: the environments to step; all by default.
+            out: where to write: a batch from `make_batch`, or a dict of arrays. Synchronous pools only.
+
+        Raises:
+            ActionError, EnvIdError: the arguments are wrong; nothing was stepped.
+            SequenceError: the environment was not reset, has finished, or is in flight.
+            EnvironmentFailure: an environment raised; the others were stepped. Reset it to go on.
+        """
+        if not self._ready or env_id is not None or type(action) is dict:
+            return self._step_some(action, env_id, out)
+        if not self._lock.acquire(False):
+            raise SequenceError("another thread is using this pool: give each thread a pool of its own")
+        try:
+            actions = self._check_action(action, self.num_envs)
+            batch = self._ring.take(self.num_envs) if out is None else self._into(out, self.num_envs)
+            self._executor.step(actions, None, batch)
+            if self._manual:
+                self._note_finished(batch)
+        finally:
+            self._lock.release()
+        return (*batch.result, batch.info())
+
+    def send(self, action: Any, env_id: Any = None) -> None:
+        """Start one step in all environments, or those named, and return at once; see `step`."""
+        action, env_id = self._unpack(action, env_id)
+        with self._exclusive():
+            ids = self.all_env_ids if env_id is None else check_env_ids(env_id, self.num_envs)
+            self._check_steppable(ids)
+            actions = self._check_action(action, len(ids))
+            self._executor.send(actions, ids)
+            self._note_sent(ids)
+
+    def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
+        """Wait for results: the ``batch_size`` rows finished first, or (synchronous) all that was sent.
+
+        Args:
+            timeout: seconds to wait, or None for as long as it takes. Ctrl-C is honoured either way.
+            reset: return ``(obs, info)`` instead of the five-tuple, as EnvPool does after a reset.
+            return_info: with ``reset``, whether info is returned too.
+
+        Raises:
+            SequenceError: less is in flight than would be returned, so waiting would last for ever.
+            RecvTimeoutError: time is up; everything stays in flight.
+            EnvironmentFailure: an environment raised; it must be reset, the next `recv` goes on.
+        """
+        self._check_open()
+        if timeout is not None and not timeout >= 0:
+            raise OptionError(f"timeout must be a number of seconds ≥ 0, not {timeout}")
+        batch = self._recv_async(timeout) if self.is_async else self._recv_sync(timeout)
+        if reset:
+            return (batch.obs, batch.info()) if return_info else batch.obs
+        return (*batch.result, batch.info())
+
+    def async_reset(self) -> None:
+        """Start new episodes everywhere and return at once; `recv` brings the observations."""
+        self._send_reset(None, None)
+
+    # -- results and states ----------------------------------------------------------------------
+
+    def make_batch(self, arrays: Mapping[str, Any] | None = None, **more: Any) -> Batch:
+        """Bind arrays of the caller's as the place where a step writes its results.
+
+        Args:
+            arrays, more: batch field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → array
+                [k, …], C-contiguous, writeable, of the field's dtype. Fields not given get new arrays.
+
+        Returns:
+            What ``step(…, out=…)`` takes. Bind once for each row of a rollout buffer, and use it again
+            and again: a step then costs no copy and no allocation.
+        """
+        given = {name: np.asarray(array) for name, array in {**(arrays or {}), **more}.items()}
+        fields = {f.name: f for f in self._ring.fields}
+        rows = {array.shape[0] if array.ndim else -1 for array in given.values()} or {self.num_envs}
+        if len(rows) != 1 or not 1 <= (k := rows.pop()) <= self.num_envs:
+            raise OptionError(f"the arrays of a batch need the same number of rows, 1 to {self.num_envs}")
+        for name, array in given.items():
+            if name not in fields:
+                raise OptionError(f"a batch has no field {name!r}; it has {', '.join(fields)}")
+            f = fields[name]
+            if array.shape != (k, *f.shape) or array.dtype != f.dtype:
+                raise OptionError(f"{name} must be {f.dtype}{[k, *f.shape]}, not {array.dtype}{list(array.shape)}")
+            if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+                raise OptionError(f"{name} must be C-contiguous, aligned and writeable")
+        self._check_open()
+        return self._ring.make(k, given)
+
+    def render(self, env_ids: Any = None) -> np.ndarray:
+        """RGB frames uint8[k, height, width, 3] of the environments named; of environment 0 by default."""
+        with self._exclusive():
+            ids = check_env_ids(0 if env_ids is None else env_ids, self.num_envs)
+            self._check_idle(ids)
+            self._check_started(ids)
+            return self._executor.render(ids)
+
+    def save_state(self, env_ids: Any = None) -> list[bytes]:
+        """Everything that decides the environments' futures: one blob each, of all by default."""
+        with self._exclusive():
+            ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+            self._check_idle(ids)
+            self._check_started(ids)
+            blobs = self._executor.save_state(ids)
+            return [seal(blob, self._key, bool(self._finished[i])) for i, blob in zip(ids, blobs, strict=True)]
+
+    def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
+        """Put saved states into the environments named (None: all). Any pool of the task can load them."""
+        with self._exclusive():
+            ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+            if len(blobs) != len(ids):
+                raise OptionError(f"{len(blobs)} states were given for {len(ids)} environments")
+            self._check_idle(ids)
+            opened = [unseal(blob, self._key, i) for i, blob in zip(ids, blobs, strict=True)]
+            self._executor.load_state(ids, [payload for payload, _ in opened])
+            self._note_started(ids)
+            self._finished[ids] = [finished for _, finished in opened]
+            self._refresh()
+
+    # -- lifetime --------------------------------------------------------------------------------
+
+    def close(self, reason: str = "closed") -> None:
+        """Free threads, processes and memory now. Calling it again does nothing."""
+        if self._closed is None:
+            self._closed, self._ready = reason, False
+            self._finalizer()
+
+    def __enter__(self) -> Pool:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Pool], tuple[Any, ...]]:
+        """Pickles as the call that made it and the states of its environments."""
+        with self._exclusive():
+            self._check_idle(self.all_env_ids)
+        ids = np.flatnonzero(self._started)
+        return lifetime.rebuild, (self._recipe, ids, self.save_state(ids) if ids.size else [])
+
+    # -- the rules -------------------------------------------------------------------------------
+
+    def _exclusive(self) -> lifetime.Exclusive:
+        self._check_open()
+        return lifetime.Exclusive(self._lock)
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise ClosedError(f"this pool of {self.spec.task} is {self._closed}: make a new one")
+
+    def _check_idle(self, ids: np.ndarray) -> None:
+        if self._num_in_flight:
+            busy = ids[self._in_flight[ids]]
+            if busy.size:
+                raise SequenceError(f"environment {busy[0]} is in flight: recv its result first")
+
+    def _check_started(self, ids: np.ndarray) -> None:
+        fresh = ids[~self._started[ids]]
+        if fresh.size:
+            raise SequenceError(f"environment {fresh[0]} was never reset: call reset() first")
+
+    def _check_steppable(self, ids: np.ndarray) -> None:
+        self._check_idle(ids)
+        if not self._started.all():
+            self._check_started(ids)
+        if self._manual:
+            over = ids[self._finished[ids]]
+            if over.size:
+                raise SequenceError(f"environment {over[0]} has finished and autoreset is disabled: reset it first")
+
+    def _refresh(self) -> None:
+        self._ready = (
+            self._closed is None
+            and not self.is_async
+            and self._num_in_flight == 0
+            and bool(self._started.all())
+            and not (self._manual and self._finished.any())
+        )
+
+    def _note_started(self, ids: np.ndarray | None) -> None:
+        where = slice(None) if ids is None else ids
+        self._started[where] = True
+        self._finished[where] = False
+        self._refresh()
+
+    def _note_finished(self, batch: Batch) -> None:
+        arrays = batch.arrays
+        self._finished[arrays["env_id"]] = arrays["terminated"] | arrays["truncated"]
+        self._refresh()
+
+    def _note_sent(self, ids: np.ndarray) -> None:
+        self._in_flight[ids] = True
+        self._num_in_flight += len(ids)
+        self._ready = False
+        if not self.is_async:
+            self._sent.append(ids)
+
+    def _note_received(self, ids: np.ndarray) -> None:
+        self._in_flight[ids] = False
+        self._num_in_flight -= len(ids)
+        if self._num_in_flight == 0:
+            self._refresh()
+
+    def _discard(self) -> None:
+        """Wait for what is in flight and forget it."""
+        if self._num_in_flight:
+            self._executor.discard()
+            self._sent.clear()
+            self._received.clear()
+            self._note_received(np.flatnonzero(self._in_flight))
+
+    def _unpack(self, action: Any, env_id: Any) -> tuple[Any, Any]:
+        if not isinstance(action, dict):
+            return action, env_id
+        rest = {k: v for k, v in action.items() if k not in ("env_id", "players.env_id", "players")}
+        if len(rest) != 1:
+            raise ActionError(f"a dict of actions holds one action array and env_id, not {sorted(action)}")
+        return next(iter(rest.values())), action.get("env_id", env_id)
+
+    def _into(self, out: Batch | Mapping[str, np.ndarray], rows: int) -> Batch:
+        batch = out if isinstance(out, Batch) else self.make_batch(out)
+        if batch.ring is not self._ring:
+            raise OptionError("out= belongs to another pool: make it with this pool's make_batch")
+        if batch.rows != rows:
+            raise OptionError(f"out= has {batch.rows} rows; this call writes {rows}")
+        return batch
+
+    def _step_some(self, action: Any, env_id: Any, out: Batch | Mapping[str, np.ndarray] | None) -> StepResult:
+        if self.is_async:
+            if out is not None:
+                raise OptionError("out= needs a synchronous pool (batch_size == num_envs)")
+            self.send(action, env_id)
+            return self.recv()
+        action, env_id = self._unpack(action, env_id)
+        with self._exclusive():
+            ids = None if env_id is None else check_env_ids(env_id, self.num_envs)
+            self._check_steppable(self.all_env_ids if ids is None else ids)
+            rows = self.num_envs if ids is None else len(ids)
+            actions = self._check_action(action, rows)
+            batch = self._ring.take(rows) if out is None else self._into(out, rows)
+            self._executor.step(actions, ids, batch)
+            if self._manual:
+                self._note_finished(batch)
+        return (*batch.result, batch.info())
+
+    def _reset_arguments(
+        self, env_id: Any, seed: SeedLike, options: Mapping[str, Any] | None
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        unknown = set(options or ()) - {"reset_mask"}
+        if unknown:
+            raise OptionError(f"reset has no option {unknown.pop()!r}; it knows reset_mask")
+        if options and options.get("reset_mask") is not None:
+            mask = np.asarray(options["reset_mask"])
+            if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
+                raise OptionError(f"reset_mask must be bool[{self.num_envs}] with at least one True")
+            if env_id is not None:
+                raise OptionError("give env_id or reset_mask, not both")
+            env_id = np.flatnonzero(mask)
+            if isinstance(seed, list | tuple | np.ndarray) and len(seed) == self.num_envs:
+                seed = [seed[i] for i in env_id]
+        ids = None if env_id is None else check_env_ids(env_id, self.num_envs)
+        seeds = None if seed is None else seeds_of(seed, self.all_env_ids if ids is None else ids)
+        return ids, seeds
+
+    def _send_reset(self, ids: np.ndarray | None, seeds: np.ndarray | None) -> None:
+        with self._exclusive():
+            if ids is None:
+                self._discard()
+                ids = self.all_env_ids
+            self._check_idle(ids)
+            self._executor.send_reset(ids, seeds)
+            self._note_started(ids)
+            self._note_sent(ids)
+
+    def _recv_async(self, timeout: float | None) -> Batch:
+        if self._num_in_flight < self.batch_size:
+            raise SequenceError(
+                f"recv returns {self.batch_size} results but {self._num_in_flight} are in flight: send more first"
+            )
+        batch = self._executor.recv(timeout)
+        with lifetime.Exclusive(self._lock, wait=True):
+            self._note_received(batch.arrays["env_id"])
+            if self._manual:
+                self._note_finished(batch)
+        return batch
+
+    def _recv_sync(self, timeout: float | None) -> Batch:
+        if not self._sent and not self._received:
+            raise SequenceError("recv with nothing in flight: send actions or reset first")
+        while self._sent:
+            try:
+                batch = self._executor.recv(timeout)
+            except EnvironmentFailure:
+                self._note_received(self._sent.popleft())
+                raise
+            self._note_received(self._sent.popleft())
+            self._received.append((batch, batch.hold()))
+            if self._manual:
+                self._note_finished(batch)
+        received, self._received = [batch for batch, _ in self._received], []
+        return received[0] if len(received) == 1 else self._ring.join(received)
+

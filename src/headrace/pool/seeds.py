@@ -1,0 +1,40 @@
+"""Turns what a caller gives as a seed into one 64-bit stream an environment."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.errors import OptionError
+
+SeedLike = int | Sequence[int] | np.ndarray | None
+
+
+def seeds_of(seed: SeedLike, env_ids: np.ndarray) -> np.ndarray:
+    """uint64[k]: ``seed + env_id`` for an integer, one each for a list, fresh entropy for None.
+
+    An environment's seed follows from its own number, so that it does not depend on which others
+    are reset with it.
+    """
+    if seed is None:
+        seed = secrets.randbits(62)
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        last = int(seed) + int(env_ids.max(initial=0))
+        if seed < 0 or last >= 2**64:
+            raise OptionError(f"seed {seed} is not in [0, 2**64): use a non-negative integer")
+        return np.uint64(seed) + env_ids.astype(np.uint64)
+    try:
+        values = [int(s) for s in seed]  # type: ignore[union-attr]
+        whole = all(isinstance(s, int | np.integer) and not isinstance(s, bool | np.bool_) for s in seed)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        raise OptionError(f"seed must be an integer, a list of integers, or None, not {seed!r}") from None
+    if not whole:
+        raise OptionError("seeds must be integers")
+    if len(values) != len(env_ids):
+        raise OptionError(f"{len(values)} seeds were given for {len(env_ids)} environments")
+    for env_id, value in zip(env_ids, values, strict=True):
+        if not 0 <= value < 2**64:
+            raise OptionError(f"seed {value} of environment {env_id} is not in [0, 2**64)")
+    return np.array(values, np.uint64)

@@ -1,0 +1,43 @@
+"""The envelope around one environment's saved state.
+
+Executors know how to write an environment down; this module makes sure that what is
+read back is whole, and was written by the same task with the same options.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+
+from headrace.errors import StateError
+from headrace.pool.spec import TaskSpec
+
+MAGIC = b"HRS1"
+HEADER = struct.Struct("<4s8s?I")  # magic, which task, episode over, checksum of the payload
+
+
+def task_key(spec: TaskSpec, autoreset: str) -> bytes:
+    """Eight bytes that differ between tasks, options, and autoreset modes."""
+    text = repr((spec.task, sorted(spec.options.items()), spec.max_episode_steps, autoreset))
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def seal(payload: bytes, key: bytes, finished: bool) -> bytes:
+    return HEADER.pack(MAGIC, key, finished, zlib.crc32(payload)) + payload
+
+
+def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
+    """The payload and whether its episode is over; raises `StateError` naming the environment."""
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise StateError(f"the state for environment {env_id} must be bytes, not {type(blob).__name__}")
+    blob = bytes(blob)
+    if len(blob) < HEADER.size or blob[:4] != MAGIC:
+        raise StateError(f"what was given for environment {env_id} is not a saved state")
+    _, written_by, finished, checksum = HEADER.unpack_from(blob)
+    if written_by != key:
+        raise StateError(f"the state for environment {env_id} was saved by another task or with other options")
+    payload = blob[HEADER.size :]
+    if zlib.crc32(payload) != checksum:
+        raise StateError(f"the state for environment {env_id} is damaged")
+    return payload, finished

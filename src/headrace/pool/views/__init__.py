@@ -1,0 +1,1 @@
+"""The same pool behind other libraries' interfaces."""

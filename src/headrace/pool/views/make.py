@@ -1,0 +1,87 @@
+"""`make` and its kin: a task's name and options in, a pool behind the wanted interface out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from headrace.errors import OptionError
+from headrace.pool.pool import Pool
+from headrace.pool.registry import make_pool, nearest
+
+if TYPE_CHECKING:
+    from headrace.pool.views.dm import DmPool
+    from headrace.pool.views.gymnasium import GymnasiumPool
+
+EnvType = Literal["gym", "gymnasium", "dm"]
+ENV_TYPES = ("gym", "gymnasium", "dm")
+
+
+@overload
+def make(task: str, env_type: Literal["gymnasium"], **options: Any) -> GymnasiumPool: ...
+@overload
+def make(task: str, env_type: Literal["dm"], **options: Any) -> DmPool: ...
+@overload
+def make(task: str, env_type: Literal["gym"] | None = None, **options: Any) -> Pool: ...
+
+
+def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | GymnasiumPool | DmPool:
+    """Make a pool of environments.
+
+    Args:
+        task: a name from `list_all_envs`, such as ``"Pong-v5"``.
+        env_type: None or ``"gym"`` for the pool itself (EnvPool's interface), ``"gymnasium"`` for a
+            `gymnasium.vector.VectorEnv`, ``"dm"`` for a `dm_env.Environment`.
+        num_envs: environments in the pool, 1 by default.
+        batch_size: rows that `recv` returns; 0 or ``num_envs`` makes the pool synchronous.
+        num_threads: threads that step environments; 0 for the smaller of batch size and cores.
+        seed: environment i starts at ``seed + i``; a list gives one each; None draws fresh entropy.
+        autoreset: ``"next_step"`` (default), ``"same_step"`` (with ``info["final_obs"]``) or ``"disabled"``.
+        device: where kernel environments run; ``"cpu"``.
+        thread_affinity_offset: first core to pin threads to; -1 for no pinning.
+        options: the task's own; `make_spec(task).options` lists them with their defaults.
+
+    Raises:
+        UnknownTaskError: no such task; the message names the nearest ones.
+        OptionError: an option is unknown or has a wrong value.
+
+    Example:
+        >>> pool = headrace.make("Pong-v5", num_envs=16, batch_size=8, seed=0)
+        >>> pool.async_reset()
+        >>> for _ in range(1000):
+        ...     obs, reward, terminated, truncated, info = pool.recv()
+        ...     pool.send(policy(obs), info["env_id"])
+    """
+    if env_type is not None and env_type not in ENV_TYPES:
+        close = nearest(env_type, ENV_TYPES, 1)
+        hint = f": did you mean {close[0]!r}?" if close else ""
+        raise OptionError(f"env_type must be one of {', '.join(ENV_TYPES)}, not {env_type!r}{hint}")
+    render_mode = options.pop("render_mode", None)
+    if render_mode not in (None, "rgb_array"):
+        raise OptionError(f"render_mode must be None or 'rgb_array', not {render_mode!r}: render() returns frames")
+    if options.pop("gym_reset_return_info", True) is not True:
+        raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
+    pool = make_pool(task, **options)
+    if env_type == "gymnasium":
+        from headrace.pool.views.gymnasium import GymnasiumPool
+
+        return GymnasiumPool(pool, render_mode=render_mode)
+    if env_type == "dm":
+        from headrace.pool.views.dm import DmPool
+
+        return DmPool(pool)
+    return pool
+
+
+def make_gym(task: str, **options: Any) -> Pool:
+    """The pool itself, which has EnvPool's gym interface; see `make`."""
+    return make(task, "gym", **options)
+
+
+def make_gymnasium(task: str, **options: Any) -> GymnasiumPool:
+    """A `gymnasium.vector.VectorEnv` over a pool; see `make`."""
+    return make(task, "gymnasium", **options)
+
+
+def make_dm(task: str, **options: Any) -> DmPool:
+    """A `dm_env.Environment` over a pool; see `make`."""
+    return make(task, "dm", **options)
