@@ -74,13 +74,12 @@ class Trainer:
                 self.iterate()
                 now = time.monotonic()
                 self.seconds = before + now - began
-                if self.step - self._logged >= config.log_steps:
-                    self._log()
                 dashboard.update(self)
                 if now - saved >= config.checkpoint_seconds:
                     self.save()
                     saved = time.monotonic()
             reason = "solved" if self.solved() else "finished" if self.step >= config.total_steps else "interrupted"
+            self.seconds = before + time.monotonic() - began
             if reason != "interrupted" and self.step > self._logged:
                 self._log()
             dashboard.update(self, force=True)
@@ -88,7 +87,7 @@ class Trainer:
         return reason
 
     def iterate(self) -> None:
-        """One rollout and the updates from it."""
+        """One rollout, the updates from it, and a line of metrics if one is due."""
         config = self.config
         left = max(0.0, 1.0 - self.step / config.total_steps) if config.anneal_learning_rate else 1.0
         samples = self.collector.collect(self.generator)
@@ -106,6 +105,8 @@ class Trainer:
         self._learning += time.perf_counter() - began
         self.step += config.num_envs * config.num_steps
         self.iteration += 1
+        if self.step - self._logged >= config.log_steps:
+            self._log()
 
     def solved(self) -> bool:
         """Whether the last episodes reached ``stop_at_return``."""

@@ -1,0 +1,216 @@
+"""PPO's whole training loop beside stable-baselines3's, and beside a plain PyTorch PPO over EnvPool.
+
+Same network, same settings, everything that training does included (stepping, inference, updates,
+bookkeeping, metrics). CartPole-v1 with 64 environments, separate 64-64 tanh towers; Pong with the Nature-CNN
+and 8 and 32 environments. Each contender runs with the number of torch threads (1 or all cores) that it is
+faster with. For Pong also: what share of the machine's own matrix rate the learner reaches, and what
+share of the time is not learning.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from common import Args, Case, Report, alternate
+from plain_ppo import Settings, plain_ppo
+
+from headrace.train.config import make_config
+from headrace.train.run import RunFolder
+from headrace.train.trainer import Trainer
+
+CARTPOLE = {
+    "T=32, minibatch 256, 4 epochs": Settings(64, 32, 4, 256),
+    "T=32, minibatch 512, 10 epochs": Settings(64, 32, 10, 512),
+    "T=128, minibatch 1024, 4 epochs": Settings(64, 128, 4, 1024),
+}
+PONG = Settings(8, 128, 4, 256, learning_rate=2.5e-4, clip_range=0.1, entropy_coef=0.01)
+CARTPOLE_LEAST = {"stable-baselines3": 4.0, "plain PyTorch + EnvPool": 2.0}
+PONG_LEAST = {"stable-baselines3": 1.3}
+NEVER = 10**9  # total steps: no contender anneals to zero or ends while it is measured
+SAMPLE_GFLOP = 3 * 2e-9 * (20 * 20 * 32 * 256 + 9 * 9 * 64 * 512 + 7 * 7 * 64 * 576 + 3136 * 512)
+"""arithmetic of one sample in one epoch: the Nature-CNN's products, forward and twice as much backward"""
+
+
+@dataclass
+class SpeedArgs(Args):
+    """PPO's whole training loop beside its peers."""
+
+    seconds: float = 6.0
+    """length of one turn on CartPole; Pong's is at least one iteration"""
+    tasks: tuple[str, ...] = ("cartpole", "pong")
+    """which of the two comparisons to make"""
+    pong_envs: tuple[int, ...] = (8, 32)
+    """numbers of environments for Pong"""
+
+
+def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Trainer, Callable[[float], float]]:
+    """Our trainer, and the contender that runs it."""
+    config = make_config(task, defaults=False, total_steps=NEVER, anneal_learning_rate=False, tensorboard=False)
+    config = replace(config, **asdict(s), **more)
+    trainer = Trainer(config, RunFolder.create(folder, config))
+
+    def run(seconds: float) -> float:
+        steps, began = trainer.step, time.perf_counter()
+        while (elapsed := time.perf_counter() - began) < seconds:
+            trainer.iterate()
+        return (trainer.step - steps) / elapsed
+
+    return trainer, run
+
+
+def stable_baselines(task: str, s: Settings, atari: bool) -> Callable[[float], float]:
+    """stable-baselines3's PPO, with its own vector environments."""
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+    from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
+
+    if atari:
+        frames = make_atari_env(task, s.num_envs, seed=1, vec_env_cls=SubprocVecEnv)
+        envs = VecFrameStack(frames, 4)
+    else:
+        envs = make_vec_env(task, s.num_envs, seed=1)
+    model = PPO(
+        "CnnPolicy" if atari else "MlpPolicy",
+        envs,
+        n_steps=s.num_steps,
+        batch_size=s.minibatch_size,
+        n_epochs=s.epochs,
+        learning_rate=s.learning_rate,
+        gamma=s.gamma,
+        gae_lambda=s.gae_lambda,
+        clip_range=s.clip_range,
+        ent_coef=s.entropy_coef,
+        vf_coef=0.5,  # of the whole squared error: our 1.0 of half of it
+        max_grad_norm=s.max_grad_norm,
+        seed=1,
+        device="cpu",
+    )
+    size = s.num_envs * s.num_steps
+    model.learn(size)
+
+    def run(seconds: float) -> float:
+        steps, began = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - began) < seconds:
+            count = size if atari else 4 * size
+            model.learn(count, reset_num_timesteps=False)
+            steps += count
+        return steps / elapsed
+
+    return run
+
+
+def threaded(contender: Callable[[float], float], seconds: float) -> tuple[int, Callable[[float], float]]:
+    """The contender with the number of torch threads that suits it best, and that number."""
+    speeds = {}
+    for threads in (1, _cores()):
+        torch.set_num_threads(threads)
+        contender(0.1 * seconds)
+        speeds[threads] = contender(seconds)
+    best = max(speeds, key=lambda n: speeds[n])
+
+    def run(seconds: float) -> float:
+        torch.set_num_threads(best)
+        return contender(seconds)
+
+    return best, run
+
+
+def compare(
+    name: str, contenders: dict[str, Callable[[float], float]], least: dict[str, float], args: SpeedArgs
+) -> tuple[Case, dict[str, int]]:
+    """One case, and the torch threads that each contender ran with."""
+    chosen = {label: threaded(run, args.seconds / 4) for label, run in contenders.items()}
+    rates = alternate({label: run for label, (_, run) in chosen.items()}, args, warm_up=0.1)
+    return Case(name, rates, dict(least)), {label: threads for label, (threads, _) in chosen.items()}
+
+
+def cartpole(report: Report, args: SpeedArgs, folder: Path) -> None:
+    for label, settings in CARTPOLE.items():
+        trainer, run = ours("CartPole-v1", settings, folder / label)
+        contenders = {
+            "headrace": run,
+            "stable-baselines3": stable_baselines("CartPole-v1", settings, atari=False),
+            "plain PyTorch + EnvPool": plain_ppo("CartPole-v1", settings),
+        }
+        case, threads = compare(f"CartPole-v1 N=64 {label}", contenders, CARTPOLE_LEAST, args)
+        report.cases.append(case)
+        report.extra["details"][case.name] = {
+            "settings": asdict(settings),
+            "torch_threads": threads,
+            **_shares(trainer),
+        }
+        trainer.close()
+
+
+def pong(report: Report, args: SpeedArgs, folder: Path) -> None:
+    options = {"episodic_life": True, "reward_clip": True}
+    for envs in args.pong_envs:
+        settings = replace(PONG, num_envs=envs)
+        trainer, run = ours("Pong-v5", settings, folder / f"pong{envs}", env_options=options)
+        half, run_half = ours("Pong-v5", settings, folder / f"pong{envs}bf16", env_options=options, bf16=True)
+        peer = stable_baselines("PongNoFrameskip-v4", settings, atari=True)
+        contenders = {"headrace": run, "stable-baselines3": peer, "headrace, bfloat16": run_half}
+        case, threads = compare(f"Pong-v5 N={envs}", contenders, PONG_LEAST, args)
+        case.frame_skip = 4
+        report.cases.append(case)
+        details = {"settings": asdict(settings), "torch_threads": threads}
+        for name, one, dtype in (("float32", trainer, torch.float32), ("bfloat16", half, torch.bfloat16)):
+            rate = matrix_rate(dtype)
+            reached = one.step * settings.epochs * SAMPLE_GFLOP / one.split()["learning"]
+            details[name] = {
+                **_shares(one),
+                "machine_gflops": round(rate, 1),
+                "learner_gflops": round(reached, 1),
+                "share_of_matrix_rate": round(reached / rate, 3),
+            }
+            print(name, details[name])
+            one.close()
+        report.extra["details"][case.name] = details
+
+
+def matrix_rate(dtype: torch.dtype, size: int = 2048) -> float:
+    """GFLOP/s of a large square product on all cores: what the machine can do at best."""
+    torch.set_num_threads(_cores())
+    a = torch.randn(size, size).to(dtype)
+    best = 0.0
+    for _ in range(8):
+        began = time.perf_counter()
+        a @ a
+        best = max(best, 2e-9 * size**3 / (time.perf_counter() - began))
+    return best
+
+
+def _shares(trainer: Trainer) -> dict[str, Any]:
+    split = trainer.split()
+    total = sum(split.values())
+    shares = {name: round(seconds / total, 3) for name, seconds in split.items()}
+    return {"shares": shares, "not_learning": round(1 - shares["learning"], 3)}
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0))
+
+
+def main() -> None:
+    args = tyro.cli(SpeedArgs)
+    logging.disable(logging.WARNING)
+    report = Report("ppo_speed", "PPO, whole training loop", {"repeats": args.repeats, "seconds": args.seconds})
+    report.extra["details"] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for task in args.tasks:
+            {"cartpole": cartpole, "pong": pong}[task](report, args, Path(folder))
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()
