@@ -18,6 +18,8 @@ BUILT_FROM := pyproject.toml constraints.txt CMakeLists.txt \
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# the environment's own cmake, ninja and python before the system's
+export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
@@ -87,6 +89,6 @@ $(DEV_ENV): $(BUILT_FROM) | $(BIN)/python
 	touch $(RUN_ENV) $@
 
 build/%/.configured: $(BUILT_FROM) $(wildcard native/tests/*) | $(DEV_ENV)
-	$(BIN)/cmake -S . -B build/$* -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHEADRACE_NATIVE_TESTS=ON \
+	$(BIN)/cmake -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
 	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@

@@ -18,10 +18,12 @@ from typing import Any
 import envpool
 import numpy as np
 import tyro
+from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
 from common import Args, Case, Report, alternate, stepping
 
 import headrace
+from headrace.envs.atari import _atari
 
 ACTION_SETS = 32
 FRAME_SKIP = 4
@@ -94,3 +96,35 @@ def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[
     )  # fmt: skip
     env.reset(seed=0)
     return stepping(env.step, random_actions(env.single_action_space.n, batch), batch)
+
+
+def bare_emulator(game: str, threads: int) -> Callable[[float], float]:
+    """Emulators alone on as many threads; the emulator is the one that our pool uses."""
+    rom = str(roms.get_rom_path(game.lower()))
+
+    def run(seconds: float) -> float:
+        steps, elapsed = _atari.bare_emulator(rom, num_threads=threads, seconds=seconds, frame_skip=FRAME_SKIP)
+        return steps / elapsed
+
+    return run
+
+
+def main() -> None:
+    args = tyro.cli(AtariArgs)
+    report = Report(
+        "atari_pool",
+        "Atari, 84x84x4 grey, frame skip 4, random actions",
+        {**SHARED, "reward_clip": True}
+        | {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds},
+    )
+    modes = {"sync": (args.sync_envs, args.sync_envs), "async": (args.async_envs, args.async_batch)}
+    for game in args.games:
+        for mode, (num_envs, batch) in modes.items():
+            name = f"{game}-v5 {mode} " + (f"N={num_envs}" if mode == "sync" else f"{num_envs}/{batch}")
+            rates = alternate(contenders(game, num_envs, batch, args.num_threads), args)
+            report.cases.append(Case(name, rates, AT_LEAST, frame_skip=FRAME_SKIP))
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -183,8 +183,9 @@ def in_child(script: str, *arguments: str) -> Any:
 def show(record: Mapping[str, Any], console: Console | None = None) -> None:
     """Print one benchmark's record as a table."""
     table = Table(title=record["title"], title_justify="left", caption_justify="left")
-    for column in ("case", "contender", "median", "frames/s", "spread", "ours is", "wanted"):
-        table.add_column(column, justify="left" if column in ("case", "contender") else "right")
+    unit = record["cases"][0]["unit"] if record["cases"] else ""
+    for column in ("case", "contender", unit, "frames/s", "spread", "ours is", "wanted"):
+        table.add_column(column, justify="left" if column in ("case", "contender") else "right", no_wrap=True)
     for case in record["cases"]:
         for i, (name, median) in enumerate(case["median"].items()):
             table.add_row(case["name"] if i == 0 else "", *_cells(case, name, median))
@@ -195,7 +196,7 @@ def show(record: Mapping[str, Any], console: Console | None = None) -> None:
 
 def _cells(case: Mapping[str, Any], name: str, median: float) -> list[str]:
     skip = case["frame_skip"]
-    cells = [name, f"{median:,.0f} {case['unit']}", f"{median * skip:,.0f}" if skip > 1 else "-"]
+    cells = [name, f"{median:,.0f}", f"{median * skip:,.0f}" if skip > 1 else "-"]
     cells.append(f"{case['spread'][name]:.0%}")
     if name not in case["ratio"]:
         return [*cells, "", ""]

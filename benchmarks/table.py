@@ -57,9 +57,7 @@ def memory_rows(record: dict[str, Any]) -> list[str]:
     for case in record["cases"]:
         first, last = case["bytes"][0] / 2**20, case["bytes"][-1] / 2**20
         threads = f"{case['threads'][0]} … {case['threads'][-1]}"
-        rows.append(
-            f"| {case['name']} | {first:.1f} … {last:.1f} | {threads} | {'yes' if case['passed'] else 'no'} |"
-        )
+        rows.append(f"| {case['name']} | {first:.1f} … {last:.1f} | {threads} | {'yes' if case['passed'] else 'no'} |")
     return rows
 
 

@@ -1,0 +1,86 @@
+"""``headrace train`` and ``headrace play``: from a task's name to a film."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import main
+from headrace.cli.train import TrainArgs, _parse
+
+pytest.importorskip("torch")
+TINY = ["--num-envs", "4", "--num-steps", "16", "--minibatch-size", "32", "--stop-at-return", "None", "--no-tensorboard"]
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 640 steps, made by the command."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    words = ["train", "CartPole-v1", "--total-steps", "640", "--seed", "5", "--run-dir", str(path), *TINY]
+    assert main([*words, "--option", "max_episode_steps=50"]) == 0
+    return path
+
+
+def parse(*argv: str) -> TrainArgs:
+    return _parse(list(argv))
+
+
+def test_defaults_are_the_tasks_own_wherever_it_stands() -> None:
+    first, last = parse("CartPole-v1", "--seed", "2"), parse("--seed", "2", "CartPole-v1")
+    assert first == last
+    assert first.stop_at_return == 475 and first.seed == 2
+
+
+def test_train_leaves_a_run_folder(run_dir: Path) -> None:
+    config = json.loads((run_dir / "config.json").read_text())
+    assert config["seed"] == 5 and config["env_options"] == {"max_episode_steps": 50}
+    assert {"metrics.jsonl", "checkpoints"} <= {path.name for path in run_dir.iterdir()}
+
+
+def test_resume_goes_on(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--resume", str(run_dir), "--total-steps", "1280", "--no-video"]) == 0
+    assert "1,280 steps" in capsys.readouterr().out
+
+
+def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--resume", str(run_dir), "--seed", "7"]) == 2
+    assert "seed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        ([], "which task"),
+        (["CartPole-v1", "--num-envs", "0"], "num_envs"),
+        (["CartPole-v1", "--option", "max_episode_stepz=3"], "max_episode_steps"),
+        (["--resume", "nowhere"], "nowhere"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_what_cannot_be_trained(
+    argv: list[str], named: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *argv]) == 2
+    assert named in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    film = tmp_path / "film.mp4"
+    assert main(["play", str(run_dir), "--episodes", "2", "--video", str(film), "--max-steps", "20"]) == 0
+    assert "mean return" in capsys.readouterr().out
+    assert film.stat().st_size > 0
+
+
+@pytest.mark.parametrize("more", [["--episodes", "0"], ["--max-steps", "0"]], ids=" ".join)
+def test_what_cannot_be_played(run_dir: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", str(run_dir), *more]) == 2
+    assert more[0] in capsys.readouterr().err
+
+
+def test_play_needs_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", str(tmp_path)]) == 2
+    assert "config.json" in capsys.readouterr().err
