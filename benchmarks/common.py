@@ -47,6 +47,7 @@ class Case:
     Attributes:
         name: what was measured, such as ``"Pong-v5 sync N=16"``.
         rates: contender → one rate a turn, in ``unit``; turn i of one stands beside turn i of the others.
+            ``"headrace"`` is ours; a name that only begins so is a variant, shown without a ratio.
         at_least: peer → the least acceptable ratio of ours to it.
         unit: of the rates; agent steps a second unless said.
         frame_skip: simulator frames in one agent step, for frames/s beside steps/s.
@@ -64,7 +65,7 @@ class Case:
 
     def record(self) -> dict[str, Any]:
         """What the JSON file says of this case."""
-        peers = [name for name in self.rates if name != OURS]
+        peers = [name for name in self.rates if not name.startswith(OURS)]
         ratios = {peer: round(self.ratio(peer), 3) for peer in peers}
         return asdict(self) | {
             "median": {name: statistics.median(r) for name, r in self.rates.items()},

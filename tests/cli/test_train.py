@@ -11,7 +11,7 @@ from headrace.cli.main import main
 from headrace.cli.train import TrainArgs, _parse
 
 pytest.importorskip("torch")
-TINY = ["--num-envs", "4", "--num-steps", "16", "--minibatch-size", "32", "--stop-at-return", "None", "--no-tensorboard"]
+TINY = "--num-envs 4 --num-steps 16 --minibatch-size 32 --stop-at-return None --no-tensorboard".split()
 
 
 @pytest.fixture(scope="module")

@@ -53,9 +53,7 @@ def run(argv: list[str]) -> int:
     _, config = RunFolder.open(args.run)
     console = Console(highlight=False)
     with console.status(f"playing {config.task}"):
-        played = evaluate(
-            args.run, args.episodes, deterministic=not args.sample, seed=args.seed, which=args.checkpoint
-        )
+        played = evaluate(args.run, args.episodes, deterministic=not args.sample, seed=args.seed, which=args.checkpoint)
     console.print(f"{config.task}, {args.checkpoint} checkpoint: mean return {played.mean_return:.1f}")
     console.print(_table(played))
     if args.film:
