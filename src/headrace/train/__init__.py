@@ -129,7 +129,9 @@ def _run(config: Config, run: RunFolder, point: Checkpoint | None, quiet: bool) 
         trainer.close()
     if reason == "interrupted":
         if not quiet:
-            dashboard.console.print(f"stopped; go on with:  headrace train --resume {run.path}", highlight=False)
+            dashboard.console.print(
+                f"stopped; go on with:  headrace train --resume {run.path}", highlight=False, soft_wrap=True
+            )
         return result
     return dataclasses.replace(result, video=_video(config, run), plot=_plot(run))
 

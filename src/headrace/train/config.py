@@ -185,22 +185,28 @@ def is_atari(task: str) -> bool:
 
 
 # Settings of CleanRL's ppo_atari_envpool.py, for 8 environments.
-ATARI: dict[str, Any] = dict(
-    total_steps=10_000_000,
-    num_envs=8,
-    num_steps=128,
-    epochs=4,
-    minibatch_size=256,
-    learning_rate=2.5e-4,
-    clip_range=0.1,
-    value_clip_range=0.1,
-    value_coef=0.5,
-    entropy_coef=0.01,
-    env_options=dict(episodic_life=True, reward_clip=True),
-)
+ATARI: dict[str, Any] = {
+    "total_steps": 10_000_000,
+    "num_envs": 8,
+    "num_steps": 128,
+    "epochs": 4,
+    "minibatch_size": 256,
+    "learning_rate": 2.5e-4,
+    "clip_range": 0.1,
+    "value_clip_range": 0.1,
+    "value_coef": 0.5,
+    "entropy_coef": 0.01,
+    "env_options": {"episodic_life": True, "reward_clip": True},
+}
 
 TUNED: dict[str, dict[str, Any]] = {
-    "CartPole-v1": dict(total_steps=1_000_000, stop_at_return=475.0, epochs=8, minibatch_size=512, learning_rate=2e-3),
+    "CartPole-v1": {
+        "total_steps": 1_000_000,
+        "stop_at_return": 475.0,
+        "epochs": 8,
+        "minibatch_size": 512,
+        "learning_rate": 2e-3,
+    },
 }
 
 

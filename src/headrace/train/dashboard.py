@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -45,12 +45,12 @@ class Dashboard:
     def __enter__(self) -> Self:
         if not self.quiet and self.console.is_terminal:
             self._live = Live(console=self.console, auto_refresh=False, transient=False)
-            self._live.__enter__()
+            self._live.start()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            self._live.__exit__(*error)
+            self._live.stop()
             self._live = None
 
     def update(self, trainer: Trainer, force: bool = False) -> None:
@@ -72,7 +72,7 @@ class Dashboard:
         if self._live is not None:
             self._live.update(self._picture(trainer), refresh=True)
         else:
-            self.console.print(self._line(trainer), highlight=False)
+            self.console.print(self._line(trainer), highlight=False, soft_wrap=True)
 
     def _line(self, trainer: Trainer) -> str:
         mean = trainer.tracker.mean_return()

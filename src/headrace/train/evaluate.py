@@ -44,7 +44,7 @@ def evaluate(
 
 def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
     """A pool that plays by the game's own rules: for Atari, real lives and unclipped rewards."""
-    options = dict(episodic_life=False, reward_clip=False) if is_atari(config.task) else {}
+    options = {"episodic_life": False, "reward_clip": False} if is_atari(config.task) else {}
     return make_pool(config, batch_size=0, **(options | changes))
 
 

@@ -142,11 +142,11 @@ def make_network(config: Config, space: gym.Space, distribution: Distribution) -
     gaussian = isinstance(distribution, DiagonalGaussian)
     outputs = distribution.noise_size
     log_std = nn.Parameter(torch.full((outputs,), config.log_std_init)) if gaussian else None
-    image = is_image(space)
-    if config.network == "cnn" and not image:
+    if config.network == "cnn" and not is_image(space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 36 x 36, not {space}")
-    if image and config.network != "mlp":
-        channels, height, width = space.shape or ()
+    if uses_cnn(config, space):
+        assert space.shape is not None
+        channels, height, width = space.shape
         return NatureCNN(channels, height, width, outputs, log_std, config.bf16)
     return MLP(input_size(space), outputs, config.hidden, config.activation, log_std)
 
@@ -155,6 +155,11 @@ def is_image(space: gym.Space) -> bool:
     """Whether observations are uint8 images [C, H, W] large enough for `NatureCNN`."""
     shape = space.shape or ()
     return isinstance(space, gym.spaces.Box) and space.dtype == np.uint8 and len(shape) == 3 and min(shape[1:]) >= 36
+
+
+def uses_cnn(config: Config, space: gym.Space) -> bool:
+    """Whether `make_network` gives a `NatureCNN`."""
+    return is_image(space) and config.network != "mlp"
 
 
 def input_size(space: gym.Space) -> int:

@@ -20,7 +20,7 @@ from headrace.errors import OptionError
 from headrace.pool.pool import Pool
 from headrace.train.config import Config
 from headrace.train.distributions import Distribution
-from headrace.train.networks import input_size, is_image
+from headrace.train.networks import input_size, uses_cnn
 from headrace.train.normalise import ObservationNormaliser, RewardScaler
 from headrace.train.ppo import Samples, advantages
 
@@ -31,10 +31,10 @@ class InputEncoder:
     def __init__(self, config: Config, space: gym.Space, device: torch.device):
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
             raise OptionError(f"PPO has no network for the observation space {space}")
-        self.image = is_image(space) and config.network != "mlp"
+        self.image = uses_cnn(config, space)
         self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
         self.first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
-        self.shape = tuple(space.shape or ()) if self.image else (input_size(space),)
+        self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
         self.dtype = torch.uint8 if self.image else torch.float32
         wanted = config.normalise_observations and not self.image and not self.categories
         self.normaliser = ObservationNormaliser(self.shape[0], device) if wanted else None

@@ -6,6 +6,7 @@ that continues from one does, on the CPU, bit for bit what it would have done un
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from headrace.train.dashboard import Dashboard
 from headrace.train.distributions import distribution_for
 from headrace.train.interrupt import Interrupt
 from headrace.train.metrics import EpisodeTracker, MetricsWriter
-from headrace.train.networks import MLP, make_network
+from headrace.train.networks import make_network, uses_cnn
 from headrace.train.optimiser import FlatAdam
 from headrace.train.ppo import STATISTICS, update
 from headrace.train.rollout import Collector
@@ -42,11 +43,12 @@ class Trainer:
         self.config, self.run = config, run
         self.device = _device(config.device)
         self.pool = make_pool(config)
-        torch.manual_seed(config.seed)
         self.distribution = distribution_for(self.pool.single_action_space)
         space = self.pool.single_observation_space
+        # before anything is computed: sums depend on how many threads share them
+        torch.set_num_threads(config.torch_threads or (_cores() if uses_cnn(config, space) else 1))
+        torch.manual_seed(config.seed)
         self.network = make_network(config, space, self.distribution).to(self.device)
-        torch.set_num_threads(config.torch_threads or (1 if isinstance(self.network, MLP) else _cores()))
         self.optimiser = FlatAdam(self.network, epsilon=config.adam_epsilon)
         forward = torch.compile(self.network) if config.compile else self.network
         self.forward: Any = forward
@@ -225,6 +227,4 @@ def _device(name: str) -> torch.device:
 
 
 def _cores() -> int:
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

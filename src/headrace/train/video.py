@@ -35,7 +35,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: int = 30) -> None
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
-        stream = None
+        stream, factor = None, 1
         for frame in frames:
             if stream is None:
                 factor = max(1, -(-SMALLEST_HEIGHT // frame.shape[0]))

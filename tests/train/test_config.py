@@ -1,0 +1,52 @@
+"""Configurations: round trip, and errors that name the option."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import OptionError
+from headrace.train.config import TUNED, Config, make_config
+
+
+@pytest.mark.parametrize("task", [*TUNED, "Pong-v5", "SomethingElse-v0"])
+def test_json_round_trip(task):
+    config = make_config(task, seed=7, env_options={"frame_skip": 2})
+    assert Config.from_json(config.to_json()) == config
+
+
+def test_env_options_are_merged_into_the_tuned_ones():
+    config = make_config("Pong-v5", env_options={"frame_skip": 2})
+    assert config.env_options["frame_skip"] == 2
+    assert config.env_options["reward_clip"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rat", 1e-3),
+        ("learning_rate", "fast"),
+        ("learning_rate", -1.0),
+        ("num_envs", 0),
+        ("num_envs", 2.5),
+        ("gamma", 1.5),
+        ("network", "transformer"),
+        ("hidden", ()),
+        ("hidden", (64, 0)),
+        ("minibatch_size", 10**9),
+        ("batch_size", 7),
+        ("epochs", True),
+        ("seed", -1),
+    ],
+)
+def test_bad_options_are_named(name, value):
+    with pytest.raises(OptionError, match=name):
+        make_config("CartPole-v1", **{name: value})
+
+
+def test_an_unknown_option_is_answered_with_the_nearest():
+    with pytest.raises(OptionError, match="learning_rate"):
+        make_config("CartPole-v1", learning_rat=1.0)
+
+
+def test_fewer_environments_shrink_the_tuned_minibatch():
+    assert make_config("CartPole-v1", num_envs=2).minibatch_size <= 64

@@ -1,0 +1,53 @@
+"""Running statistics equal those of all data at once, and survive a checkpoint exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from headrace.train.normalise import ObservationNormaliser, RewardScaler, RunningStatistics
+
+
+def test_batchwise_statistics_equal_those_of_everything():
+    data = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 10.0, 0.1]) + 100
+    running = RunningStatistics((3,))
+    for part in data.split([1, 9, 400, 590]):
+        running.update(part)
+    torch.testing.assert_close(running.mean, data.double().mean(0), rtol=1e-12, atol=0)
+    torch.testing.assert_close(running.variance, data.double().var(0, correction=0), rtol=1e-9, atol=0)
+
+
+def test_observations_are_scaled_and_clipped():
+    normaliser = ObservationNormaliser(2)
+    data = torch.randn(5000, 2) * torch.tensor([3.0, 0.01]) + torch.tensor([5.0, -1.0])
+    normaliser.update(data)
+    scaled = normaliser(data, torch.empty_like(data))
+    torch.testing.assert_close(scaled.mean(0), torch.zeros(2), atol=1e-3, rtol=0)
+    torch.testing.assert_close(scaled.std(0), torch.ones(2), atol=1e-2, rtol=0)
+    far = torch.tensor([[1e6, -1e6]])
+    assert normaliser(far, torch.empty_like(far)).tolist() == [[10.0, -10.0]]
+
+
+def test_a_restored_normaliser_is_bitwise_the_same():
+    one, two = ObservationNormaliser(3), ObservationNormaliser(3)
+    one.update(torch.randn(100, 3))
+    two.load({name: tensor.clone() for name, tensor in one.state().items()})
+    more = torch.randn(50, 3)
+    one.update(more)
+    two.update(more)
+    x = torch.randn(4, 3)
+    assert torch.equal(one(x, torch.empty_like(x)), two(x, torch.empty_like(x)))
+
+
+def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():
+    rng = np.random.default_rng(0)
+    rewards, done = rng.normal(2, 1, (6, 4)).astype(np.float32), rng.random((6, 4)) < 0.3
+    returns, running = [], np.zeros(4)
+    for t in range(6):
+        running = running + rewards[t]
+        returns.append(running)
+        running = np.where(done[t], 0.0, 0.9 * running)
+    expected = np.clip(rewards / np.sqrt(np.var(returns) + 1e-8), -10, 10)
+    scaler = RewardScaler(4, 0.9)
+    np.testing.assert_allclose(scaler(torch.from_numpy(rewards), torch.from_numpy(done)).numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(scaler.running.numpy(), running, rtol=1e-5)

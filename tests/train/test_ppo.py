@@ -1,0 +1,222 @@
+"""The arithmetic of PPO against slow references: GAE by the definition, gradients by autograd."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from headrace.train.config import Config
+from headrace.train.distributions import Distribution, distribution_for
+from headrace.train.networks import MLP, NatureCNN, make_network
+from headrace.train.optimiser import FlatAdam
+from headrace.train.ppo import Samples, advantages, backward, update
+
+SPACES = {
+    "discrete": gym.spaces.Discrete(3),
+    "multi-discrete": gym.spaces.MultiDiscrete([2, 4]),
+    "box": gym.spaces.Box(-2.0, 1.0, (2,), np.float32),
+}
+
+
+def slow_gae(rewards, values, terminated, truncated, final_values, gamma, lam):
+    """GAE as the sum over k of (gamma·lambda)^k·delta, episode by episode."""
+    steps, envs = rewards.shape
+    result = np.zeros((steps, envs))
+    for n in range(envs):
+        for t in range(steps):
+            for k in range(t, steps):
+                if terminated[k, n]:
+                    after = 0.0
+                elif truncated[k, n]:
+                    after = final_values[k, n]
+                else:
+                    after = values[k + 1, n]
+                delta = rewards[k, n] + gamma * after - values[k, n]
+                result[t, n] += (gamma * lam) ** (k - t) * delta
+                if terminated[k, n] or truncated[k, n]:
+                    break
+    return result
+
+
+def test_advantages_equal_the_definition_with_both_kinds_of_ends():
+    rng = np.random.default_rng(0)
+    steps, envs = 12, 7
+    rewards, final_values = rng.normal(size=(2, steps, envs))
+    values = rng.normal(size=(steps + 1, envs))
+    terminated, truncated = rng.random((2, steps, envs)) < 0.2  # some rows are both
+    arrays = (rewards, values, terminated, truncated, final_values)
+    expected = slow_gae(*arrays, 0.97, 0.9)
+    tensors = [torch.from_numpy(a) if a.dtype == bool else torch.from_numpy(a).float() for a in arrays]
+    np.testing.assert_allclose(advantages(*tensors, 0.97, 0.9).numpy(), expected, atol=1e-5)
+
+
+def reference_log_prob(distribution: Distribution, space: gym.Space, params: Tensor, actions: Tensor):
+    """Log-probability and entropy from torch.distributions."""
+    if isinstance(space, gym.spaces.Discrete):
+        policy = torch.distributions.Categorical(logits=params)
+        return policy.log_prob(actions), policy.entropy()
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        parts = [torch.distributions.Categorical(logits=p) for p in params.split(list(space.nvec), -1)]
+        log_prob = sum(part.log_prob(a) for part, a in zip(parts, actions.unbind(-1), strict=True))
+        return log_prob, sum(part.entropy() for part in parts)
+    mean, log_std = params.chunk(2, -1)
+    policy = torch.distributions.Normal(mean, log_std.exp())
+    return policy.log_prob(actions).sum(-1), policy.entropy().sum(-1)
+
+
+def reference_loss(distribution, space, config: Config, network, batch: Samples) -> Tensor:
+    """The PPO loss, written down for autograd."""
+    params, values = network(batch.inputs)
+    log_prob, entropy = reference_log_prob(distribution, space, params, batch.actions)
+    gain = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
+    ratio = (log_prob - batch.log_probs).exp()
+    policy_loss = torch.max(-gain * ratio, -gain * ratio.clamp(1 - config.clip_range, 1 + config.clip_range)).mean()
+    error = (values - batch.returns).square()
+    if config.value_clip_range is not None:
+        limited = batch.values + (values - batch.values).clamp(-config.value_clip_range, config.value_clip_range)
+        error = torch.max(error, (limited - batch.returns).square())
+    return policy_loss + config.value_coef * 0.5 * error.mean() - config.entropy_coef * entropy.mean()
+
+
+def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
+    """Samples whose old policy and values are off by enough that some ratios are clipped."""
+    generator = torch.Generator().manual_seed(3)
+    rows = len(inputs)
+    with torch.no_grad():
+        params, values = network(inputs)
+        actions = distribution.sample(params, distribution.noise(rows, generator=generator))
+        log_probs = distribution.evaluate(params, actions)[0] + 0.3 * torch.randn(rows, generator=generator)
+    noise = torch.randn(3, rows, generator=generator)
+    return Samples(inputs, actions, log_probs, noise[0], values + noise[1], values + 0.3 * noise[2])
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 12)])
+@pytest.mark.parametrize("value_clip", [None, 0.2])
+def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_clip):
+    torch.manual_seed(0)
+    config = Config("x", hidden=hidden, activation=activation, entropy_coef=0.1, value_clip_range=value_clip)
+    distribution = distribution_for(SPACES[name])
+    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
+    assert isinstance(network, MLP)
+    optimiser = FlatAdam(network)
+    network.policy_weight.data.mul_(50)  # far from uniform
+    batch = make_batch(distribution, network, torch.randn(40, 5))
+    measured = backward(network, optimiser, distribution, config, batch, measure=True)
+    ours = optimiser.gradient.clone()
+
+    optimiser.gradient.zero_()
+    loss = reference_loss(distribution, SPACES[name], config, network, batch)
+    loss.backward()
+    torch.testing.assert_close(ours, optimiser.gradient, atol=2e-6, rtol=1e-4)
+    assert measured is not None
+    parts = measured[0] + config.value_coef * measured[1] - config.entropy_coef * measured[2]
+    torch.testing.assert_close(parts, loss.detach(), atol=1e-5, rtol=1e-4)
+    assert 0 < float(measured[4]) < 1  # the clipping took part
+
+
+def test_any_module_is_differentiated_by_autograd():
+    torch.manual_seed(0)
+    space = gym.spaces.Discrete(4)
+    config = Config("x", entropy_coef=0.1)
+    distribution = distribution_for(space)
+    network = make_network(config, gym.spaces.Box(0, 255, (2, 44, 40), np.uint8), distribution)
+    assert isinstance(network, NatureCNN)
+    optimiser = FlatAdam(network)
+    images = torch.randint(0, 256, (6, 2, 44, 40), dtype=torch.uint8)
+    batch = make_batch(distribution, network, images)
+    backward(network, optimiser, distribution, config, batch, measure=False)
+    ours = optimiser.gradient.clone()
+    optimiser.gradient.zero_()
+    reference_loss(distribution, space, config, network, batch).backward()
+    torch.testing.assert_close(ours, optimiser.gradient, atol=2e-6, rtol=1e-3)
+
+
+def test_bfloat16_is_close_to_float32():
+    torch.manual_seed(0)
+    networks = []
+    for bf16 in (False, True):
+        torch.manual_seed(0)
+        networks.append(NatureCNN(4, 84, 84, 6, None, bf16))
+    images = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8)
+    with torch.no_grad():
+        (params, values), (rough_params, rough_values) = (network(images) for network in networks)
+    assert rough_params.dtype == rough_values.dtype == torch.float32
+    torch.testing.assert_close(rough_values, values, atol=0.05 * float(values.abs().max()), rtol=0)
+    torch.testing.assert_close(rough_params, params, atol=0.05 * float(params.abs().max()), rtol=0)
+
+
+def test_a_policy_beyond_the_clip_range_is_not_pushed_further():
+    distribution = distribution_for(gym.spaces.Discrete(2))
+    params = torch.tensor([[2.0, 0.0]] * 4, requires_grad=True)
+    actions = torch.tensor([0, 0, 1, 1])
+    log_prob = distribution.evaluate(params.detach(), actions)[0]
+    # the ratios are 2, 1/2, 2, 1/2 and the advantages push each of them further out, or (last two) back
+    old = log_prob - math.log(2) * torch.tensor([1.0, -1.0, 1.0, -1.0])
+    gain = torch.tensor([1.0, -1.0, -1.0, 1.0])
+    from headrace.train.ppo import loss_gradient
+
+    config = Config("x", normalise_advantages=False)
+    zero = torch.zeros(4)
+    batch = Samples(zero, actions, old, gain, zero, zero)
+    d_params, _, _ = loss_gradient(distribution, config, params.detach(), zero, batch, measure=False)
+    assert (d_params[:2] == 0).all()
+    assert (d_params[2:] != 0).all()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_samples_follow_the_distribution(name):
+    space = SPACES[name]
+    distribution = distribution_for(space)
+    generator = torch.Generator().manual_seed(0)
+    params = torch.randn(1, distribution.size, generator=generator).expand(20_000, -1)
+    actions = distribution.sample(params, distribution.noise(20_000, generator=generator))
+    log_prob, entropy, _ = distribution.evaluate(params, actions)
+    assert float(-log_prob.mean()) == pytest.approx(float(entropy[0]), abs=0.05)
+    taken = distribution.to_env(actions).numpy().astype(space.dtype)
+    assert all(space.contains(action) for action in taken[:500])
+
+
+def test_discrete_spaces_that_do_not_start_at_zero():
+    distribution = distribution_for(gym.spaces.Discrete(3, start=5))
+    assert distribution.to_env(torch.tensor([0, 2])).tolist() == [5, 7]
+
+
+def test_the_gradient_is_clipped_and_the_step_is_adams():
+    torch.manual_seed(0)
+    network = torch.nn.Linear(3, 2)
+    twin = torch.nn.Linear(3, 2)
+    twin.load_state_dict(network.state_dict())
+    optimiser = FlatAdam(network)
+    reference = torch.optim.Adam(twin.parameters(), lr=1e-2, eps=1e-5)
+    for _ in range(5):
+        x = torch.randn(4, 3)
+        for module in (network, twin):
+            module.zero_grad(set_to_none=False)
+            module(x).square().sum().backward()
+        norm = torch.nn.utils.clip_grad_norm_(twin.parameters(), 0.5)
+        torch.testing.assert_close(optimiser.step(1e-2, 0.5), norm)
+        reference.step()
+    torch.testing.assert_close(network.weight, twin.weight)
+    torch.testing.assert_close(network.bias, twin.bias)
+
+
+def test_target_kl_ends_the_epochs():
+    torch.manual_seed(0)
+    distribution = distribution_for(SPACES["discrete"])
+    config = Config("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8)
+    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
+    optimiser = FlatAdam(network)
+    batch = make_batch(distribution, network, torch.randn(32, 5))
+    generator = torch.Generator().manual_seed(0)
+    update(network, optimiser, distribution, replace(config, target_kl=1e-9), batch, 1e-3, generator)
+    assert int(optimiser.steps) == 2  # one epoch of two minibatches
+    update(network, optimiser, distribution, config, batch, 1e-3, generator)
+    assert int(optimiser.steps) == 2 + 12

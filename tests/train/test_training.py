@@ -1,0 +1,168 @@
+"""Whole runs: they learn, they resume bit for bit, and they leave what they promise."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headrace
+from headrace.errors import OptionError, UnknownTaskError
+from headrace.train import Result, resume, train
+from headrace.train.checkpoint import load, newest
+from headrace.train.evaluate import evaluate
+from headrace.train.metrics import read_metrics
+
+SMALL: dict[str, Any] = {
+    "num_envs": 8,
+    "num_steps": 16,
+    "minibatch_size": 32,
+    "epochs": 2,
+    "total_steps": 20_000,
+    "log_steps": 500,
+    "stop_at_return": None,
+    "tensorboard": False,
+    "video": False,
+    "checkpoint_seconds": 0.0,
+    "keep_checkpoints": 1,
+}
+TASKS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {},
+    "Pendulum-v1": {"normalise_observations": True, "normalise_rewards": True},
+}
+
+
+def facts(run_dir: Path) -> list[dict]:
+    """The metrics without the times, which are all that may differ."""
+    return [{k: v for k, v in line.items() if k != "time"} for line in read_metrics(run_dir / "metrics.jsonl")]
+
+
+def weights(run_dir: Path) -> dict[str, torch.Tensor]:
+    path = newest(run_dir / "checkpoints")
+    assert path is not None
+    return load(path).model
+
+
+def assert_same_run(one: Path, two: Path) -> None:
+    assert facts(one) == facts(two)
+    a, b = weights(one), weights(two)
+    assert a.keys() == b.keys()
+    for name, tensor in a.items():
+        assert torch.equal(tensor, b[name]), name
+
+
+def start(task: str, run_dir: Path, options: dict) -> subprocess.Popen:
+    """A run in a process of its own."""
+    code = (
+        "import sys, json, headrace\nheadrace.train.train(sys.argv[1], run_dir=sys.argv[2], **json.loads(sys.argv[3]))"
+    )
+    return subprocess.Popen([sys.executable, "-c", code, task, str(run_dir), json.dumps(options)])
+
+
+def wait_for_lines(run_dir: Path, count: int) -> None:
+    deadline = time.monotonic() + 120
+    while len(read_metrics(run_dir / "metrics.jsonl")) < count:
+        assert time.monotonic() < deadline, "the run wrote no metrics"
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_run_continues_as_if_left_alone(tmp_path, task, how):
+    options = SMALL | TASKS[task]
+    train(task, run_dir=tmp_path / "alone", quiet=True, **options)
+    process = start(task, tmp_path / "stopped", options)
+    wait_for_lines(tmp_path / "stopped", 5)
+    os.kill(process.pid, how)
+    code = process.wait(60)
+    assert code == (0 if how == signal.SIGINT else -signal.SIGKILL)
+    lines = len(facts(tmp_path / "stopped"))
+    assert 5 <= lines < len(facts(tmp_path / "alone"))
+    result = resume(tmp_path / "stopped", quiet=True)
+    assert result.reason == "finished"
+    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+
+
+def test_two_runs_of_one_seed_are_the_same_and_of_another_are_not(tmp_path):
+    short = SMALL | {"total_steps": 3000}
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        train("CartPole-v1", run_dir=tmp_path / name, seed=seed, quiet=True, **short)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+    assert facts(tmp_path / "a") != facts(tmp_path / "c")
+
+
+def test_an_asynchronous_pool_gives_the_same_run(tmp_path):
+    """Groups that take turns: every environment contributes T steps, with the noise that belongs to it."""
+    short = SMALL | {"total_steps": 128, "log_steps": 1}
+    train("CartPole-v1", run_dir=tmp_path / "sync", quiet=True, **short)
+    train("CartPole-v1", run_dir=tmp_path / "async", quiet=True, batch_size=4, **short)
+    (one,), (two,) = facts(tmp_path / "sync"), facts(tmp_path / "async")
+    assert one["episodes"] == two["episodes"]
+    assert one["return"] == two["return"]
+    for name, value in one["loss"].items():
+        assert value == pytest.approx(two["loss"][name], rel=1e-3, abs=1e-5), name
+
+
+def test_an_asynchronous_run_resumes(tmp_path):
+    options = SMALL | {"batch_size": 4, "total_steps": 4000}
+    train("Pendulum-v1", run_dir=tmp_path / "alone", quiet=True, **options)
+    train("Pendulum-v1", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 2000}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=4000)
+    assert facts(tmp_path / "stopped")[-1]["step"] == facts(tmp_path / "alone")[-1]["step"]
+
+
+def test_cartpole_is_learnt(tmp_path):
+    result = train(
+        "CartPole-v1", run_dir=tmp_path / "run", seed=1, quiet=True, total_steps=200_000, stop_at_return=150.0
+    )
+    assert isinstance(result, Result)
+    assert result.reason == "solved"
+    assert result.mean_return is not None and result.mean_return >= 150
+    assert result.video is not None and result.video.stat().st_size > 1000
+    assert result.plot is not None and result.plot.is_file()
+    played = evaluate(result.run_dir, 8)
+    assert len(played.returns) == 8
+    assert played.mean_return == np.mean(played.lengths) > 100
+
+
+def test_the_module_can_be_called(tmp_path):
+    result = headrace.train("Acrobot-v1", run_dir=tmp_path / "run", quiet=True, **(SMALL | {"total_steps": 300}))
+    assert result.reason == "finished"
+    assert result.steps >= 300
+
+
+def test_train_with_resume_goes_on(tmp_path):
+    options = SMALL | {"total_steps": 1000}
+    first = train("CartPole-v1", run_dir=tmp_path / "run", quiet=True, resume=True, **options)
+    second = train(
+        "CartPole-v1", run_dir=tmp_path / "run", quiet=True, resume=True, **(options | {"total_steps": 2000})
+    )
+    assert first.steps < second.steps
+    assert [line["step"] for line in facts(tmp_path / "run")] == sorted(
+        {line["step"] for line in facts(tmp_path / "run")}
+    )
+
+
+def test_mistakes_are_named(tmp_path):
+    train("CartPole-v1", run_dir=tmp_path / "run", quiet=True, **(SMALL | {"total_steps": 200}))
+    with pytest.raises(OptionError, match="already holds a run"):
+        train("CartPole-v1", run_dir=tmp_path / "run", quiet=True)
+    with pytest.raises(OptionError, match="num_envs"):
+        resume(tmp_path / "run", quiet=True, num_envs=4)
+    with pytest.raises(OptionError, match="no run"):
+        resume(tmp_path / "nothing", quiet=True)
+    with pytest.raises(OptionError, match="cnn"):
+        train("CartPole-v1", run_dir=tmp_path / "cnn", quiet=True, **(SMALL | {"network": "cnn"}))
+    with pytest.raises(OptionError, match="device"):
+        train("CartPole-v1", run_dir=tmp_path / "device", quiet=True, device="abacus", **SMALL)
+    with pytest.raises(UnknownTaskError):
+        train("CartPoke-v1", run_dir=tmp_path / "task", quiet=True)
