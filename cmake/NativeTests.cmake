@@ -1,0 +1,18 @@
+# Every native/tests/test_*.cpp is a program of its own, linked with the engine and, where its
+# name says so, with a family of simulators. `ctest` runs them all.
+enable_testing()
+file(GLOB native_tests CONFIGURE_DEPENDS native/tests/test_*.cpp)
+foreach(source IN LISTS native_tests)
+  get_filename_component(name ${source} NAME_WE)
+  if(name MATCHES "^test_atari" AND NOT TARGET headrace_atari)
+    continue()
+  endif()
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE headrace_engine)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -UNDEBUG)
+  if(name MATCHES "^test_atari")
+    target_link_libraries(${name} PRIVATE headrace_atari)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endforeach()

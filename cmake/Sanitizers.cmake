@@ -1,0 +1,13 @@
+# HEADRACE_SANITIZE instruments everything that is compiled, simulators included: a race
+# between an instrumented and a plain object would go unseen.
+if(HEADRACE_SANITIZE STREQUAL "thread")
+  set(sanitize -fsanitize=thread)
+elseif(HEADRACE_SANITIZE STREQUAL "address")
+  set(sanitize -fsanitize=address,undefined -fno-sanitize=vptr)
+elseif(HEADRACE_SANITIZE)
+  message(FATAL_ERROR "HEADRACE_SANITIZE must be empty, thread or address, not '${HEADRACE_SANITIZE}'")
+endif()
+if(sanitize)
+  add_compile_options(${sanitize} -O1 -g -fno-omit-frame-pointer)
+  add_link_options(${sanitize})
+endif()

@@ -1,0 +1,216 @@
+#include "atari_env.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "boot_cache.hpp"
+
+namespace headrace::atari {
+namespace {
+
+std::array<Table, 3> tables_for(const Console& console, bool grey) {
+  std::array<Table, 3> tables{};
+  for (int i = 0; i < 256; ++i) {
+    // the emulator keeps each colour's grey value right behind it; the last index is never drawn
+    if (grey) {
+      tables[0][i] = static_cast<std::uint8_t>(console.colour(std::min(i + 1, 255)));
+    } else {
+      for (int plane = 0; plane < 3; ++plane)
+        tables[plane][i] = static_cast<std::uint8_t>(console.colour(i) >> (16 - 8 * plane));
+    }
+  }
+  return tables;
+}
+
+float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }
+
+}  // namespace
+
+AtariEnv::AtariEnv(const Options& options, std::shared_ptr<BootCache> boots)
+    : options_(options),
+      console_(options.game, options.reuse_boots ? std::move(boots) : nullptr),
+      actions_(console_.actions(options.full_action_space)),
+      has_fire_(std::ranges::find(actions_, ale::PLAYER_A_FIRE) != actions_.end()),
+      tables_(tables_for(console_, options.gray_scale)),
+      resize_(console_.height(), console_.width(), options.img_height, options.img_width,
+              options.use_inter_area_resize),
+      pixels_(std::size_t(console_.height()) * console_.width()),
+      pooled_(planes() * pixels_),
+      second_last_(pixels_),
+      stack_(options.stack_num * frame_bytes()) {}
+
+// as ale_py's AtariEnv.seed_game: two words, one for NumPy's generator, one for the emulator's
+void AtariEnv::seed(std::uint64_t seed) {
+  const auto words = SeedSequence(seed).words(2);
+  random_ = NumpyGenerator(words[0]);
+  console_.power_on(words[1]);
+  seeded_ = true;
+  life_lost_ = false;
+}
+
+void AtariEnv::reset() {
+  if (!seeded_) seed(0);
+  if (life_lost_) {
+    continue_game();
+  } else {
+    start_game();
+  }
+  life_lost_ = game_over_ = false;
+  lives_ = console_.lives();
+  raw_reward_ = 0;
+  discount_ = 1;
+}
+
+void AtariEnv::start_game() {
+  console_.reset();
+  const auto noops = options_.noop_max > 0 ? random_.integers(1, options_.noop_max + 1) : 0;
+  for (int i = 0; i < noops; ++i)
+    if (!advance(ale::PLAYER_A_NOOP)) console_.reset();
+  if (options_.use_fire_reset && has_fire_ && !advance(ale::PLAYER_A_FIRE)) console_.reset();
+  look();
+  push(true);
+}
+
+// after a lost life: one step without doing anything, then a new serve
+void AtariEnv::continue_game() {
+  bool alive = true;
+  for (int i = 0; i < options_.frame_skip && alive; ++i) alive = advance(ale::PLAYER_A_NOOP);
+  if (alive && options_.use_fire_reset && has_fire_) alive = advance(ale::PLAYER_A_FIRE);
+  if (!alive) return start_game();
+  look();
+  push(false);
+}
+
+// one frame; false: the game is over
+bool AtariEnv::advance(ale::Action action) {
+  raw_reward_ += static_cast<float>(console_.act(action));
+  return !console_.over();
+}
+
+// a first frame has no predecessor to be pooled with: AtariPreprocessing takes black
+void AtariEnv::look() {
+  for (int plane = 0; plane < planes(); ++plane)
+    paint(console_.screen(), tables_[plane], pooled_.data() + plane * pixels_, pixels_);
+  const auto& table = tables_[0];
+  const auto black = std::ranges::find(table, std::uint8_t{0}) - table.begin();
+  std::ranges::fill(second_last_, static_cast<std::uint8_t>(black));
+}
+
+StepResult AtariEnv::step(const std::byte* action) {
+  std::int64_t index;
+  std::memcpy(&index, action, sizeof index);
+  const ale::Action press = actions_[static_cast<std::size_t>(index)];
+  const int skip = options_.frame_skip;
+  raw_reward_ = 0;
+  int frame = 0;
+  for (; frame < skip; ++frame) {
+    if (!advance(press)) break;
+    if (frame == skip - 2) std::memcpy(second_last_.data(), console_.screen(), pixels_);
+  }
+  const bool whole = frame == skip;
+  for (int plane = 0; plane < planes(); ++plane) {
+    auto* pooled = pooled_.data() + plane * pixels_;
+    if (whole) {
+      pool(console_.screen(), skip > 1 ? second_last_.data() : console_.screen(), tables_[plane], pooled, pixels_);
+    } else if (skip > 1) {
+      pool_onto(second_last_.data(), tables_[plane], pooled, pixels_);
+    }
+  }
+  push(false);
+
+  const int before = lives_;
+  lives_ = console_.lives();
+  game_over_ = !whole;
+  life_lost_ = options_.episodic_life && !game_over_ && lives_ < before;
+  const bool done = game_over_ || life_lost_;
+  discount_ = done || (options_.zero_discount_on_life_loss && lives_ < before) ? 0.0f : 1.0f;
+  return {options_.reward_clip ? sign(raw_reward_) : raw_reward_, done, false};
+}
+
+// resize what was seen into the ring: over the oldest frame, or as every frame of a new game
+void AtariEnv::push(bool fill) {
+  newest_ = (newest_ + 1) % options_.stack_num;
+  auto* frame = stack_.data() + newest_ * frame_bytes();
+  const std::size_t plane_bytes = frame_bytes() / planes();
+  for (int plane = 0; plane < planes(); ++plane)
+    resize_(pooled_.data() + plane * pixels_, frame + plane * plane_bytes);
+  if (!fill) return;
+  for (int i = 0; i < options_.stack_num; ++i)
+    if (i != newest_) std::memcpy(stack_.data() + i * frame_bytes(), frame, frame_bytes());
+}
+
+// oldest frame first
+void AtariEnv::observe(const Row& row) const {
+  const std::size_t newer = (newest_ + 1) * frame_bytes();
+  auto* obs = row.field<std::uint8_t>(0);
+  std::memcpy(obs, stack_.data() + newer, stack_.size() - newer);
+  std::memcpy(obs + stack_.size() - newer, stack_.data(), newer);
+  *row.field<std::int32_t>(1) = lives_;
+  *row.field<float>(2) = raw_reward_;
+  *row.field<std::int32_t>(3) = game_over_;
+  std::memcpy(row.field<std::uint8_t>(4), console_.ram(), Console::kRam);
+  if (options_.zero_discount_on_life_loss) *row.field<float>(5) = discount_;
+}
+
+void AtariEnv::save(Writer& out) const {
+  out.value(static_cast<std::uint64_t>(stack_.size()));
+  out.value(static_cast<std::uint64_t>(pooled_.size()));
+  console_.save(out);
+  out.value(random_);
+  out.value(seeded_);
+  out.bytes(pooled_.data(), pooled_.size());
+  out.bytes(second_last_.data(), second_last_.size());
+  out.bytes(stack_.data(), stack_.size());
+  out.value(newest_);
+  out.value(lives_);
+  out.value(raw_reward_);
+  out.value(discount_);
+  out.value(game_over_);
+  out.value(life_lost_);
+}
+
+void AtariEnv::load(Reader& in) {
+  if (in.value<std::uint64_t>() != stack_.size() || in.value<std::uint64_t>() != pooled_.size())
+    throw std::runtime_error("saved state has another frame size or stack");
+  console_.load(in);
+  random_ = in.value<NumpyGenerator>();
+  seeded_ = in.value<bool>();
+  in.bytes(pooled_.data(), pooled_.size());
+  in.bytes(second_last_.data(), second_last_.size());
+  in.bytes(stack_.data(), stack_.size());
+  newest_ = std::clamp(in.value<int>(), 0, options_.stack_num - 1);
+  lives_ = in.value<int>();
+  raw_reward_ = in.value<float>();
+  discount_ = in.value<float>();
+  game_over_ = in.value<bool>();
+  life_lost_ = in.value<bool>();
+}
+
+void AtariEnv::render(std::uint8_t* rgb) const {
+  const std::uint8_t* screen = console_.screen();
+  for (std::size_t i = 0; i < pixels_; ++i) {
+    const std::uint32_t colour = console_.colour(screen[i]);
+    for (int shift = 16; shift >= 0; shift -= 8) *rgb++ = static_cast<std::uint8_t>(colour >> shift);
+  }
+}
+
+Simulator simulator(const Options& options) {
+  const Console console(options.game, nullptr);   // reports what is wrong before any thread starts
+  const int channels = options.stack_num * (options.gray_scale ? 1 : 3);
+  Simulator simulator;
+  simulator.fields = {{"obs", "uint8", {channels, options.img_height, options.img_width}},
+                      {"info:lives", "int32", {}},
+                      {"info:reward", "float32", {}},
+                      {"info:terminated", "int32", {}},
+                      {"info:ram", "uint8", {static_cast<int>(Console::kRam)}}};
+  if (options.zero_discount_on_life_loss) simulator.fields.push_back({"info:discount", "float32", {}});
+  simulator.action_bytes = sizeof(std::int64_t);
+  simulator.frame_height = console.height();
+  simulator.frame_width = console.width();
+  simulator.make = [options, boots = std::make_shared<BootCache>()](int) {
+    return std::make_unique<AtariEnv>(options, boots);
+  };
+  return simulator;
+}
+
+}  // namespace headrace::atari

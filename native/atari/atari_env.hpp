@@ -1,0 +1,91 @@
+// An Atari game as a reinforcement learning environment: frame skip, max-pooling, resizing,
+// frame stack, no-ops and lives.
+//
+// Aligned with Gymnasium: for the same seed and actions, and without fire resets, it does what
+// AtariPreprocessing + FrameStackObservation over ale_py's AtariEnv do, in observations, rewards
+// and ends, sticky actions and all following episodes included. Options are EnvPool's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "console.hpp"
+#include "engine/environment.hpp"
+#include "engine/random.hpp"
+#include "resize.hpp"
+#include "screen.hpp"
+
+namespace headrace::atari {
+
+struct Options {
+  Game game;
+  int stack_num = 4;
+  int frame_skip = 4;
+  int noop_max = 30;
+  int img_height = 84;
+  int img_width = 84;
+  bool gray_scale = true;
+  bool use_inter_area_resize = true;
+  bool full_action_space = false;
+  bool episodic_life = false;                // a lost life ends the episode, the game goes on
+  bool zero_discount_on_life_loss = false;   // adds the field info:discount
+  bool reward_clip = false;                  // to its sign
+  bool use_fire_reset = true;                // press FIRE after each reset, in games that have it
+  bool reuse_boots = true;                   // see boot_cache.hpp; changes nothing but time
+};
+
+class AtariEnv final : public Environment {
+ public:
+  AtariEnv(const Options& options, std::shared_ptr<BootCache> boots);
+
+  void seed(std::uint64_t seed) override;
+  void reset() override;
+  StepResult step(const std::byte* action) override;
+  void observe(const Row& row) const override;
+  void save(Writer& out) const override;
+  void load(Reader& in) override;
+  void render(std::uint8_t* rgb) const override;
+
+ private:
+  static constexpr int kMaxPlanes = 3;
+
+  int planes() const { return options_.gray_scale ? 1 : kMaxPlanes; }
+  std::size_t frame_bytes() const { return std::size_t(planes()) * options_.img_height * options_.img_width; }
+
+  bool advance(ale::Action action);
+  void start_game();
+  void continue_game();
+  void look();
+  void push(bool fill);
+
+  Options options_;
+  Console console_;
+  std::vector<ale::Action> actions_;
+  bool has_fire_ = false;
+  std::array<Table, kMaxPlanes> tables_;     // grey; or red, green, blue
+  Resizer resize_;
+  NumpyGenerator random_{0};
+  bool seeded_ = false;
+
+  // the last two frames of a step, pooled as AtariPreprocessing does: where a game ends early,
+  // what it saw before stays
+  std::size_t pixels_;
+  std::vector<std::uint8_t> pooled_;         // planes * pixels
+  std::vector<std::uint8_t> second_last_;    // colour indices
+  std::vector<std::uint8_t> stack_;          // ring of stack_num frames
+  int newest_ = 0;                           // position in the ring
+
+  int lives_ = 0;
+  float raw_reward_ = 0;
+  float discount_ = 1;
+  bool game_over_ = false;
+  bool life_lost_ = false;                   // the episode ended but not the game
+};
+
+// The task's rows and the factory of its environments; throws what Console's constructor throws.
+Simulator simulator(const Options& options);
+
+}  // namespace headrace::atari

@@ -1,0 +1,19 @@
+// The limit that a pool is measured against: emulators that step and do nothing else.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace headrace::atari {
+
+struct BareRun {
+  std::int64_t steps;    // of all threads; each is frame_skip frames
+  double seconds;
+};
+
+// On each of num_threads threads one emulator takes new random actions at every step and is reset
+// when its game is over, for so many seconds. The emulator is the one that AtariEnv uses.
+BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double seconds, std::uint64_t seed,
+                      int frame_skip);
+
+}  // namespace headrace::atari

@@ -1,0 +1,264 @@
+#include "console.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
+
+#include "ale/emucore/Console.hxx"
+#include "ale/emucore/System.hxx"
+#include "ale/emucore/TIA.hxx"
+#include "boot_cache.hpp"
+
+namespace headrace::atari {
+namespace {
+
+using ale::stella::Deserializer;
+using ale::stella::Serializer;
+using ale::stella::System;
+using ale::stella::TIA;
+
+// The emulator's own saved state leaves out a few things that show for a frame or more: what the
+// picture chip is about to draw, the last two pictures, and the action that a sticky step would
+// repeat. They are private; an explicit instantiation may name private members, and a friend
+// defined in it hands them out.
+template <auto Member, class Key>
+struct Expose {
+  friend constexpr auto member(Key) { return Member; }
+};
+
+#define HEADRACE_EXPOSE(Key, Member)   \
+  struct Key {                         \
+    friend constexpr auto member(Key); \
+  };                                   \
+  template struct Expose<&Member, Key>
+
+HEADRACE_EXPOSE(PartialFrame, TIA::myPartialFrameFlag);
+HEADRACE_EXPOSE(FrameGreyed, TIA::myFrameGreyed);
+HEADRACE_EXPOSE(FramePointer, TIA::myFramePointer);
+HEADRACE_EXPOSE(BallMask, TIA::myCurrentBLMask);
+HEADRACE_EXPOSE(Missile0Mask, TIA::myCurrentM0Mask);
+HEADRACE_EXPOSE(Missile1Mask, TIA::myCurrentM1Mask);
+HEADRACE_EXPOSE(Player0Mask, TIA::myCurrentP0Mask);
+HEADRACE_EXPOSE(Player1Mask, TIA::myCurrentP1Mask);
+HEADRACE_EXPOSE(PlayfieldMask, TIA::myCurrentPFMask);
+HEADRACE_EXPOSE(BallTable, TIA::ourBallMaskTable);
+HEADRACE_EXPOSE(MissileTable, TIA::ourMissleMaskTable);
+HEADRACE_EXPOSE(PlayerTable, TIA::ourPlayerMaskTable);
+HEADRACE_EXPOSE(DisabledTable, TIA::ourDisabledMaskTable);
+HEADRACE_EXPOSE(PlayfieldTable, TIA::ourPlayfieldTable);
+HEADRACE_EXPOSE(LastAction, ale::StellaEnvironment::m_player_a_action);
+
+// where a pointer into one of the chip's constant tables points, without addresses
+struct Position {
+  std::int32_t table = -1;
+  std::int32_t offset = 0;
+};
+
+std::vector<std::span<const std::uint8_t>> mask_tables() {
+  auto bytes = [](const auto* table) {
+    return std::span(reinterpret_cast<const std::uint8_t*>(table), sizeof *table);
+  };
+  return {bytes(member(BallTable{})), bytes(member(MissileTable{})), bytes(member(PlayerTable{})),
+          bytes(member(DisabledTable{})), bytes(member(PlayfieldTable{}))};
+}
+
+template <class T>
+void save_pointer(Writer& out, const T* pointer) {
+  const auto* p = reinterpret_cast<const std::uint8_t*>(pointer);
+  Position at;
+  const auto tables = mask_tables();
+  for (std::size_t i = 0; i < tables.size(); ++i)
+    if (p >= tables[i].data() && p < tables[i].data() + tables[i].size())
+      at = {static_cast<std::int32_t>(i), static_cast<std::int32_t>(p - tables[i].data())};
+  out.value(at);
+}
+
+template <class T>
+void load_pointer(Reader& in, const T*& pointer) {
+  const auto at = in.value<Position>();
+  const auto tables = mask_tables();
+  if (at.table < 0) return;   // never drawn yet
+  if (at.table >= static_cast<int>(tables.size()) || at.offset < 0 ||
+      at.offset >= static_cast<int>(tables[at.table].size()))
+    throw std::runtime_error("saved state is corrupt");
+  pointer = reinterpret_cast<const T*>(tables[at.table].data() + at.offset);
+}
+
+// only errors are worth a line; answers the constructor's argument, so that it comes first
+bool quiet_emulator() {
+  ale::Logger::setMode(ale::Logger::Error);
+  return false;
+}
+
+TIA& tia(ale::ALEInterface& ale) { return ale.theOSystem->console().system().tia(); }
+
+std::string fingerprint(ale::ALEInterface& ale) {
+  return ale.theOSystem->console().properties().get(ale::stella::Cartridge_MD5);
+}
+
+std::mt19937 draws_of(ale::stella::Random& rng) {
+  Serializer out;
+  rng.saveState(out);
+  Deserializer in(out.get_str());
+  std::istringstream text(in.getString());
+  std::mt19937 twin;
+  text >> twin;
+  return twin;
+}
+
+}  // namespace
+
+Console::Console(Game game, std::shared_ptr<BootCache> boots)
+    : game_(std::move(game)), boots_(std::move(boots)), ale_(quiet_emulator()) {
+  // the emulator would end the process
+  if (!std::filesystem::is_regular_file(game_.rom)) throw std::runtime_error("no ROM at " + game_.rom.string());
+  if (!ale::ALEInterface::isSupportedROM(game_.rom))
+    throw std::runtime_error(game_.rom.string() + " is not a ROM that the emulator supports");
+  load_rom();
+}
+
+void Console::load_rom() {
+  ale_.setFloat("repeat_action_probability", game_.repeat_action_probability);
+  ale_.setInt("random_seed", 0);
+  ale_.loadROM(game_.rom);
+  modes_ = ale_.getAvailableModes();
+  difficulties_ = ale_.getAvailableDifficulties();
+  auto checked = [](const auto& known, int wanted, const char* what) {
+    if (std::ranges::find(known, static_cast<unsigned>(wanted)) == known.end())
+      throw std::invalid_argument("the game has no " + std::string(what) + " " + std::to_string(wanted));
+    return static_cast<unsigned>(wanted);
+  };
+  if (game_.mode >= 0) ale_.setMode(checked(modes_, game_.mode, "mode"));
+  if (game_.difficulty >= 0) ale_.setDifficulty(checked(difficulties_, game_.difficulty, "difficulty"));
+  follow_draws();
+}
+
+void Console::power_on(std::uint32_t seed) {
+  load_rom();
+  ale_.environment->getEnvironmentRNG().seed(seed);
+}
+
+std::vector<ale::Action> Console::actions(bool full) const {
+  return full ? ale_.getLegalActionSet() : ale_.getMinimalActionSet();
+}
+
+// ---- resets -----------------------------------------------------------------------------------
+
+void Console::reset() {
+  if (!boots_ || tia(ale_).*member(PartialFrame{})) {   // a frame cut short runs on into the boot
+    ale_.reset_game();
+    follow_draws();
+    return;
+  }
+  auto draws = draws_;
+  const int timer = 25 + static_cast<int>(draws() % 75);   // as M6532::reset
+  if (const SavedBoot boot = boots_->find(timer)) {
+    Reader reader(*boot);
+    load_machine(reader);
+    set_draws(draws);
+  } else {
+    boot_and_remember(timer);
+  }
+}
+
+void Console::boot_and_remember(int timer) {
+  auto expected = draws_;
+  expected();
+  bool alike, any_timer;
+  {
+    BootWatch watch(ale_.theOSystem->console().system());
+    ale_.reset_game();
+    alike = !watch.depends_on_memory();
+    any_timer = !watch.depends_on_timer();
+  }
+  follow_draws();
+  // a cartridge with memory of its own draws its contents as well
+  if (!alike || draws_ != expected || tia(ale_).*member(PartialFrame{})) return;
+  std::vector<std::byte> blob;
+  Writer writer(blob);
+  save_machine(writer, false);
+  boots_->add(any_timer ? BootCache::kAnyTimer : timer, std::make_shared<const std::vector<std::byte>>(std::move(blob)));
+}
+
+void Console::follow_draws() { draws_ = draws_of(ale_.theOSystem->console().system().rng()); }
+
+void Console::set_draws(const std::mt19937& draws) {
+  std::ostringstream text;
+  text << draws;
+  Serializer out;
+  out.putString(text.str());
+  Deserializer in(out.get_str());
+  ale_.theOSystem->console().system().rng().loadState(in);
+  draws_ = draws;
+}
+
+// ---- saved states -----------------------------------------------------------------------------
+
+void Console::save_machine(Writer& out, bool with_rng) const {
+  out.text(ale_.cloneState(with_rng).serialize());
+  TIA& chip = tia(ale_);
+  const std::size_t pixels = ale_.getScreen().arraySize();
+  out.bytes(chip.currentFrameBuffer(), pixels);
+  out.bytes(chip.previousFrameBuffer(), pixels);
+  out.value(static_cast<std::int64_t>(chip.*member(FramePointer{}) - chip.currentFrameBuffer()));
+  out.value(chip.*member(PartialFrame{}));
+  out.value(chip.*member(FrameGreyed{}));
+  save_pointer(out, chip.*member(BallMask{}));
+  save_pointer(out, chip.*member(Missile0Mask{}));
+  save_pointer(out, chip.*member(Missile1Mask{}));
+  save_pointer(out, chip.*member(Player0Mask{}));
+  save_pointer(out, chip.*member(Player1Mask{}));
+  save_pointer(out, chip.*member(PlayfieldMask{}));
+  out.value((*ale_.environment).*member(LastAction{}));
+}
+
+void Console::load_machine(Reader& in) {
+  ale_.restoreState(ale::ALEState(in.text()));
+  TIA& chip = tia(ale_);
+  const std::size_t pixels = ale_.getScreen().arraySize();
+  in.bytes(chip.currentFrameBuffer(), pixels);
+  in.bytes(chip.previousFrameBuffer(), pixels);
+  std::memcpy(ale_.getScreen().getArray(), chip.currentFrameBuffer(), pixels);
+  const auto offset = in.value<std::int64_t>();
+  if (offset < 0 || offset > 160 * 300) throw std::runtime_error("saved state is corrupt");
+  chip.*member(FramePointer{}) = chip.currentFrameBuffer() + offset;
+  chip.*member(PartialFrame{}) = in.value<bool>();
+  chip.*member(FrameGreyed{}) = in.value<bool>();
+  load_pointer(in, chip.*member(BallMask{}));
+  load_pointer(in, chip.*member(Missile0Mask{}));
+  load_pointer(in, chip.*member(Missile1Mask{}));
+  load_pointer(in, chip.*member(Player0Mask{}));
+  load_pointer(in, chip.*member(Player1Mask{}));
+  load_pointer(in, chip.*member(PlayfieldMask{}));
+  (*ale_.environment).*member(LastAction{}) = in.value<ale::Action>();
+}
+
+void Console::save(Writer& out) const {
+  std::vector<std::byte> machine;
+  Writer writer(machine);
+  save_machine(writer, true);
+  out.text(fingerprint(ale_));
+  out.value(static_cast<std::uint64_t>(machine.size()));
+  out.value(static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(machine.data()), machine.size())));
+  out.bytes(machine.data(), machine.size());
+}
+
+void Console::load(Reader& in) {
+  if (in.text() != fingerprint(ale_)) throw std::runtime_error("saved state is of another game");
+  const auto size = in.value<std::uint64_t>();
+  const auto sum = in.value<std::uint32_t>();
+  if (size > in.left()) throw std::runtime_error("saved state is too short");
+  std::vector<std::byte> machine(size);
+  in.bytes(machine.data(), machine.size());
+  // the emulator trusts what it reads
+  if (sum != crc32(0, reinterpret_cast<const Bytef*>(machine.data()), machine.size()))
+    throw std::runtime_error("saved state is corrupt");
+  Reader reader(machine);
+  load_machine(reader);
+  follow_draws();
+}
+
+}  // namespace headrace::atari

@@ -1,0 +1,74 @@
+// One emulated console with a game in it: the emulator behind the few calls that an
+// environment needs, plus what the emulator's own interface leaves out: saved states that
+// continue bit by bit, and resets that need not boot again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "ale/ale_interface.hpp"
+#include "engine/environment.hpp"
+
+namespace headrace::atari {
+
+class BootCache;
+
+struct Game {
+  std::filesystem::path rom;
+  int mode = -1;         // -1: the game's default
+  int difficulty = -1;
+  float repeat_action_probability = 0;
+};
+
+class Console {
+ public:
+  static constexpr std::size_t kRam = 128;
+
+  // throws std::runtime_error for a missing or unknown ROM, std::invalid_argument for a mode or
+  // difficulty that the game does not have; boots null: every reset boots
+  Console(Game game, std::shared_ptr<BootCache> boots);
+
+  // as if bought today: a new console, and sticky actions drawn from this seed
+  void power_on(std::uint32_t seed);
+
+  // press the reset switch; random streams go on
+  void reset();
+
+  // one frame; answers the reward
+  int act(ale::Action action) { return ale_.act(action); }
+
+  bool over() const { return ale_.game_over(false); }
+  int lives() { return ale_.lives(); }
+  int height() const { return static_cast<int>(ale_.getScreen().height()); }
+  int width() const { return static_cast<int>(ale_.getScreen().width()); }
+  const std::uint8_t* screen() const { return ale_.getScreen().getArray(); }  // colour indices, 0–255
+  const std::uint8_t* ram() const { return ale_.getRAM().array(); }
+  std::uint32_t colour(int index) const { return ale_.theOSystem->colourPalette().getRGB(index); }  // 0xRRGGBB
+  std::vector<ale::Action> actions(bool full) const;
+  const std::vector<ale::game_mode_t>& modes() const { return modes_; }
+  const std::vector<ale::difficulty_t>& difficulties() const { return difficulties_; }
+
+  // everything, random streams included; load throws std::runtime_error for another game's state
+  void save(Writer& out) const;
+  void load(Reader& in);
+
+ private:
+  void load_rom();
+  void save_machine(Writer& out, bool with_rng) const;
+  void load_machine(Reader& in);
+  void boot_and_remember(int timer);
+  void follow_draws();
+  void set_draws(const std::mt19937& draws);
+
+  Game game_;
+  std::shared_ptr<BootCache> boots_;
+  mutable ale::ALEInterface ale_;
+  std::vector<ale::game_mode_t> modes_;
+  std::vector<ale::difficulty_t> difficulties_;
+  std::mt19937 draws_;   // twin of the console's own generator, to see what it will draw next
+};
+
+}  // namespace headrace::atari

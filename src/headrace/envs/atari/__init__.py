@@ -1,0 +1,89 @@
+"""Atari games on the Arcade Learning Environment's emulator, natively in C++.
+
+Names, options, spaces and info fields are EnvPool's; what happens in a game is
+Gymnasium's (`AtariPreprocessing` over ale-py), bit by bit, see ``native/atari``.
+Naming the games costs nothing: the compiled module is imported when one is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.envs.atari.games import GAME_OF, rom_path
+from headrace.envs.atari.options import AtariOptions, checked
+from headrace.errors import OptionError
+from headrace.pool.spec import Field, Task, TaskSpec
+
+TASKS: tuple[str, ...] = tuple(GAME_OF)
+
+
+def build(task: str, **options: Any) -> Task:
+    """The task of this name.
+
+    Observations are uint8 [stack_num, img_height, img_width], or [3 * stack_num, …] in colour, oldest
+    frame first. Info: ``lives`` int32, ``reward`` float32 (never clipped), ``terminated`` int32 (the game
+    is over), ``ram`` uint8 [128].
+
+    Args:
+        task: one of `TASKS`.
+        options: any of `AtariOptions`.
+
+    Raises:
+        OptionError: an option is unknown or wrong, the game lacks this mode or difficulty, or its ROM or
+            the compiled module is not installed.
+    """
+    given = checked(task, options)
+    rom = str(rom_path(GAME_OF[task]))
+    atari = _compiled(task)
+    game = atari.game_info(rom)
+    _check_choice(task, "mode", given.mode, game.modes)
+    _check_choice(task, "difficulty", given.difficulty, game.difficulties)
+    settings = asdict(given)
+    max_episode_steps = settings.pop("max_episode_steps")
+    actions = game.full_actions if given.full_action_space else game.actions
+    spec = TaskSpec(
+        task=task,
+        observation=_observation(given),
+        action=gym.spaces.Discrete(len(actions)),
+        info=_info(given),
+        max_episode_steps=max_episode_steps,
+        frame_skip=given.frame_skip,
+        options=settings,
+    )
+    from headrace.pool.executors.threads import ThreadsExecutor
+
+    return Task(spec, partial(ThreadsExecutor, atari, atari.simulator(rom=rom, **settings)))
+
+
+def _compiled(task: str) -> Any:
+    try:
+        from headrace.envs.atari import _atari
+    except ImportError as error:
+        raise OptionError(f"{task} needs the compiled module headrace.envs.atari._atari: {error}") from error
+    return _atari
+
+
+def _check_choice(task: str, name: str, value: int, known: list[int]) -> None:
+    if value != -1 and value not in known:
+        raise OptionError(f"{name} of {task} must be one of {', '.join(map(str, known))}, or -1, not {value}")
+
+
+def _observation(options: AtariOptions) -> gym.Space:
+    channels = options.stack_num * (1 if options.gray_scale else 3)
+    return gym.spaces.Box(0, 255, (channels, options.img_height, options.img_width), np.uint8)
+
+
+def _info(options: AtariOptions) -> tuple[Field, ...]:
+    fields = (
+        Field("lives", np.dtype(np.int32)),
+        Field("reward", np.dtype(np.float32)),
+        Field("terminated", np.dtype(np.int32)),
+        Field("ram", np.dtype(np.uint8), (128,)),
+    )
+    discount = (Field("discount", np.dtype(np.float32)),)
+    return fields + (discount if options.zero_discount_on_life_loss else ())
