@@ -15,7 +15,7 @@ from headrace.train.config import Config
 from headrace.train.distributions import Distribution, distribution_for
 from headrace.train.networks import MLP, NatureCNN, make_network
 from headrace.train.optimiser import FlatAdam
-from headrace.train.ppo import Samples, advantages, backward, update
+from headrace.train.ppo import Samples, advantages, backward, loss_gradient, minibatches, update
 
 SPACES = {
     "discrete": gym.spaces.Discrete(3),
@@ -53,7 +53,7 @@ def test_advantages_equal_the_definition_with_both_kinds_of_ends():
     arrays = (rewards, values, terminated, truncated, final_values)
     expected = slow_gae(*arrays, 0.97, 0.9)
     tensors = [torch.from_numpy(a) if a.dtype == bool else torch.from_numpy(a).float() for a in arrays]
-    np.testing.assert_allclose(advantages(*tensors, 0.97, 0.9).numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(advantages(*tensors, gamma=0.97, gae_lambda=0.9).numpy(), expected, atol=1e-5)
 
 
 def reference_log_prob(distribution: Distribution, space: gym.Space, params: Tensor, actions: Tensor):
@@ -74,7 +74,7 @@ def reference_loss(distribution, space, config: Config, network, batch: Samples)
     """The PPO loss, written down for autograd."""
     params, values = network(batch.inputs)
     log_prob, entropy = reference_log_prob(distribution, space, params, batch.actions)
-    gain = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
+    gain = batch.advantages
     ratio = (log_prob - batch.log_probs).exp()
     policy_loss = torch.max(-gain * ratio, -gain * ratio.clamp(1 - config.clip_range, 1 + config.clip_range)).mean()
     error = (values - batch.returns).square()
@@ -161,14 +161,27 @@ def test_a_policy_beyond_the_clip_range_is_not_pushed_further():
     # the ratios are 2, 1/2, 2, 1/2 and the advantages push each of them further out, or (last two) back
     old = log_prob - math.log(2) * torch.tensor([1.0, -1.0, 1.0, -1.0])
     gain = torch.tensor([1.0, -1.0, -1.0, 1.0])
-    from headrace.train.ppo import loss_gradient
-
-    config = Config("x", normalise_advantages=False)
+    config = Config("x")
     zero = torch.zeros(4)
     batch = Samples(zero, actions, old, gain, zero, zero)
     d_params, _, _ = loss_gradient(distribution, config, params.detach(), zero, batch, measure=False)
     assert (d_params[:2] == 0).all()
     assert (d_params[2:] != 0).all()
+
+
+def test_an_epoch_sees_every_row_once_with_normalised_advantages():
+    rows = torch.arange(50)
+    column = rows.float()
+    samples = Samples(rows, rows, column, column.square(), column, column)
+    config = Config("x", num_envs=5, num_steps=10, minibatch_size=16)
+    batches = list(minibatches(samples, config, torch.Generator().manual_seed(0)))
+    seen = torch.cat([batch.inputs for batch in batches]).tolist()
+    assert len(seen) == len(set(seen)) == 48
+    for batch in batches:
+        assert torch.equal(batch.inputs, batch.actions)
+        assert torch.equal(batch.inputs.float(), batch.log_probs)
+        gain = batch.inputs.float().square()
+        torch.testing.assert_close(batch.advantages, (gain - gain.mean()) / gain.std())
 
 
 @pytest.mark.parametrize("name", SPACES)

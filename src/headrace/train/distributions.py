@@ -91,7 +91,7 @@ class Categorical:
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
         log_p = torch.log_softmax(params, -1)
         p = log_p.exp()
-        entropy = -torch.linalg.vecdot(p, log_p)
+        entropy = torch.linalg.vecdot(p, log_p).neg_()
         log_prob = log_p.gather(1, actions.unsqueeze(1)).squeeze(1)
         return log_prob, entropy, (log_p, p, entropy, actions)
 

@@ -66,7 +66,7 @@ class MLP(nn.Module):
         value = F.linear(h[1], self.value_weight, self.value_bias).squeeze(1)
         return _with_log_std(params, self.log_std), value, saved
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d_params: Tensor, d_value: Tensor) -> None:
         """Overwrite every parameter's ``.grad`` with the gradient, given those of the outputs."""
         h = saved[-1]  # [2, B, H]
@@ -96,8 +96,8 @@ class MLP(nn.Module):
 
     def _through_activation(self, d: Tensor, output: Tensor) -> Tensor:
         if self.relu:
-            return torch.ops.aten.threshold_backward(d, output, 0.0)
-        return torch.ops.aten.tanh_backward(d, output)
+            return torch.ops.aten.threshold_backward.default(d, output, 0.0)
+        return torch.ops.aten.tanh_backward.default(d, output)
 
 
 class NatureCNN(nn.Module):

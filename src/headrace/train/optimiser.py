@@ -36,13 +36,14 @@ class FlatAdam:
             value.copy_(leaf.detach())
             leaf.data, leaf.grad = value, _view(self.gradient, offset, leaf)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def step(self, learning_rate: float, max_norm: float) -> Tensor:
         """Clip the gradient to ``max_norm``, apply it, and return its norm before clipping (a 0-d tensor)."""
         norm = torch.linalg.vector_norm(self.gradient)
         self.gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
         self.steps += 1
-        torch._fused_adam_(  # the kernel under torch.optim.Adam(fused=True), without 25 µs of bookkeeping
+        # the kernel under torch.optim.Adam(fused=True), without its 25 µs of bookkeeping
+        torch.ops.aten._fused_adam_.default(
             [self.parameters],
             [self.gradient],
             [self.mean],

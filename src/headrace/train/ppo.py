@@ -11,6 +11,7 @@ Sources: Schulman et al. 2017 (arXiv:1707.06347); Schulman et al. 2016 for GAE
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -90,11 +91,7 @@ def loss_gradient(
         d loss/d params [B, size], d loss/d values [B], and if ``measure``
         [policy_loss, value_loss, entropy, approx_kl, clip_fraction] of this batch as one tensor.
     """
-    count, clip = len(values), config.clip_range
-    gain = batch.advantages
-    if config.normalise_advantages and count > 1:
-        variance, mean = torch.var_mean(gain)
-        gain = (gain - mean) / (variance.sqrt() + 1e-8)
+    count, clip, gain = len(values), config.clip_range, batch.advantages
     log_prob, entropy, saved = distribution.evaluate(params, batch.actions)
     log_ratio = log_prob - batch.log_probs
     ratio = log_ratio.exp()
@@ -128,14 +125,19 @@ def loss_gradient(
 
 
 def backward(
-    network: nn.Module, optimiser: FlatAdam, distribution: Distribution, config: Config, batch: Samples, measure: bool
+    network: nn.Module,
+    optimiser: FlatAdam,
+    distribution: Distribution,
+    config: Config,
+    batch: Samples,
+    measure: bool,
 ) -> Tensor | None:
     """Fill the gradient buffer for one minibatch; returns `loss_gradient`'s statistics."""
     if isinstance(network, MLP):
-        with torch.no_grad():
+        with torch.inference_mode():
             params, values, saved = network.forward_saving(batch.inputs)
             d_params, d_values, statistics = loss_gradient(distribution, config, params, values, batch, measure)
-        network.backward_into_gradients(saved, d_params, d_values)
+            network.backward_into_gradients(saved, d_params, d_values)
         return statistics
     optimiser.gradient.zero_()
     params, values = network(batch.inputs)
@@ -154,20 +156,16 @@ def update(
     learning_rate: float,
     generator: torch.Generator,
 ) -> Tensor:
-    """All epochs over one rollout.
+    """All epochs over one rollout. Rows that do not fill a last minibatch sit out that epoch.
 
     Returns:
         `STATISTICS` averaged over the last epoch that ran, as one tensor on the network's device.
     """
-    count, size = len(samples.returns), config.minibatch_size
-    device = samples.returns.device
     measured: list[Tensor] = []
     for epoch in range(config.epochs):
-        order = torch.randperm(count, device=device, generator=generator)
         measure = config.target_kl is not None or epoch == config.epochs - 1
         measured.clear()
-        for start in range(0, count - count % size, size):
-            batch = _take(samples, order[start : start + size])
+        for batch in minibatches(samples, config, generator):
             statistics = backward(network, optimiser, distribution, config, batch, measure)
             norm = optimiser.step(learning_rate, config.max_grad_norm)
             if statistics is not None:
@@ -177,5 +175,21 @@ def update(
     return torch.stack(measured).mean(0)
 
 
-def _take(samples: Samples, rows: Tensor) -> Samples:
-    return Samples(*(getattr(samples, name).index_select(0, rows) for name in Samples.__dataclass_fields__))
+def minibatches(samples: Samples, config: Config, generator: torch.Generator) -> Iterator[Samples]:
+    """One epoch: all rows in a random order, in pieces of ``minibatch_size``, advantages normalised in each."""
+    size = config.minibatch_size
+    device = samples.returns.device
+    order = torch.randperm(len(samples.returns), device=device, generator=generator)
+    order = order[: len(order) // size * size]
+    # one gather an epoch, and views of it; only the inputs, which may be images, are gathered piece by piece
+    actions, log_probs, gains, returns, values = (
+        column.index_select(0, order)
+        for column in (samples.actions, samples.log_probs, samples.advantages, samples.returns, samples.values)
+    )
+    if config.normalise_advantages and size > 1:
+        pieces = gains.view(-1, size)
+        variance, mean = torch.var_mean(pieces, 1, keepdim=True)
+        gains = ((pieces - mean) / (variance.sqrt() + 1e-8)).flatten()
+    columns = (column.split(size) for column in (order, actions, log_probs, gains, returns, values))
+    for rows, *piece in zip(*columns, strict=True):
+        yield Samples(samples.inputs.index_select(0, rows), *piece)
