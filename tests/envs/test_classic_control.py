@@ -1,5 +1,7 @@
 """Each task against its official implementation: one synchronisation at reset and none after."""
 
+# pyright: reportAttributeAccessIssue=false
+
 import math
 
 import gymnasium as gym
@@ -85,7 +87,8 @@ def test_aligned_from_states_all_over_the_space(task):
         want_obs, want_reward, want_terminated, _, _ = reference.step(actions[i])
         # float32 of values up to 30 is known to 2e-6
         np.testing.assert_allclose(obs[i], want_obs, rtol=2e-7, atol=1e-6)
-        assert reward[i] == want_reward and terminated[i] == want_terminated
+        assert reward[i] == want_reward
+        assert terminated[i] == want_terminated
         ends += want_terminated
     assert 20 < ends < n - 20
 
@@ -134,7 +137,8 @@ def test_options_change_the_task_as_gymnasium_has_them():
             _, reward, terminated, _, _ = pool.step(np.array([1]))
             rewards.append(float(reward[0]))
             over = bool(terminated[0])
-    assert rewards[-1] == -1 and set(rewards[:-1]) == {0}
+    assert rewards[-1] == -1
+    assert set(rewards[:-1]) == {0}
 
     reference = gym.make("Pendulum-v1", g=9.81).unwrapped
     with headrace.make("Pendulum-v1", seed=0, g=9.81) as pool:
@@ -156,7 +160,8 @@ def test_options_change_the_task_as_gymnasium_has_them():
 def test_acrobot_reports_its_angles_as_envpool_does():
     with headrace.make("Acrobot-v1", num_envs=3, seed=0) as pool:
         obs, info = pool.reset()
-    assert info["state"].dtype == np.float32 and info["state"].shape == (3, 2)
+    assert info["state"].dtype == np.float32
+    assert info["state"].shape == (3, 2)
     np.testing.assert_allclose(np.cos(info["state"]), obs[:, [0, 2]], atol=1e-6)
 
 
@@ -193,6 +198,9 @@ def test_frames_show_the_state(task):
             pool.step(np.stack([pool.action_space.sample() for _ in range(3)]))
         moved = pool.render([0, 2])
     side = 500 if task.startswith(("Pendulum", "Acrobot")) else 600
-    assert still.dtype == np.uint8 and still.shape[0] == 2 and still.shape[2:] == (side, 3)
-    assert (still[0] != still[1]).any() and (still != moved).any()
+    assert still.dtype == np.uint8
+    assert still.shape[0] == 2
+    assert still.shape[2:] == (side, 3)
+    assert (still[0] != still[1]).any()
+    assert (still != moved).any()
     assert 0.005 < (still[0] < 250).any(axis=-1).mean() < 0.5

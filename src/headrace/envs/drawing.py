@@ -52,7 +52,7 @@ class Canvas:
 def box(
     left: float, right: float, bottom: float, top: float, angle: float = 0.0, at: Point = (0.0, 0.0)
 ) -> list[Point]:
-    """The corners of a rectangle, turned by ``angle`` radians (counterclockwise) about the origin, then moved to ``at``."""
+    """The corners of a rectangle, turned counterclockwise by ``angle`` (rad) about the origin, then moved to ``at``."""
     cos, sin = math.cos(angle), math.sin(angle)
     corners = ((left, bottom), (left, top), (right, top), (right, bottom))
     return [(at[0] + x * cos - y * sin, at[1] + x * sin + y * cos) for x, y in corners]

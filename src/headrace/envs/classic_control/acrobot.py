@@ -6,6 +6,8 @@ equations, both links of length, mass and inertia 1 with their centres in the mi
 fourth-order Runge-Kutta step of 0.2 s, in float64.
 """
 
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
 import math
 from collections.abc import Mapping
 from typing import Any

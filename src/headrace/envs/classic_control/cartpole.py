@@ -6,6 +6,8 @@ Gymnasium's ``cartpole.py`` does, in float64; see also R. Florian, "Correct equa
 the dynamics of the cart-pole system" (2005).
 """
 
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -4,6 +4,8 @@ After A. Moore's thesis (1990), with Gymnasium's ``mountain_car.py`` as the refe
 actions, float64, a reward of −1 a step until the goal.
 """
 
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
 from collections.abc import Mapping
 from typing import Any
 

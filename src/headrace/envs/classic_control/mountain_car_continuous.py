@@ -4,6 +4,8 @@ Gymnasium's ``continuous_mountain_car.py`` is the reference. It keeps its state 
 and computes in float32 but for the cosine; so does this.
 """
 
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,6 +5,8 @@ moves the angle before it limits the speed. Mass and length are 1. The torque is
 to float32 where Gymnasium's is; everything else is float64.
 """
 
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -68,7 +70,7 @@ def step(state: State, env: int, actions: wp.array2d[wp.float32], row: int, stre
     state.theta[env] = theta + wp.where(state.limits_speed_first, limited, speed) * DT
     state.theta_dot[env] = limited
     state.torque[env] = torque
-    return wp.float32(-cost), bool(False)
+    return wp.float32(-cost), wp.bool(False)
 
 
 @wp.func

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from headrace.errors import OptionError, SequenceError
+from headrace.errors import OptionError
 from headrace.pool.batch import FINAL, INFO, OBS, Batch, BatchRing
 from headrace.pool.executors.kernels.crew import Crew
 from headrace.pool.executors.kernels.launch import Run, record
@@ -73,6 +73,7 @@ class KernelExecutor:
             raise OptionError(f"kernel environments run on device 'cpu' in this version, not {settings.device!r}")
         self._env, self._ring, self._device = env, ring, settings.device
         self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
+        self._is_async = settings.is_async
         n, device = settings.num_envs, settings.device
         self._state = Table(env.state, n, device, env.shapes, {**env.constants, **spec.options})
         self._streams = Table(Streams, n, device)
@@ -139,11 +140,16 @@ class KernelExecutor:
             self._queue.push(len(env_ids), env_id=env_ids, command=int(RESEED), seed=seeds)
 
     def recv(self, timeout: float | None) -> Batch:
-        """The oldest ``batch_size`` requests are served here and now, so there is nothing to wait for."""
-        if self._queue.size < self._batch_size:
-            raise SequenceError(f"{self._queue.size} environments are in flight; a batch needs {self._batch_size}")
-        batch = self._ring.take(self._batch_size)
-        self._queue.pop(self._batch_size, self._columns)
+        """The oldest requests are served here and now, so there is nothing to wait for."""
+        return self._serve_queued(self._batch_size if self._is_async else self._queue.oldest)
+
+    def discard(self) -> None:
+        while self._queue.size:
+            self._serve_queued(min(self._queue.size, self._batch_size))
+
+    def _serve_queued(self, rows: int) -> Batch:
+        batch = self._ring.take(rows)
+        self._queue.pop(rows, self._columns)
         self._run_picked(batch)
         return batch
 

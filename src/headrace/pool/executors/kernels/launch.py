@@ -23,13 +23,13 @@ import warp as wp
 Run = Callable[[], object]
 
 
-def record(kernel: wp.Kernel, rows: int, arguments: Sequence[Any], device: str) -> Run:
+def record(kernel: Any, rows: int, arguments: Sequence[Any], device: str) -> Run:
     """A function that launches the kernel over ``rows`` threads; on a CPU it returns when they are done.
 
     It releases the GIL while it runs, and keeps only the addresses of arrays: their memory must outlive it.
     """
     with quiet():
-        recorded = wp.launch(kernel, dim=rows, inputs=arguments, device=device, record_cmd=True)
+        recorded: Any = wp.launch(kernel, dim=rows, inputs=arguments, device=device, record_cmd=True)
     recorded.fwd_args = None  # kept for graph capture alone, and would keep all arrays alive
     return _direct_call(recorded) or recorded.launch
 
@@ -40,13 +40,13 @@ def _direct_call(recorded: Any) -> Run | None:
         from warp._src.context import _build_cpu_args_structs
 
         forward, bounds = recorded.hooks.forward, recorded.params[0]
-        if not recorded.device.is_cpu or recorded.block_dim != 1 or not isinstance(forward, ctypes._CFuncPtr):  # pyright: ignore[reportPrivateUsage]
+        if not recorded.device.is_cpu or recorded.block_dim != 1 or not callable(forward):
             return None
         packed, _ = _build_cpu_args_structs(recorded.kernel, recorded.hooks, recorded.params, False)
         if len(packed._fields_) != len(recorded.kernel.adj.args):
             return None
-        run = functools.partial(forward, ctypes.byref(bounds), ctypes.byref(packed))
-        run.module = recorded.module_exec  # pyright: ignore[reportAttributeAccessIssue]  # else the code is unloaded
+        run: Any = functools.partial(forward, ctypes.byref(bounds), ctypes.byref(packed))
+        run.module = recorded.module_exec  # else the code is unloaded
         return run
     except (ImportError, AttributeError, TypeError):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +16,13 @@ class RequestQueue:
         self._columns = {name: np.empty_like(column) for name, column in columns.items()}
         self._capacity = len(next(iter(columns.values())))
         self._first = 0
+        self._pushes: deque[int] = deque()
         self.size = 0
+
+    @property
+    def oldest(self) -> int:
+        """Rows left of the oldest push."""
+        return self._pushes[0]
 
     def push(self, rows: int, **values: np.ndarray | int) -> None:
         """Add rows at the end; columns not given keep whatever they held."""
@@ -30,6 +37,7 @@ class RequestQueue:
                 column[start : start + here] = value
                 column[: rows - here] = value
         self.size += rows
+        self._pushes.append(rows)
 
     def pop(self, rows: int, into: Mapping[str, np.ndarray]) -> None:
         """Move the oldest rows into the first rows of the given columns."""
@@ -39,3 +47,9 @@ class RequestQueue:
             into[name][here:rows] = column[: rows - here]
         self._first = (self._first + rows) % self._capacity
         self.size -= rows
+        while rows:
+            taken = min(rows, self._pushes[0])
+            rows -= taken
+            self._pushes[0] -= taken
+            if not self._pushes[0]:
+                self._pushes.popleft()

@@ -10,6 +10,8 @@ the key and the count is the block, so a stream repeats only after 2**64 numbers
 two seeds are two keys.
 """
 
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
 import warp as wp
 
 PARITY = wp.constant(wp.uint32(0x1BD11BDA))
