@@ -15,6 +15,9 @@ constexpr std::size_t kMaxFields = 64;
 
 bool is_observation(const Field& field) { return field.name == "obs" || field.name.starts_with("obs:"); }
 
+// in a loop the calling thread is one of the threads; while it waits on a queue it is not
+int helpers(const Settings& s) { return s.batch_size < s.num_envs ? s.num_threads : s.num_threads - 1; }
+
 template <class T>
 void put(std::byte* array, int row, T value) {
   std::memcpy(array + static_cast<std::size_t>(row) * sizeof(T), &value, sizeof(T));
@@ -40,7 +43,8 @@ Engine::Engine(Simulator simulator, Settings settings)
     : simulator_(std::move(simulator)),
       settings_(std::move(settings)),
       members_(static_cast<std::size_t>(settings_.num_envs)),
-      queued_actions_(static_cast<std::size_t>(settings_.num_envs) * simulator_.action_bytes) {
+      queued_actions_(static_cast<std::size_t>(settings_.num_envs) * simulator_.action_bytes),
+      workers_(helpers(settings_), settings_.num_envs, settings_.topology, settings_.pin_from) {
   const auto& fields = simulator_.fields;
   if (fields.size() > kMaxFields) throw std::invalid_argument("a simulator declares at most 64 fields");
   observations_ = static_cast<std::size_t>(std::ranges::count_if(fields, is_observation));
@@ -55,22 +59,16 @@ Engine::Engine(Simulator simulator, Settings settings)
     for (std::size_t i = observations_; i < fields.size(); ++i) strides_.push_back(fields[i].bytes());
   }
 
-  bool async = settings_.batch_size < settings_.num_envs;
-  // in a loop the calling thread is one of the threads; while it waits on a queue it is not
-  int threads = async ? settings_.num_threads : settings_.num_threads - 1;
-  workers_ = std::make_unique<Workers>(threads, settings_.num_envs, settings_.topology, settings_.pin_from);
-  workers_->serve_queue([](void* self, int env_id) { static_cast<Engine*>(self)->run_queued(env_id); }, this);
+  workers_.serve_queue([](void* self, int env_id) { static_cast<Engine*>(self)->run_queued(env_id); }, this);
 
   // memory that an environment allocates belongs to the node of the thread that makes it
-  bool at_home = workers_->nodes() > 1;
-  workers_->start(settings_.num_envs, [](void* self, int i) { static_cast<Engine*>(self)->make(i); }, this, at_home);
-  if (!at_home) workers_->take_part();
-  while (!workers_->wait_done(Milliseconds(1000))) {
+  bool at_home = workers_.nodes() > 1;
+  workers_.start(settings_.num_envs, [](void* self, int i) { static_cast<Engine*>(self)->make(i); }, this, at_home);
+  if (!at_home) workers_.take_part();
+  while (!workers_.wait_done(Milliseconds(1000))) {
   }
   check();
 }
-
-Engine::~Engine() { workers_.reset(); }
 
 void Engine::make(int env_id) {
   auto& member = members_[static_cast<std::size_t>(env_id)];
@@ -87,12 +85,12 @@ void Engine::make(int env_id) {
 
 void Engine::start_step(const std::byte* actions, const int* env_ids, const Slot& slot) {
   actions_ = actions, env_ids_ = env_ids, slot_ = &slot, resetting_ = false;
-  workers_->start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
+  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
 }
 
 void Engine::start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot) {
   env_ids_ = env_ids, seeds_ = seeds, slot_ = &slot, resetting_ = true;
-  workers_->start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
+  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
 }
 
 void Engine::run_row(int row) {
@@ -133,7 +131,7 @@ void Engine::send_step(const std::byte* actions, const int* env_ids, int count) 
   for (int i = 0; i < count; ++i)
     std::memcpy(&queued_actions_[static_cast<std::size_t>(env_ids[i]) * n], actions + static_cast<std::size_t>(i) * n, n);
   unfinished_.fetch_add(count, std::memory_order_relaxed);
-  workers_->push(env_ids, count);
+  workers_.push(env_ids, count);
 }
 
 void Engine::send_reset(const int* env_ids, const std::uint64_t* seeds, int count) {
@@ -143,7 +141,7 @@ void Engine::send_reset(const int* env_ids, const std::uint64_t* seeds, int coun
     member.seed = seeds ? std::optional(seeds[i]) : std::nullopt;
   }
   unfinished_.fetch_add(count, std::memory_order_relaxed);
-  workers_->push(env_ids, count);
+  workers_.push(env_ids, count);
 }
 
 void Engine::run_queued(int env_id) {
@@ -162,12 +160,12 @@ void Engine::run_queued(int env_id) {
 
   bool full = output->filled.fetch_add(1, std::memory_order_acq_rel) + 1 == settings_.batch_size;
   bool idle = unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
-  if (full || idle) workers_->announce();
+  if (full || idle) workers_.announce();
 }
 
 bool Engine::wait_ready(Milliseconds patience) {
   const Output& oldest = *outputs_[received_ % outputs_.size()];
-  return workers_->wait_until(
+  return workers_.wait_until(
       [&] { return oldest.filled.load(std::memory_order_acquire) == settings_.batch_size; }, patience);
 }
 
@@ -190,7 +188,7 @@ int Engine::replace_ready(Slot fresh) {
 }
 
 bool Engine::wait_idle(Milliseconds patience) {
-  return workers_->wait_until([this] { return unfinished_.load(std::memory_order_acquire) == 0; }, patience);
+  return workers_.wait_until([this] { return unfinished_.load(std::memory_order_acquire) == 0; }, patience);
 }
 
 void Engine::forget() {

@@ -56,14 +56,13 @@ class Engine {
 
   // makes all environments, in parallel; throws Failure if one cannot be made
   Engine(Simulator simulator, Settings settings);
-  ~Engine();
 
   // loops over rows, synchronous: start, help, wait; check throws Failure when a row failed.
   // env_ids null: row i is environment i. The arguments stay alive until the loop is done.
   void start_step(const std::byte* actions, const int* env_ids, const Slot& slot);
   void start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot);
-  void take_part() { workers_->take_part(); }
-  bool wait_done(Milliseconds patience) { return workers_->wait_done(patience); }
+  void take_part() { workers_.take_part(); }
+  bool wait_done(Milliseconds patience) { return workers_.wait_done(patience); }
   void check();
 
   // queue, asynchronous: results go to the rows of the slots in flight in the order of completion
@@ -148,7 +147,7 @@ class Engine {
   std::mutex failures_mutex_;
   std::deque<Failure> failures_;
 
-  std::unique_ptr<Workers> workers_;       // last: its threads use all of the above
+  Workers workers_;  // last: its threads use all of the above, and are gone before it is
 };
 
 }  // namespace headrace

@@ -67,8 +67,10 @@ void Workers::serve_queue(Task task, void* self) {
 }
 
 void Workers::push(const int* items, int count) {
-  for (int i = 0; i < count; ++i) queue_[static_cast<std::size_t>(tail_++ % queue_.size())] = items[i];
-  available_.fetch_add(count, std::memory_order_release);
+  {
+    std::lock_guard lock(queue_mutex_);
+    for (int i = 0; i < count; ++i) queue_[tail_++ % queue_.size()] = items[i];
+  }
   ++epoch_;
   epoch_.notify_all();
 }
@@ -118,13 +120,15 @@ bool Workers::work_on_part(Part& part) {
 
 bool Workers::work_on_queue() {
   bool worked = false;
-  int available = available_.load(std::memory_order_acquire);
-  while (available > 0 && !stopping_.load(std::memory_order_relaxed)) {
-    if (!available_.compare_exchange_weak(available, available - 1, std::memory_order_acq_rel)) continue;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    int item;
+    {
+      std::lock_guard lock(queue_mutex_);
+      if (head_ == tail_) break;
+      item = queue_[head_++ % queue_.size()];
+    }
+    queue_task_(queue_self_, item);
     worked = true;
-    auto at = head_.fetch_add(1, std::memory_order_acq_rel);
-    queue_task_(queue_self_, queue_[static_cast<std::size_t>(at % queue_.size())]);
-    available = available_.load(std::memory_order_acquire);
   }
   return worked;
 }

@@ -78,9 +78,8 @@ class Workers {
   std::vector<int> queue_;
   Task queue_task_ = nullptr;
   void* queue_self_ = nullptr;
-  std::uint64_t tail_ = 0;
-  std::atomic<std::uint64_t> head_{0};
-  std::atomic<int> available_{0};
+  std::uint64_t head_ = 0, tail_ = 0;
+  std::mutex queue_mutex_;
 
   // who sleeps, and on what
   std::atomic<std::uint32_t> epoch_{0};  // grows whenever there is new work

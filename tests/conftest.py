@@ -1,0 +1,75 @@
+"""Shared by all tests: a third party's simulator, built once a session against the installed headers."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import headrace
+from headrace.pool.executors.threads import ThreadsExecutor
+
+NATIVE = Path(__file__).parent / "native"
+
+
+@pytest.fixture(scope="session")
+def counter_module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The compiled simulator of ``native/counter_env.cpp``."""
+    build = tmp_path_factory.mktemp("counter")
+    for command in (
+        ["cmake", "-S", str(NATIVE), "-B", str(build), f"-DPython_EXECUTABLE={sys.executable}"],
+        ["cmake", "--build", str(build), "-j2"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = build.glob("_counter*.so")
+    spec = importlib.util.spec_from_file_location("_counter", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def counter(counter_module: ModuleType) -> str:
+    """The name of that simulator's task, registered as a user would."""
+
+    def build(task: str, max_episode_steps: int = 0, **options: Any) -> headrace.Task:
+        spec = headrace.TaskSpec(
+            task=task,
+            observation=gym.spaces.Box(-np.inf, np.inf, (4,), np.float64),
+            action=gym.spaces.Discrete(1000),
+            info=(headrace.Field("episode", np.dtype(np.int32)),),
+            max_episode_steps=max_episode_steps,
+            options=options,
+        )
+        simulator = counter_module.simulator(**options)
+        return headrace.Task(spec, lambda *context: ThreadsExecutor(counter_module, simulator, *context))
+
+    headrace.register("Counter-v0", build, replace=True)
+    return "Counter-v0"
+
+
+@pytest.fixture
+def make() -> Any:
+    """`headrace.make`, closing what it made at the end of the test."""
+    made: list[Any] = []
+
+    def make_and_keep(*args: Any, **kwargs: Any) -> Any:
+        made.append(headrace.make(*args, **kwargs))
+        return made[-1]
+
+    yield make_and_keep
+    for pool in made:
+        pool.close()
+
+
+Make = Callable[..., Any]

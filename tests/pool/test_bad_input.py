@@ -1,0 +1,277 @@
+"""Everything a caller can get wrong is a named exception, and leaves the pool usable.
+
+Each case is tried on every executor, on a synchronous and an asynchronous pool. After it, the
+pool must still step; nothing may have been stepped by the refused call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.errors import (
+    ActionError,
+    ClosedError,
+    EnvIdError,
+    HeadraceError,
+    OptionError,
+    RecvTimeoutError,
+    SequenceError,
+    StateError,
+    UnknownTaskError,
+)
+
+N = 4
+Case = tuple[str, type[HeadraceError], Callable[[Any], Any]]
+
+
+@pytest.fixture(params=["threads", "kernels"])
+def task(request: pytest.FixtureRequest) -> str:
+    return "CartPole-v1" if request.param == "kernels" else request.getfixturevalue("counter")
+
+
+# calls of a synchronous pool of four environments that was reset
+SYNC: list[Case] = [
+    ("action: too few rows", ActionError, lambda p: p.step([0, 1, 0])),
+    ("action: too many rows", ActionError, lambda p: p.step([0, 1, 0, 1, 0])),
+    ("action: no rows", ActionError, lambda p: p.step([])),
+    ("action: a scalar", ActionError, lambda p: p.step(1)),
+    ("action: two dimensions", ActionError, lambda p: p.step([[0], [1], [0], [1]])),
+    ("action: ragged", ActionError, lambda p: p.step([[0], [1, 2], 0, 0])),
+    ("action: None", ActionError, lambda p: p.step(None)),
+    ("action: a string", ActionError, lambda p: p.step("left")),
+    ("action: strings", ActionError, lambda p: p.step(["a", "b", "c", "d"])),
+    ("action: objects", ActionError, lambda p: p.step([object()] * N)),
+    ("action: floats", ActionError, lambda p: p.step([0.0, 1.0, 0.0, 1.0])),
+    ("action: NaN", ActionError, lambda p: p.step([np.nan] * N)),
+    ("action: complex", ActionError, lambda p: p.step([1j] * N)),
+    ("action: negative", ActionError, lambda p: p.step([0, -1, 0, 0])),
+    ("action: too large", ActionError, lambda p: p.step([0, 0, 0, 1000])),
+    ("action: far too large", ActionError, lambda p: p.step([0, 0, 0, 2**62])),
+    ("action: beyond int64", ActionError, lambda p: p.step([0, 0, 0, 2**64])),
+    ("action: most negative", ActionError, lambda p: p.step(np.full(N, -(2**63)))),
+    ("action: huge unsigned", ActionError, lambda p: p.step(np.full(N, 2**64 - 1, np.uint64))),
+    ("action: dict without one", ActionError, lambda p: p.step({"env_id": [0]})),
+    ("action: dict with two", ActionError, lambda p: p.step({"a": [0], "b": [0], "env_id": [0]})),
+    ("env_id: fewer than actions", ActionError, lambda p: p.step([0, 0], [1])),
+    ("env_id: more than actions", ActionError, lambda p: p.step([0], [1, 2])),
+    ("env_id: negative", EnvIdError, lambda p: p.step([0], [-1])),
+    ("env_id: too large", EnvIdError, lambda p: p.step([0], [N])),
+    ("env_id: far too large", EnvIdError, lambda p: p.step([0], [2**40])),
+    ("env_id: beyond int64", EnvIdError, lambda p: p.step([0], [2**70])),
+    ("env_id: repeated", EnvIdError, lambda p: p.step([0, 0], [2, 2])),
+    ("env_id: none", EnvIdError, lambda p: p.step([], [])),
+    ("env_id: floats", EnvIdError, lambda p: p.step([0], [1.0])),
+    ("env_id: booleans", EnvIdError, lambda p: p.step([0] * N, [True] * N)),
+    ("env_id: two dimensions", EnvIdError, lambda p: p.step([0], [[1]])),
+    ("env_id: strings", EnvIdError, lambda p: p.step([0], ["1"])),
+    ("env_id: ragged", EnvIdError, lambda p: p.step([0], [[1], [2, 3]])),
+    ("env_id: in a dict, repeated", EnvIdError, lambda p: p.step({"action": [0, 0], "env_id": [1, 1]})),
+    ("send: bad action", ActionError, lambda p: p.send([0, -1, 0, 0])),
+    ("send: bad env_id", EnvIdError, lambda p: p.send([0], [N])),
+    ("recv: nothing sent", SequenceError, lambda p: p.recv()),
+    ("recv: negative timeout", OptionError, lambda p: p.recv(timeout=-1)),
+    ("recv: NaN timeout", OptionError, lambda p: p.recv(timeout=float("nan"))),
+    ("reset: bad env_id", EnvIdError, lambda p: p.reset([N])),
+    ("reset: repeated env_id", EnvIdError, lambda p: p.reset([1, 1])),
+    ("reset: negative seed", OptionError, lambda p: p.reset(seed=-1)),
+    ("reset: seed too large", OptionError, lambda p: p.reset(seed=2**64)),
+    ("reset: a float seed", OptionError, lambda p: p.reset(seed=1.5)),
+    ("reset: a string seed", OptionError, lambda p: p.reset(seed="lucky")),
+    ("reset: too few seeds", OptionError, lambda p: p.reset(seed=[1, 2, 3])),
+    ("reset: a list with a float", OptionError, lambda p: p.reset(seed=[1, 2, 3, 4.5])),
+    ("reset: unknown option", OptionError, lambda p: p.reset(options={"colour": "red"})),
+    ("reset: mask of integers", OptionError, lambda p: p.reset(options={"reset_mask": np.ones(N, int)})),
+    ("reset: mask too short", OptionError, lambda p: p.reset(options={"reset_mask": np.ones(N - 1, bool)})),
+    ("reset: mask of nothing", OptionError, lambda p: p.reset(options={"reset_mask": np.zeros(N, bool)})),
+    ("reset: mask and env_id", OptionError, lambda p: p.reset([0], options={"reset_mask": np.ones(N, bool)})),
+    ("out: unknown field", OptionError, lambda p: p.make_batch(colour=np.zeros(N))),
+    ("out: wrong dtype", OptionError, lambda p: p.make_batch(reward=np.zeros(N))),
+    ("out: wrong shape", OptionError, lambda p: p.make_batch(reward=np.zeros((N, 1), np.float32))),
+    ("out: unequal rows", OptionError, lambda p: p.make_batch(reward=np.zeros(2, np.float32), env_id=np.zeros(3, "i4"))),
+    ("out: too many rows", OptionError, lambda p: p.make_batch(reward=np.zeros(N + 1, np.float32))),
+    ("out: strided", OptionError, lambda p: p.make_batch(reward=np.zeros(2 * N, np.float32)[::2])),
+    ("out: read-only", OptionError, lambda p: p.make_batch(reward=np.frombuffer(bytes(4 * N), np.float32))),
+    ("out: fewer rows than the step", OptionError, lambda p: p.step([0] * N, out=p.make_batch(reward=np.zeros(2, "f4")))),
+    ("render: bad env_id", EnvIdError, lambda p: p.render([N])),
+    ("save: bad env_id", EnvIdError, lambda p: p.save_state([-1])),
+    ("load: too few states", OptionError, lambda p: p.load_state([0, 1], p.save_state([0]))),
+    ("load: not a state", StateError, lambda p: p.load_state([0], [b"nonsense"])),
+    ("load: not bytes", StateError, lambda p: p.load_state([0], [17])),
+    ("load: cut short", StateError, lambda p: p.load_state([0], [p.save_state([0])[0][:-1]])),
+    ("load: one bit flipped", StateError, lambda p: p.load_state([0], [flip(p.save_state([0])[0])])),
+]
+
+# calls of an asynchronous pool, four environments in batches of two, with environments 2 and 3 in flight
+ASYNC: list[Case] = [
+    ("step one in flight", SequenceError, lambda p: p.send([0], [2])),
+    ("step some in flight", SequenceError, lambda p: p.send([0, 0], [0, 3])),
+    ("step all", SequenceError, lambda p: p.send([0] * N)),
+    ("reset one in flight", SequenceError, lambda p: p.reset([3])),
+    ("repeated", EnvIdError, lambda p: p.send([0, 0], [0, 0])),
+    ("out of range", EnvIdError, lambda p: p.send([0], [7])),
+    ("bad action", ActionError, lambda p: p.send([5000], [0])),
+    ("out=", OptionError, lambda p: p.step([0, 0], [0, 1], out=p.make_batch(reward=np.zeros(2, "f4")))),
+    ("render one in flight", SequenceError, lambda p: p.render([2])),
+    ("save one in flight", SequenceError, lambda p: p.save_state([2])),
+    ("save all", SequenceError, lambda p: p.save_state()),
+    ("load one in flight", SequenceError, lambda p: p.load_state([2], p.save_state([0]))),
+    ("negative timeout", OptionError, lambda p: p.recv(timeout=-0.5)),
+]
+
+# arguments of make
+MAKE: list[tuple[str, type[HeadraceError], dict[str, Any]]] = [
+    ("no environments", OptionError, {"num_envs": 0}),
+    ("a negative number", OptionError, {"num_envs": -3}),
+    ("a fraction", OptionError, {"num_envs": 1.5}),
+    ("a boolean", OptionError, {"num_envs": True}),
+    ("a string", OptionError, {"num_envs": "4"}),
+    ("batch too large", OptionError, {"num_envs": 2, "batch_size": 3}),
+    ("batch negative", OptionError, {"num_envs": 2, "batch_size": -1}),
+    ("threads negative", OptionError, {"num_threads": -1}),
+    ("seed negative", OptionError, {"seed": -5}),
+    ("seeds too few", OptionError, {"num_envs": 3, "seed": [1, 2]}),
+    ("seed near the end", OptionError, {"num_envs": 3, "seed": 2**64 - 2}),
+    ("autoreset unknown", OptionError, {"autoreset": "sometimes"}),
+    ("affinity", OptionError, {"thread_affinity_offset": -2}),
+    ("two players", OptionError, {"max_num_players": 2}),
+    ("env_type unknown", OptionError, {"env_type": "gymnasiun"}),
+    ("render_mode unknown", OptionError, {"render_mode": "hologram"}),
+]
+
+
+def flip(blob: bytes) -> bytes:
+    return blob[:-1] + bytes([blob[-1] ^ 4])
+
+
+def named(cases: list[Any]) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=[case[0] for case in cases])
+
+
+@named(SYNC)
+def test_synchronous(make: Any, task: str, case: Case) -> None:
+    _, error, call = case
+    pool = make(task, num_envs=N, seed=1)
+    pool.reset()
+    with pytest.raises(error):
+        call(pool)
+    *_, info = pool.step([0] * N)
+    assert info["elapsed_step"].tolist() == [1] * N
+
+
+@named(ASYNC)
+def test_asynchronous(make: Any, task: str, case: Case) -> None:
+    _, error, call = case
+    pool = make(task, num_envs=N, batch_size=2, num_threads=2, seed=1)
+    pool.async_reset()
+    for _ in range(2):
+        pool.recv()
+    pool.send([0, 0], [2, 3])
+    with pytest.raises(error):
+        call(pool)
+    *_, info = pool.recv()
+    assert sorted(info["env_id"]) == [2, 3]
+    pool.send([0, 0], [0, 1])
+    *_, info = pool.recv()
+    assert info["elapsed_step"].tolist() == [1, 1]
+
+
+@named(MAKE)
+def test_make(task: str, case: tuple[str, type[HeadraceError], dict[str, Any]]) -> None:
+    _, error, options = case
+    with pytest.raises(error):
+        headrace.make(task, **options).close()
+
+
+def test_before_the_first_reset(make: Any, task: str) -> None:
+    pool = make(task, num_envs=N)
+    for call in (
+        lambda: pool.step([0] * N),
+        lambda: pool.step([0], [2]),
+        lambda: pool.send([0] * N),
+        lambda: pool.save_state(),
+        lambda: pool.render(),
+    ):
+        with pytest.raises(SequenceError, match="never reset"):
+            call()
+    pool.reset([2])
+    pool.step([0], [2])
+    with pytest.raises(SequenceError, match="environment 0 was never reset"):
+        pool.step([0] * N)
+
+
+def test_a_pool_with_results_in_flight_is_not_stepped(make: Any, task: str) -> None:
+    pool = make(task, num_envs=N)
+    pool.reset()
+    pool.send([0] * N)
+    with pytest.raises(SequenceError, match="in flight"):
+        pool.step([0] * N)
+    *_, info = pool.recv(timeout=30)
+    assert info["elapsed_step"].tolist() == [1] * N
+
+
+def test_waiting_for_less_than_a_batch(make: Any, task: str) -> None:
+    pool = make(task, num_envs=N, batch_size=3)
+    pool.async_reset()
+    pool.recv()
+    with pytest.raises(SequenceError, match="returns 3 results but 1 are in flight"):
+        pool.recv()
+
+
+def test_a_closed_pool(task: str) -> None:
+    pool = headrace.make(task, num_envs=N)
+    pool.reset()
+    pool.close()
+    pool.close()
+    for call in (
+        lambda: pool.reset(),
+        lambda: pool.step([0] * N),
+        lambda: pool.send([0] * N),
+        lambda: pool.recv(),
+        lambda: pool.async_reset(),
+        lambda: pool.render(),
+        lambda: pool.save_state(),
+        lambda: pool.load_state(None, []),
+        lambda: pool.make_batch(),
+        lambda: pool.__enter__(),
+    ):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_a_finished_environment_without_autoreset(make: Any, task: str) -> None:
+    pool = make(task, num_envs=2, autoreset="disabled", max_episode_steps=3)
+    pool.reset()
+    for _ in range(3):
+        pool.step([0, 1])
+    with pytest.raises(SequenceError, match="environment 0 has finished"):
+        pool.step([0, 1])
+    pool.reset(options={"reset_mask": np.array([True, False])})
+    pool.step([0], [0])
+    with pytest.raises(SequenceError, match="environment 1 has finished"):
+        pool.step([0, 1])
+
+
+def test_a_batch_of_another_pool(make: Any, task: str) -> None:
+    ours, theirs = make(task, num_envs=N), make(task, num_envs=N)
+    ours.reset()
+    with pytest.raises(OptionError, match="another pool"):
+        ours.step([0] * N, out=theirs.make_batch())
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnknownTaskError, match="CartPole-v1"):
+        headrace.make("Cartpol-v1")
+    with pytest.raises(UnknownTaskError, match="list_all_envs"):
+        headrace.make("Zzz")
+    with pytest.raises(UnknownTaskError):
+        headrace.make_spec(17)  # type: ignore[arg-type]
+
+
+def test_errors_are_also_the_built_in_ones() -> None:
+    assert issubclass(ActionError, ValueError) and issubclass(RecvTimeoutError, TimeoutError)
+    assert issubclass(ClosedError, RuntimeError) and issubclass(OptionError, ValueError)

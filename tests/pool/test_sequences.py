@@ -1,0 +1,192 @@
+"""Random sequences of calls, right and wrong, against a model that cannot be confused.
+
+The model of a pool of N environments is N pools of one: whatever the order in which the big
+pool is stepped, sent to, received from, reset, saved and loaded, each environment must go
+through exactly what its lone twin goes through. Wrong calls must be refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+import headrace
+from headrace.errors import EnvIdError, SequenceError
+
+N = 5
+subsets = st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True)
+
+
+class PoolMachine(RuleBasedStateMachine):
+    task = ""
+
+    @initialize(
+        batch_size=st.sampled_from([1, 2, 3, N]),
+        num_threads=st.sampled_from([1, 3]),
+        autoreset=st.sampled_from(["next_step", "same_step", "disabled"]),
+    )
+    def begin(self, batch_size: int, num_threads: int, autoreset: str) -> None:
+        options: dict[str, Any] = {"autoreset": autoreset, "max_episode_steps": 4}
+        self.pool = headrace.make(
+            self.task, num_envs=N, batch_size=batch_size, num_threads=num_threads, seed=0, **options
+        )
+        self.twins = [headrace.make(self.task, seed=i, **options) for i in range(N)]
+        self.manual = autoreset == "disabled"
+        self.expected: dict[int, Any] = {}  # in flight
+        self.started, self.over = set[int](), set[int]()
+        self.kept: list[tuple[Any, list[Any]]] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "pool"):
+            for pool in (self.pool, *self.twins):
+                pool.close()
+
+    # -- what may be called --
+
+    def steppable(self, ids: list[int]) -> bool:
+        return all(i in self.started and i not in self.expected and i not in self.over for i in ids)
+
+    def advance(self, i: int, action: int) -> Any:
+        result = self.twins[i].step([action])
+        if self.manual and (result[2][0] or result[3][0]):
+            self.over.add(i)
+        return plain(result, 0)
+
+    def restart(self, i: int, seed: int | None) -> Any:
+        obs, info = self.twins[i].reset(seed=None if seed is None else [seed + i])
+        self.started.add(i)
+        self.over.discard(i)
+        return plain((obs, np.zeros(1, np.float32), np.zeros(1, bool), np.zeros(1, bool), info), 0)
+
+    def check(self, result: Any, expected: dict[int, Any]) -> None:
+        ids = result[4]["env_id"].tolist()
+        for row, i in enumerate(ids):
+            assert plain(result, row) == expected.pop(i)
+        self.kept.append((result, [plain(result, row) for row in range(len(ids))]))
+
+    @rule(ids=subsets, seed=st.none() | st.integers(0, 1000))
+    def reset(self, ids: list[int], seed: int | None) -> None:
+        if self.pool.is_async:
+            return
+        if any(i in self.expected for i in ids):
+            with pytest.raises(SequenceError):
+                self.pool.reset(ids, seed=seed)
+            return
+        obs, info = self.pool.reset(ids, seed=seed)
+        zeros = np.zeros(len(ids), np.float32)
+        self.check((obs, zeros, zeros != 0, zeros != 0, info), {i: self.restart(i, seed) for i in ids})
+
+    @rule(seed=st.none() | st.integers(0, 1000))
+    def reset_all(self, seed: int | None) -> None:
+        self.expected.clear()
+        obs, info = self.pool.reset(seed=seed)
+        self.expected = {i: self.restart(i, seed) for i in range(N)}
+        zeros = np.zeros(len(obs), np.float32)
+        self.check((obs, zeros, zeros != 0, zeros != 0, info), self.expected)
+
+    @rule()
+    def async_reset(self) -> None:
+        self.pool.async_reset()
+        self.expected = {i: self.restart(i, None) for i in range(N)}
+
+    @rule(ids=subsets, action=st.integers(0, 1))
+    def step(self, ids: list[int], action: int) -> None:
+        if self.pool.is_async:
+            return
+        if not self.steppable(ids):
+            with pytest.raises(SequenceError):
+                self.pool.step([action] * len(ids), ids)
+            return
+        result = self.pool.step([action] * len(ids), ids)
+        assert result[4]["env_id"].tolist() == ids
+        self.check(result, {i: self.advance(i, action) for i in ids})
+
+    @rule(action=st.integers(0, 1), mine=st.booleans())
+    def step_all(self, action: int, mine: bool) -> None:
+        if self.pool.is_async:
+            return
+        if not self.steppable(list(range(N))) or self.expected:
+            with pytest.raises(SequenceError):
+                self.pool.step([action] * N)
+            return
+        out = self.pool.make_batch(reward=np.full(N, 7, np.float32)) if mine else None
+        self.check(self.pool.step([action] * N, out=out), {i: self.advance(i, action) for i in range(N)})
+
+    @rule(ids=subsets, action=st.integers(0, 1))
+    def send(self, ids: list[int], action: int) -> None:
+        if not self.steppable(ids):
+            with pytest.raises(SequenceError):
+                self.pool.send([action] * len(ids), ids)
+            return
+        self.pool.send([action] * len(ids), ids)
+        self.expected |= {i: self.advance(i, action) for i in ids}
+
+    @rule()
+    def recv(self) -> None:
+        enough = self.pool.batch_size if self.pool.is_async else 1
+        if len(self.expected) < enough:
+            with pytest.raises(SequenceError):
+                self.pool.recv()
+            return
+        count = self.pool.batch_size if self.pool.is_async else len(self.expected)
+        result = self.pool.recv(timeout=60)
+        assert len(result[1]) == count
+        self.check(result, self.expected)
+
+    @precondition(lambda self: not self.expected)
+    @rule(source=st.integers(0, N - 1), place=st.integers(0, N - 1))
+    def move_state(self, source: int, place: int) -> None:
+        if source not in self.started:
+            with pytest.raises(SequenceError):
+                self.pool.save_state([source])
+            return
+        blobs = self.pool.save_state([source])
+        assert blobs == self.twins[source].save_state()
+        self.pool.load_state([place], blobs)
+        self.twins[place].load_state(None, blobs)
+        over = source in self.over
+        self.started.add(place)
+        self.over.discard(place)
+        if over:
+            self.over.add(place)
+
+    @rule(ids=st.lists(st.integers(-2, N + 1), min_size=1, max_size=3))
+    def nonsense(self, ids: list[int]) -> None:
+        if len(set(ids)) == len(ids) and all(0 <= i < N for i in ids):
+            return
+        with pytest.raises(EnvIdError):
+            self.pool.send([0] * len(ids), ids)
+
+    @invariant()
+    def results_stay_as_they_were(self) -> None:
+        """Arrays that a caller keeps are never written again."""
+        for result, before in getattr(self, "kept", []):
+            assert [plain(result, row) for row in range(len(before))] == before
+        if hasattr(self, "kept"):
+            del self.kept[:-3]
+
+
+def plain(result: Any, row: int) -> Any:
+    """One row of a result as comparable values; env_id is left out, as the twins have their own."""
+    obs, reward, terminated, truncated, info = result
+    final = None
+    if "final_obs" in info and info["_final_obs"][row]:
+        final = info["final_obs"][row].tobytes(), int(info["final_info"]["elapsed_step"][row])
+    return obs[row].tobytes(), reward[row], bool(terminated[row]), bool(truncated[row]), int(info["elapsed_step"][row]), final
+
+
+@pytest.mark.parametrize("executor", ["threads", "kernels"])
+def test_any_sequence_of_calls(executor: str, request: pytest.FixtureRequest) -> None:
+    task = "CartPole-v1" if executor == "kernels" else request.getfixturevalue("counter")
+    machine = type("Machine", (PoolMachine,), {"task": task})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
