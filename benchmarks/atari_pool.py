@@ -20,10 +20,10 @@ import numpy as np
 import tyro
 from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
-from common import Args, Case, Report, alternate, stepping
 
 import headrace
-from headrace.envs.atari import _atari
+from common import Args, Case, Report, alternate, stepping
+from headrace.envs.atari import _atari  # pyright: ignore[reportAttributeAccessIssue]
 
 ACTION_SETS = 32
 FRAME_SKIP = 4
@@ -89,7 +89,7 @@ def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, 
 
 def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[float], float]:
     """ale-py's AtariVectorEnv; its step is send and recv, so the same call serves both modes."""
-    env = AtariVectorEnv(
+    env: Any = AtariVectorEnv(
         game.lower(), num_envs, batch_size=batch, num_threads=threads, stack_num=4, frameskip=FRAME_SKIP,
         noop_max=30, use_fire_reset=False, episodic_life=False, repeat_action_probability=0.0,
         reward_clipping=True, maxpool=True, grayscale=True, img_height=84, img_width=84,

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import envpool
 import gymnasium as gym
 import numpy as np
 import tyro
-from common import Args, Case, Report, alternate, stepping
 
 import headrace
+from common import Args, Case, Report, alternate, stepping
 
 TASK = "CartPole-v1"
 SIZES = {1: 8.0, 8: 8.0, 64: 15.0, 1024: 20.0}
@@ -43,7 +44,7 @@ def random_actions(n: int, dtype: type) -> list[np.ndarray]:
 
 def contenders(n: int, threads: int) -> dict[str, Callable[[float], float]]:
     """One ready pool of n environments for each contender."""
-    ours = headrace.make(TASK, num_envs=n, num_threads=threads, seed=0)
+    ours: Any = headrace.make(TASK, num_envs=n, num_threads=threads, seed=0)
     peer = envpool.make_gymnasium(TASK, num_envs=n, num_threads=min(threads, n), seed=0)
     ours.reset()
     peer.reset()

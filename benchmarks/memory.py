@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import tyro
-from common import RESULTS, in_child, machine
 from rich.console import Console
 from rich.table import Table
+
+from common import RESULTS, in_child, machine
 
 SAMPLES = 50
 FLAT_BYTES = 1 << 20
@@ -67,7 +68,8 @@ def keep_stepping(case: Memory, steps: int) -> Iterator[None]:
     rng = np.random.default_rng(0)
     with headrace.make(case.task, num_envs=case.num_envs, num_threads=2, seed=0) as pool:
         pool.reset()
-        actions = rng.integers(0, pool.action_space.n, (256, case.num_envs), pool.action_space.dtype)
+        space: Any = pool.action_space
+        actions = rng.integers(0, space.n, (256, case.num_envs), space.dtype)
         for i in range(calls):
             pool.step(actions[i % len(actions)])
             if (i + 1) % (calls // SAMPLES) == 0:

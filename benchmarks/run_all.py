@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from common import RESULTS
 from rich.console import Console
 from rich.table import Table
+
+from common import RESULTS
 
 HERE = Path(__file__).parent
 SCRIPTS = {

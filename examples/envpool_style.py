@@ -16,14 +16,16 @@ import headrace as envpool
 def synchronous(task: str, num_envs: int, steps: int) -> None:
     env = envpool.make(task, env_type="gymnasium", num_envs=num_envs, seed=0)
     obs, info = env.reset()
-    returns = np.zeros(num_envs)
+    returns, episodes = np.zeros(num_envs), 0
     start = time.perf_counter()
     for _ in range(steps):
         action = np.random.randint(env.single_action_space.n, size=num_envs)
         obs, reward, terminated, truncated, info = env.step(action)
         returns[info["env_id"]] += reward
+        episodes += int((terminated | truncated).sum())
     elapsed = time.perf_counter() - start
-    print(f"synchronous:  {obs.shape} {obs.dtype}, {steps * num_envs / elapsed:,.0f} steps/s, returns {returns}")
+    print(f"synchronous:  {obs.shape} {obs.dtype}, {steps * num_envs / elapsed:,.0f} steps/s")
+    print(f"              rewards {returns}, {episodes} episodes ended")
     env.close()
 
 
@@ -33,7 +35,7 @@ def asynchronous(task: str, num_envs: int, batch_size: int, steps: int) -> None:
     seen = np.zeros(num_envs, int)
     start = time.perf_counter()
     for _ in range(steps):
-        obs, reward, terminated, truncated, info = env.recv()
+        obs, _reward, _terminated, _truncated, info = env.recv()
         env_id = info["env_id"]
         seen[env_id] += 1
         env.send(np.random.randint(env.action_space.n, size=batch_size), env_id)

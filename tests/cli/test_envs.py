@@ -29,7 +29,8 @@ def test_space_text(space: gym.Space, text: str) -> None:
 def test_filter(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs", words]) == 0
     out = capsys.readouterr().out
-    assert "CartPole-v1" in out and "Pong-v5" not in out
+    assert "CartPole-v1" in out
+    assert "Pong-v5" not in out
     assert ("Pendulum-v1" in out) == (words == "classic_control")
 
 

@@ -11,7 +11,17 @@ from headrace.cli.main import main
 from headrace.cli.train import TrainArgs, _parse
 
 pytest.importorskip("torch")
-TINY = "--num-envs 4 --num-steps 16 --minibatch-size 32 --stop-at-return None --no-tensorboard".split()
+TINY = [
+    "--num-envs",
+    "4",
+    "--num-steps",
+    "16",
+    "--minibatch-size",
+    "32",
+    "--stop-at-return",
+    "None",
+    "--no-tensorboard",
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +40,14 @@ def parse(*argv: str) -> TrainArgs:
 def test_defaults_are_the_tasks_own_wherever_it_stands() -> None:
     first, last = parse("CartPole-v1", "--seed", "2"), parse("--seed", "2", "CartPole-v1")
     assert first == last
-    assert first.stop_at_return == 475 and first.seed == 2
+    assert first.stop_at_return == 475
+    assert first.seed == 2
 
 
 def test_train_leaves_a_run_folder(run_dir: Path) -> None:
     config = json.loads((run_dir / "config.json").read_text())
-    assert config["seed"] == 5 and config["env_options"] == {"max_episode_steps": 50}
+    assert config["seed"] == 5
+    assert config["env_options"] == {"max_episode_steps": 50}
     assert {"metrics.jsonl", "checkpoints"} <= {path.name for path in run_dir.iterdir()}
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import gymnasium as gym
 import numpy as np
 import tyro
+from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
@@ -16,6 +17,9 @@ import headrace
 from headrace.envs import FAMILIES
 from headrace.errors import UnknownTaskError
 from headrace.pool.registry import nearest
+
+DETAILED = 12
+"""longest list of tasks that is shown as a table; asking a simulator for its spaces takes a moment"""
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,19 @@ def run(argv: list[str]) -> int:
     console = Console(highlight=False)
     for family, tasks in chosen.items():
         if tasks:
-            console.print(_table(family, tasks))
+            _print_family(console, family, tasks)
     return 0
+
+
+def _print_family(console: Console, family: str, tasks: list[str]) -> None:
+    """A table of a few tasks, or the names of many and what one of them is like."""
+    console.print(f"\n[bold]{family}[/] ({len(tasks)})")
+    if len(tasks) <= DETAILED:
+        console.print(_table(tasks))
+        return
+    console.print(Columns(tasks, equal=True, padding=(0, 2)))
+    observation, action, *_ = _describe(tasks[0])
+    console.print(f"such as {tasks[0]}: observation {observation}, action {action}; headrace envs NAME tells more")
 
 
 def _by_family() -> dict[str, list[str]]:
@@ -66,10 +81,10 @@ def _matching(wanted: str, family: str, tasks: list[str]) -> list[str]:
     return [task for task in tasks if fnmatch.fnmatchcase(task.lower(), pattern)]
 
 
-def _table(family: str, tasks: list[str]) -> Table:
-    table = Table(title=f"{family} ({len(tasks)})", title_justify="left")
-    for column in ("task", "observation", "action", "most steps", "frame skip"):
-        table.add_column(column, no_wrap=column == "task")
+def _table(tasks: list[str]) -> Table:
+    table = Table()
+    for column in ("task", "observation", "action", "steps", "frames a step"):
+        table.add_column(column, no_wrap=column in ("task", "observation"))
     for task in tasks:
         table.add_row(task, *_describe(task))
     return table

@@ -66,7 +66,9 @@ def run(argv: list[str]) -> int:
         defaults = dataclasses.asdict(make_config(args.task))
         # wrong names end here, before a folder is made
         headrace.make_spec(args.task, **(defaults["env_options"] | options))
-        overrides = _changes(args, defaults) | ({"env_options": options} if options else {})
+        overrides: dict[str, Any] = _changes(args, defaults)
+        if options:
+            overrides["env_options"] = options
         result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **overrides)
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
