@@ -43,7 +43,7 @@ class GymnasiumPool(gym.vector.VectorEnv):
         self.pool = pool
         self.num_envs = pool.num_envs
         self.render_mode = render_mode
-        self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": MODES[pool.autoreset]}
+        self.metadata = {**GymnasiumEnv.metadata, "autoreset_mode": MODES[pool.autoreset]}
         self.single_observation_space = pool.observation_space
         self.single_action_space = pool.action_space
         self.observation_space = batch_space(pool.observation_space, pool.batch_size)
@@ -129,11 +129,12 @@ class GymnasiumPool(gym.vector.VectorEnv):
 class GymnasiumEnv(gym.Env):
     """One environment of a task as a `gymnasium.Env`."""
 
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  (Gymnasium's own convention)
+
     def __init__(self, task: str, render_mode: str | None = None, **options: Any):
         if options.get("num_envs", 1) != 1:
             raise OptionError("gymnasium.make makes one environment: use gymnasium.make_vec for more")
         self.pool = make_pool(task, autoreset="disabled", **options)
-        self.metadata = {"render_modes": ["rgb_array"]}
         self.render_mode = render_mode
         self.observation_space = self.pool.observation_space
         self.action_space = self.pool.action_space

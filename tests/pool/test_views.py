@@ -1,0 +1,190 @@
+"""The gymnasium and dm_env views, used as their libraries use them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import dm_env
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import headrace
+from headrace.errors import OptionError
+
+
+def test_make_vec_by_name() -> None:
+    envs = gym.make_vec("headrace:headrace/CartPole-v1", num_envs=3)
+    assert isinstance(envs, gym.vector.VectorEnv)
+    assert envs.num_envs == 3 and envs.spec is not None and envs.spec.id == "headrace/CartPole-v1"
+    assert envs.observation_space.shape == (3, 4) and envs.single_observation_space.shape == (4,)
+    assert envs.action_space == gym.spaces.MultiDiscrete([2, 2, 2])
+    obs, _ = envs.reset(seed=1)
+    assert obs in envs.observation_space
+    obs, reward, terminated, truncated, _ = envs.step(envs.action_space.sample())
+    assert obs.shape == (3, 4) and reward.shape == terminated.shape == truncated.shape == (3,)
+    envs.close()
+    envs.close()
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0", "Acrobot-v1"])
+def test_gymnasiums_own_check_of_one_environment(task: str) -> None:
+    env = gym.make(f"headrace/{task}", render_mode="rgb_array")
+    check_env(env.unwrapped)
+    env.close()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_metadata_belongs_to_the_instance(mode: AutoresetMode) -> None:
+    with_mode = headrace.make_gymnasium("CartPole-v1", num_envs=2, autoreset=mode)
+    other = headrace.make_gymnasium("CartPole-v1", num_envs=2)
+    assert with_mode.metadata["autoreset_mode"] is mode
+    assert other.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert "autoreset_mode" not in gym.vector.VectorEnv.metadata
+    with_mode.close(), other.close()
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_episodes_are_those_of_gymnasiums_vector_env(mode: str) -> None:
+    """Equal starts and equal actions: the same rewards, ends, resets and final observations."""
+    ours = headrace.make_gymnasium("CartPole-v1", num_envs=4, seed=3, autoreset=mode)
+    theirs = gym.make_vec(
+        "CartPole-v1", 4, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode(ours.metadata["autoreset_mode"])}
+    )
+    ours_obs, _ = ours.reset()
+    theirs.reset(seed=1)
+    envs = theirs.envs  # type: ignore[attr-defined]
+    for env, row in zip(envs, ours_obs, strict=True):
+        env.unwrapped.state = row.astype(np.float64)
+    rng = np.random.default_rng(0)
+    ends = 0
+    for _ in range(60):
+        action = rng.integers(0, 2, 4)
+        a, b = ours.step(action), theirs.step(action)
+        for i in range(1, 4):
+            assert (a[i] == b[i]).all()
+        ended = a[2] | a[3]
+        ends += int(ended.sum())
+        np.testing.assert_allclose(a[0][~ended & (a[4]["elapsed_step"] > 0)], b[0][~ended & (a[4]["elapsed_step"] > 0)], atol=1e-5)
+        if mode == "same_step" and ended.any():
+            assert (a[4]["_final_obs"] == b[4]["_final_obs"]).all()
+            for i in np.flatnonzero(ended):
+                np.testing.assert_allclose(a[4]["final_obs"][i], b[4]["final_obs"][i], atol=1e-5)
+            assert [x is None for x in a[4]["final_obs"]] == [x is None for x in b[4]["final_obs"]]
+        fresh = ended if mode == "same_step" else a[4]["elapsed_step"] == 0
+        for i in np.flatnonzero(fresh):
+            envs[i].unwrapped.state = a[0][i].astype(np.float64)
+    assert ends > 4
+    ours.close(), theirs.close()
+
+
+def test_reset_mask_returns_all_rows() -> None:
+    envs = headrace.make_gymnasium("CartPole-v1", num_envs=4, seed=0, autoreset="disabled")
+    envs.reset()
+    before = envs.step(np.array([0, 1, 0, 1]))[0]
+    mask = np.array([False, True, False, True])
+    obs, info = envs.reset(options={"reset_mask": mask})
+    assert obs.shape == (4, 4)
+    assert (obs[~mask] == before[~mask]).all() and (obs[mask] != before[mask]).any(axis=1).all()
+    assert info["elapsed_step"].shape == (4,)
+    envs.close()
+
+
+def test_gymnasiums_vector_wrappers() -> None:
+    for mode in ("next_step", "same_step"):
+        envs: Any = headrace.make_gymnasium("CartPole-v1", num_envs=4, seed=0, autoreset=mode)
+        envs = gym.wrappers.vector.RecordEpisodeStatistics(envs)
+        envs = gym.wrappers.vector.NormalizeReward(gym.wrappers.vector.ClipReward(envs, 0, 1))
+        if mode == "next_step":  # Gymnasium's observation wrappers know no other autoreset
+            envs = gym.wrappers.vector.FlattenObservation(envs)
+        envs.reset(seed=5)
+        episodes = 0
+        for t in range(100):
+            *_, info = envs.step(np.full(4, t % 2))
+            if "episode" in info:
+                episodes += int(info["_episode"].sum())
+        assert episodes > 0
+        envs.close()
+
+
+def test_render_gives_one_frame_each() -> None:
+    envs = headrace.make_gymnasium("CartPole-v1", num_envs=2, render_mode="rgb_array")
+    envs.reset(seed=0)
+    frames = envs.render()
+    assert frames is not None and len(frames) == 2
+    assert frames[0].dtype == np.uint8 and frames[0].ndim == 3 and frames[0].shape[2] == 3
+    envs.close()
+
+
+def test_views_pickle_and_close() -> None:
+    envs = headrace.make_gymnasium("CartPole-v1", num_envs=2, seed=0)
+    envs.reset()
+    twin = pickle.loads(pickle.dumps(envs))
+    assert (envs.step([0, 1])[0] == twin.step([0, 1])[0]).all()
+    envs.close(), twin.close()
+
+
+def test_gym_make_is_for_one_environment() -> None:
+    with pytest.raises(OptionError, match="make_vec"):
+        gym.make("headrace/CartPole-v1", num_envs=4)
+
+
+def test_dm_env() -> None:
+    env = headrace.make_dm("CartPole-v1", num_envs=3, seed=0)
+    assert isinstance(env, dm_env.Environment)
+    start = env.reset()
+    assert start.step_type.tolist() == [dm_env.StepType.FIRST] * 3
+    env.observation_spec().obs.validate(start.observation.obs[0])
+    assert env.action_spec().num_values == 2
+    assert env.reward_spec().dtype == env.discount_spec().dtype == np.float32
+    kinds = set()
+    for _ in range(60):
+        step = env.step(np.ones(3, np.int64))
+        last = step.step_type == dm_env.StepType.LAST
+        assert (step.discount == np.where(last, 0, 1)).all()  # only terminations here
+        assert ((step.observation.elapsed_step == 0) == (step.step_type == dm_env.StepType.FIRST)).all()
+        assert step.observation.players.env_id.tolist() == step.observation.env_id.tolist() == [0, 1, 2]
+        kinds |= set(step.step_type.tolist())
+    assert kinds == {0, 1, 2}
+    some = env.step(np.ones(2, np.int64), np.array([2, 0]))
+    assert some.observation.env_id.tolist() == [2, 0]
+    env.close()
+
+
+def test_dm_env_asynchronous() -> None:
+    with headrace.make("CartPole-v1", num_envs=6, batch_size=2, seed=0) as pool:
+        env = headrace.pool.views.dm.DmPool(pool)  # type: ignore[attr-defined]
+        env.async_reset()
+        for _ in range(20):
+            step = env.recv()
+            env.send(np.zeros(2, np.int64), step.observation.env_id)
+
+
+def test_programs_written_for_envpool() -> None:
+    """The calls of EnvPool's own examples, with nothing changed but the import."""
+    import headrace as envpool
+
+    env: Any = envpool.make("CartPole-v1", env_type="gym", num_envs=4, seed=0)
+    obs, info = env.reset()
+    action = np.random.randint(env.action_space.n, size=4)
+    obs, rew, term, trunc, info = env.step(action)
+    obs, rew, term, trunc, info = env.step(action[:2], env_id=np.array([3, 1]))
+    assert info["env_id"].tolist() == info["players"]["env_id"].tolist() == [3, 1]
+    assert env.observation_space.shape == (4,) and len(env) == 4 and env.config["num_envs"] == 4
+    env.send({"action": action, "env_id": np.arange(4)})
+    obs, rew, term, trunc, info = env.recv()
+    env.close()
+
+    env = envpool.make_gym("CartPole-v1", num_envs=8, batch_size=4)
+    env.async_reset()
+    for _ in range(10):
+        obs, rew, term, trunc, info = env.recv()
+        env.send(np.random.randint(env.action_space.n, size=4), info["env_id"])
+    assert env.is_async and "CartPole-v1" in envpool.list_all_envs()
+    env.close()
+
+    spec: Any = envpool.make_spec("CartPole-v1")
+    assert spec.action.n == 2
