@@ -17,13 +17,12 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
-from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
+from headrace.pool.executors.kernels import KernelEnv, Streams, sincos, uniform
 from headrace.pool.spec import Field
 
 DT = wp.constant(wp.float64(0.2))  # s
 G = wp.constant(wp.float64(9.8))  # m/s²
 PI = wp.constant(wp.float64(math.pi))
-HALF_PI = wp.constant(wp.float64(math.pi / 2))
 MAX_SPEED_1 = wp.constant(wp.float64(4 * math.pi))  # rad/s
 MAX_SPEED_2 = wp.constant(wp.float64(9 * math.pi))
 HALF = wp.constant(wp.float64(0.5))
@@ -73,17 +72,12 @@ def _derivative(links: wp.vec4d, torque: wp.float64) -> wp.vec4d:
     theta2 = links[1]
     speed1 = links[2]
     speed2 = links[3]
-    cos2 = wp.cos(theta2)
-    sin2 = wp.sin(theta2)
+    sin2, cos2 = sincos(theta2)
+    sin1, cos1 = sincos(theta1)
     d1 = wp.float64(0.25) + (wp.float64(1.25) + cos2) + TWO
     d2 = (wp.float64(0.25) + HALF * cos2) + ONE
-    phi2 = HALF * G * wp.cos(theta1 + theta2 - HALF_PI)
-    phi1 = (
-        -HALF * (speed2 * speed2) * sin2
-        - speed2 * speed1 * sin2
-        + wp.float64(1.5) * G * wp.cos(theta1 - HALF_PI)
-        + phi2
-    )
+    phi2 = HALF * G * (sin1 * cos2 + cos1 * sin2)
+    phi1 = -HALF * (speed2 * speed2) * sin2 - speed2 * speed1 * sin2 + wp.float64(1.5) * G * sin1 + phi2
     acc2 = (torque + d2 / d1 * phi1 - HALF * (speed1 * speed1) * sin2 - phi2) / (wp.float64(1.25) - d2 * d2 / d1)
     acc1 = -(d2 * acc2 + phi1) / d1
     return wp.vec4d(speed1, speed2, acc1, acc2)
@@ -112,17 +106,21 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
     speed1 = wp.clamp(links[2], -MAX_SPEED_1, MAX_SPEED_1)
     speed2 = wp.clamp(links[3], -MAX_SPEED_2, MAX_SPEED_2)
     state.links[env] = wp.vec4d(theta1, theta2, speed1, speed2)
-    terminated = -wp.cos(theta1) - wp.cos(theta2 + theta1) > ONE
+    sin1, cos1 = sincos(theta1)
+    sin2, cos2 = sincos(theta2)
+    terminated = -cos1 - (cos1 * cos2 - sin1 * sin2) > ONE
     return wp.where(terminated, wp.float32(0.0), wp.float32(-1.0)), terminated
 
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
     links = state.links[env]
-    view.obs[row, 0] = wp.float32(wp.cos(links[0]))
-    view.obs[row, 1] = wp.float32(wp.sin(links[0]))
-    view.obs[row, 2] = wp.float32(wp.cos(links[1]))
-    view.obs[row, 3] = wp.float32(wp.sin(links[1]))
+    sin1, cos1 = sincos(links[0])
+    sin2, cos2 = sincos(links[1])
+    view.obs[row, 0] = wp.float32(cos1)
+    view.obs[row, 1] = wp.float32(sin1)
+    view.obs[row, 2] = wp.float32(cos2)
+    view.obs[row, 3] = wp.float32(sin2)
     view.obs[row, 4] = wp.float32(links[2])
     view.obs[row, 5] = wp.float32(links[3])
     view.state[row, 0] = wp.float32(links[0])

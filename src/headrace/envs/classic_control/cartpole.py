@@ -17,7 +17,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
-from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
+from headrace.pool.executors.kernels import KernelEnv, Streams, sincos, uniform
 
 GRAVITY = wp.constant(wp.float64(9.8))  # m/s²
 POLE_MASS = wp.constant(wp.float64(0.1))  # kg
@@ -68,7 +68,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
     theta = state.theta[env]
     theta_dot = state.theta_dot[env]
     force = wp.where(actions[row] == wp.int64(1), FORCE, -FORCE)
-    cos, sin = wp.cos(theta), wp.sin(theta)
+    sin, cos = sincos(theta)
 
     temp = (force + POLE_MASS_LENGTH * (theta_dot * theta_dot) * sin) / TOTAL_MASS
     theta_acc = (GRAVITY * sin - cos * temp) / (HALF_LENGTH * (FOUR_THIRDS - POLE_MASS * (cos * cos) / TOTAL_MASS))

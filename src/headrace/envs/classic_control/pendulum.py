@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
-from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
+from headrace.pool.executors.kernels import KernelEnv, Streams, sincos, uniform
 
 MAX_SPEED = wp.constant(wp.float64(8.0))  # rad/s
 MAX_TORQUE = wp.constant(wp.float32(2.0))  # N m
@@ -65,7 +65,8 @@ def step(state: State, env: int, actions: wp.array2d[wp.float32], row: int, stre
     cost = off * off + wp.float64(0.1) * (speed * speed) + effort
 
     push = wp.float64(wp.float32(3.0) * torque)
-    speed = speed + (wp.float64(3.0) * state.g / wp.float64(2.0) * wp.sin(theta) + push) * DT
+    sin, _cos = sincos(theta)
+    speed = speed + (wp.float64(3.0) * state.g / wp.float64(2.0) * sin + push) * DT
     limited = wp.clamp(speed, -MAX_SPEED, MAX_SPEED)
     state.theta[env] = theta + wp.where(state.limits_speed_first, limited, speed) * DT
     state.theta_dot[env] = limited
@@ -75,9 +76,9 @@ def step(state: State, env: int, actions: wp.array2d[wp.float32], row: int, stre
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
-    theta = state.theta[env]
-    view.obs[row, 0] = wp.float32(wp.cos(theta))
-    view.obs[row, 1] = wp.float32(wp.sin(theta))
+    sin, cos = sincos(state.theta[env])
+    view.obs[row, 0] = wp.float32(cos)
+    view.obs[row, 1] = wp.float32(sin)
     view.obs[row, 2] = wp.float32(state.theta_dot[env])
 
 

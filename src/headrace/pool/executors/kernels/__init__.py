@@ -3,5 +3,6 @@
 from headrace.pool.executors.kernels.executor import KernelExecutor
 from headrace.pool.executors.kernels.program import KernelEnv
 from headrace.pool.executors.kernels.random import Streams, random_bits, uniform
+from headrace.pool.executors.kernels.trigonometry import sincos
 
-__all__ = ["KernelEnv", "KernelExecutor", "Streams", "random_bits", "uniform"]
+__all__ = ["KernelEnv", "KernelExecutor", "Streams", "random_bits", "sincos", "uniform"]
