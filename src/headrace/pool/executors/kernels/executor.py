@@ -20,7 +20,7 @@ import warp as wp
 from headrace.errors import OptionError
 from headrace.pool.batch import FINAL, INFO, OBS, Batch, BatchRing
 from headrace.pool.executors.kernels.crew import Crew
-from headrace.pool.executors.kernels.launch import Run, record
+from headrace.pool.executors.kernels.launch import Run, load, record
 from headrace.pool.executors.kernels.memory import Table, pack_rows, struct_over, unpack_rows
 from headrace.pool.executors.kernels.program import (
     MODES,
@@ -85,6 +85,7 @@ class KernelExecutor:
 
         shape, dtype = tuple(spec.action.shape or ()), wp.dtype_from_numpy(spec.action.dtype)
         self._kernel = build_kernel(env, dtype, 1 + len(shape))
+        load(self._kernel, device)
         self._everyone = Table(Requests, n, device)
         self._everyone.arrays["env_id"][:] = np.arange(n)
         self._picked = Table(Requests, n, device)

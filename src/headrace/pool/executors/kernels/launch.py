@@ -14,6 +14,7 @@ import functools
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,23 @@ import numpy as np
 import warp as wp
 
 Run = Callable[[], object]
+
+PATIENCE = 1.0  # seconds that compiling may take without a word
+
+
+def load(kernel: Any, device: str) -> None:
+    """Compile the kernel, or find it compiled in Warp's cache.
+
+    Mistakes in the environment's functions come out here, with the line that Warp could not translate.
+    """
+    note = f"headrace: compiling {kernel.key.removeprefix('advance_')} for {device}, this once …"
+    told = threading.Timer(PATIENCE, print, (note,), {"file": sys.stderr})
+    told.start()
+    try:
+        with quiet():
+            wp.load_module(kernel.module, device=device)
+    finally:
+        told.cancel()
 
 
 def record(kernel: Any, rows: int, arguments: Sequence[Any], device: str) -> Run:

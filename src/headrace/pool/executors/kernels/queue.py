@@ -27,24 +27,25 @@ class RequestQueue:
     def push(self, rows: int, **values: np.ndarray | int) -> None:
         """Add rows at the end; columns not given keep whatever they held."""
         start = (self._first + self.size) % self._capacity
-        here = min(rows, self._capacity - start)
+        end = min(start + rows, self._capacity)
+        around = start + rows - end  # rows that go to the ring's beginning
         for name, value in values.items():
             column = self._columns[name]
-            if isinstance(value, np.ndarray):
-                column[start : start + here] = value[:here]
-                column[: rows - here] = value[here:]
-            else:
-                column[start : start + here] = value
-                column[: rows - here] = value
+            many = isinstance(value, np.ndarray)
+            column[start:end] = value[: end - start] if many else value
+            if around:
+                column[:around] = value[end - start :] if many else value
         self.size += rows
         self._pushes.append(rows)
 
     def pop(self, rows: int, into: Mapping[str, np.ndarray]) -> None:
         """Move the oldest rows into the first rows of the given columns."""
-        here = min(rows, self._capacity - self._first)
+        end = min(self._first + rows, self._capacity)
+        around = self._first + rows - end
         for name, column in self._columns.items():
-            into[name][:here] = column[self._first : self._first + here]
-            into[name][here:rows] = column[: rows - here]
+            into[name][: rows - around] = column[self._first : end]
+            if around:
+                into[name][rows - around : rows] = column[:around]
         self._first = (self._first + rows) % self._capacity
         self.size -= rows
         while rows:
