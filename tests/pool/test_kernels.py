@@ -5,6 +5,7 @@
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import partial
 
 import gymnasium as gym
@@ -396,6 +397,46 @@ def test_a_task_without_pictures_says_so():
         pool.reset()
         with pytest.raises(OptionError, match="Counter"):
             pool.render()
+
+
+@wp.struct
+class WrongView:
+    obs_count: wp.array[wp.int32]
+    obs_board: wp.array3d[wp.uint8]
+    noise: wp.array[wp.float64]
+
+
+@wp.struct
+class LongView:
+    obs_count: wp.array[wp.int64]
+    obs_board: wp.array3d[wp.uint8]
+    noise: wp.array[wp.float64]
+    more: wp.array[wp.float64]
+
+
+@wp.struct
+class ShortView:
+    obs_count: wp.array[wp.int64]
+    noise: wp.array[wp.float64]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"view": WrongView}, r"Counter: .*WrongView\.obs_count must be an array of int64 with 1 dimension"),
+        ({"view": LongView}, r"LongView\.more is neither observation nor info"),
+        ({"view": ShortView}, r"ShortView lacks the field 'obs_board', an array of uint8 with 3 dimensions"),
+        ({"constants": {}}, r"CounterState\.bonus is neither an option of KernelTestCounter-v0 nor a constant"),
+        ({"constants": {"bonus": 1, "boni": 2}}, r"no scalar field for the constant 'boni'"),
+        ({"shapes": {"board": (2,)}}, r"CounterState\.board has 3 dimensions"),
+    ],
+)
+def test_structs_that_do_not_fit_the_task_are_named(changes, told):
+    task = build_counter("KernelTestCounter-v0")
+    broken = headrace.Task(task.spec, partial(KernelExecutor, replace(COUNTER, **changes)))
+    headrace.register("KernelTestBroken-v0", lambda task: broken, replace=True)
+    with pytest.raises(TypeError, match=told):
+        headrace.make("KernelTestBroken-v0")
 
 
 def test_nothing_is_printed_and_warp_is_not_imported_early():

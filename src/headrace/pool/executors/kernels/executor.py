@@ -18,7 +18,8 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.batch import FINAL, INFO, OBS, Batch, BatchRing
+from headrace.pool.batch import FINAL, Batch, BatchRing
+from headrace.pool.executors.kernels.checks import check_environment, view_name
 from headrace.pool.executors.kernels.crew import Crew
 from headrace.pool.executors.kernels.launch import Run, load, record
 from headrace.pool.executors.kernels.memory import Table, pack_rows, struct_over, unpack_rows
@@ -75,7 +76,9 @@ class KernelExecutor:
         self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
         self._is_async = settings.is_async
         n, device = settings.num_envs, settings.device
-        self._state = Table(env.state, n, device, env.shapes, {**env.constants, **spec.options})
+        scalars = {**env.constants, **spec.options}
+        check_environment(env, spec, scalars)
+        self._state = Table(env.state, n, device, env.shapes, scalars)
         self._streams = Table(Streams, n, device)
         self._streams.arrays["seed"][:] = settings.seeds
         self._episodes = Table(Episodes, n, device)
@@ -95,7 +98,8 @@ class KernelExecutor:
         self._queue = RequestQueue(self._columns)
 
         self._num_threads = settings.num_threads
-        self._crew = Crew(settings.num_threads - 1, settings.thread_affinity_offset)
+        self._first_core = settings.thread_affinity_offset
+        self._crew: Crew | None = None  # hired when first needed
         self._split_from = PROBE_ROWS if settings.num_threads > 1 else NEVER
         self._probes: list[float] = []
         ring.bind = self.bind
@@ -171,7 +175,7 @@ class KernelExecutor:
     def close(self) -> None:
         if crew := vars(self).pop("_crew", None):
             crew.close()
-            vars(self).clear()  # every array goes with its last reference
+        vars(self).clear()  # every array goes with its last reference
 
     def _saved_arrays(self) -> list[np.ndarray]:
         tables = (self._state, self._streams, self._episodes)
@@ -185,8 +189,8 @@ class KernelExecutor:
     def _record(self, requests: Table, batch: Batch, first: int, rows: int) -> Run:
         """The launch that serves ``rows`` requests from row ``first`` on into the same rows of the batch."""
         outcome = {name.replace(FINAL, "final_"): array for name, array in batch.arrays.items()}
-        seen = {_field_name(name): a for name, a in batch.arrays.items() if not name.startswith(FINAL)}
-        last = {_field_name(name[len(FINAL) :]): a for name, a in batch.arrays.items() if name.startswith(FINAL)}
+        seen = {view_name(name): a for name, a in batch.arrays.items() if not name.startswith(FINAL)}
+        last = {view_name(name[len(FINAL) :]): a for name, a in batch.arrays.items() if name.startswith(FINAL)}
         arguments = [
             self._state.struct,
             self._streams.struct,
@@ -215,6 +219,8 @@ class KernelExecutor:
         else:
             if work.parts is None:
                 work.parts = self._split(work.requests, batch)
+            if self._crew is None:
+                self._crew = Crew(self._num_threads - 1, self._first_core)
             self._crew.run(work.parts)
 
     def _probe(self, work: _Work, rows: int) -> None:
@@ -228,8 +234,3 @@ class KernelExecutor:
     def _split(self, requests: Table, batch: Batch) -> list[Run]:
         bounds = [batch.rows * i // self._num_threads for i in range(self._num_threads + 1)]
         return [self._record(requests, batch, a, b - a) for a, b in itertools.pairwise(bounds)]
-
-
-def _field_name(name: str) -> str:
-    """What a batch's array is called in an environment's view: ``obs``, ``obs_<key>``, or the info's name."""
-    return name.removeprefix(INFO).replace(f"{OBS}:", f"{OBS}_")
