@@ -32,7 +32,8 @@ def counter_module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
         assert done.returncode == 0, done.stdout + done.stderr
     (path,) = build.glob("_counter*.so")
     spec = importlib.util.spec_from_file_location("_counter", path)
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -92,11 +92,19 @@ SYNC: list[Case] = [
     ("out: unknown field", OptionError, lambda p: p.make_batch(colour=np.zeros(N))),
     ("out: wrong dtype", OptionError, lambda p: p.make_batch(reward=np.zeros(N))),
     ("out: wrong shape", OptionError, lambda p: p.make_batch(reward=np.zeros((N, 1), np.float32))),
-    ("out: unequal rows", OptionError, lambda p: p.make_batch(reward=np.zeros(2, np.float32), env_id=np.zeros(3, "i4"))),
+    (
+        "out: unequal rows",
+        OptionError,
+        lambda p: p.make_batch(reward=np.zeros(2, np.float32), env_id=np.zeros(3, "i4")),
+    ),
     ("out: too many rows", OptionError, lambda p: p.make_batch(reward=np.zeros(N + 1, np.float32))),
     ("out: strided", OptionError, lambda p: p.make_batch(reward=np.zeros(2 * N, np.float32)[::2])),
     ("out: read-only", OptionError, lambda p: p.make_batch(reward=np.frombuffer(bytes(4 * N), np.float32))),
-    ("out: fewer rows than the step", OptionError, lambda p: p.step([0] * N, out=p.make_batch(reward=np.zeros(2, "f4")))),
+    (
+        "out: fewer rows than the step",
+        OptionError,
+        lambda p: p.step([0] * N, out=p.make_batch(reward=np.zeros(2, "f4"))),
+    ),
     ("render: bad env_id", EnvIdError, lambda p: p.render([N])),
     ("save: bad env_id", EnvIdError, lambda p: p.save_state([-1])),
     ("load: too few states", OptionError, lambda p: p.load_state([0, 1], p.save_state([0]))),
@@ -273,5 +281,7 @@ def test_unknown_names() -> None:
 
 
 def test_errors_are_also_the_built_in_ones() -> None:
-    assert issubclass(ActionError, ValueError) and issubclass(RecvTimeoutError, TimeoutError)
-    assert issubclass(ClosedError, RuntimeError) and issubclass(OptionError, ValueError)
+    assert issubclass(ActionError, ValueError)
+    assert issubclass(RecvTimeoutError, TimeoutError)
+    assert issubclass(ClosedError, RuntimeError)
+    assert issubclass(OptionError, ValueError)

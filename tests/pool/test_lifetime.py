@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def task(request: pytest.FixtureRequest) -> str:
 
 
 def native_threads() -> int:
-    return len(os.listdir("/proc/self/task"))
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 def test_close_ends_the_threads_at_once(counter: str) -> None:
@@ -129,7 +130,8 @@ def test_a_forked_child_is_told_and_ends(make: Any, task: str, batch_size: int) 
     if done[0] == 0:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert done[0] == child and os.waitstatus_to_exitcode(done[1]) == 0
+    assert done[0] == child
+    assert os.waitstatus_to_exitcode(done[1]) == 0
     assert pool.reset()[0].shape[0] == batch_size
 
 

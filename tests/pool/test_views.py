@@ -19,13 +19,17 @@ from headrace.errors import OptionError
 def test_make_vec_by_name() -> None:
     envs = gym.make_vec("headrace:headrace/CartPole-v1", num_envs=3)
     assert isinstance(envs, gym.vector.VectorEnv)
-    assert envs.num_envs == 3 and envs.spec is not None and envs.spec.id == "headrace/CartPole-v1"
-    assert envs.observation_space.shape == (3, 4) and envs.single_observation_space.shape == (4,)
+    assert envs.num_envs == 3
+    assert envs.spec is not None
+    assert envs.spec.id == "headrace/CartPole-v1"
+    assert envs.observation_space.shape == (3, 4)
+    assert envs.single_observation_space.shape == (4,)
     assert envs.action_space == gym.spaces.MultiDiscrete([2, 2, 2])
     obs, _ = envs.reset(seed=1)
     assert obs in envs.observation_space
     obs, reward, terminated, truncated, _ = envs.step(envs.action_space.sample())
-    assert obs.shape == (3, 4) and reward.shape == terminated.shape == truncated.shape == (3,)
+    assert obs.shape == (3, 4)
+    assert reward.shape == terminated.shape == truncated.shape == (3,)
     envs.close()
     envs.close()
 
@@ -44,7 +48,8 @@ def test_metadata_belongs_to_the_instance(mode: AutoresetMode) -> None:
     assert with_mode.metadata["autoreset_mode"] is mode
     assert other.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     assert "autoreset_mode" not in gym.vector.VectorEnv.metadata
-    with_mode.close(), other.close()
+    with_mode.close()
+    other.close()
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
@@ -52,7 +57,10 @@ def test_episodes_are_those_of_gymnasiums_vector_env(mode: str) -> None:
     """Equal starts and equal actions: the same rewards, ends, resets and final observations."""
     ours = headrace.make_gymnasium("CartPole-v1", num_envs=4, seed=3, autoreset=mode)
     theirs = gym.make_vec(
-        "CartPole-v1", 4, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode(ours.metadata["autoreset_mode"])}
+        "CartPole-v1",
+        4,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": AutoresetMode(ours.metadata["autoreset_mode"])},
     )
     ours_obs, _ = ours.reset()
     theirs.reset(seed=1)
@@ -65,10 +73,12 @@ def test_episodes_are_those_of_gymnasiums_vector_env(mode: str) -> None:
         action = rng.integers(0, 2, 4)
         a, b = ours.step(action), theirs.step(action)
         for i in range(1, 4):
-            assert (a[i] == b[i]).all()
+            np.testing.assert_array_equal(a[i], b[i])
         ended = a[2] | a[3]
         ends += int(ended.sum())
-        np.testing.assert_allclose(a[0][~ended & (a[4]["elapsed_step"] > 0)], b[0][~ended & (a[4]["elapsed_step"] > 0)], atol=1e-5)
+        np.testing.assert_allclose(
+            a[0][~ended & (a[4]["elapsed_step"] > 0)], b[0][~ended & (a[4]["elapsed_step"] > 0)], atol=1e-5
+        )
         if mode == "same_step" and ended.any():
             assert (a[4]["_final_obs"] == b[4]["_final_obs"]).all()
             for i in np.flatnonzero(ended):
@@ -78,7 +88,8 @@ def test_episodes_are_those_of_gymnasiums_vector_env(mode: str) -> None:
         for i in np.flatnonzero(fresh):
             envs[i].unwrapped.state = a[0][i].astype(np.float64)
     assert ends > 4
-    ours.close(), theirs.close()
+    ours.close()
+    theirs.close()
 
 
 def test_reset_mask_returns_all_rows() -> None:
@@ -88,7 +99,8 @@ def test_reset_mask_returns_all_rows() -> None:
     mask = np.array([False, True, False, True])
     obs, info = envs.reset(options={"reset_mask": mask})
     assert obs.shape == (4, 4)
-    assert (obs[~mask] == before[~mask]).all() and (obs[mask] != before[mask]).any(axis=1).all()
+    assert (obs[~mask] == before[~mask]).all()
+    assert (obs[mask] != before[mask]).any(axis=1).all()
     assert info["elapsed_step"].shape == (4,)
     envs.close()
 
@@ -114,8 +126,11 @@ def test_render_gives_one_frame_each() -> None:
     envs = headrace.make_gymnasium("CartPole-v1", num_envs=2, render_mode="rgb_array")
     envs.reset(seed=0)
     frames = envs.render()
-    assert frames is not None and len(frames) == 2
-    assert frames[0].dtype == np.uint8 and frames[0].ndim == 3 and frames[0].shape[2] == 3
+    assert frames is not None
+    assert len(frames) == 2
+    assert frames[0].dtype == np.uint8
+    assert frames[0].ndim == 3
+    assert frames[0].shape[2] == 3
     envs.close()
 
 
@@ -124,7 +139,8 @@ def test_views_pickle_and_close() -> None:
     envs.reset()
     twin = pickle.loads(pickle.dumps(envs))
     assert (envs.step([0, 1])[0] == twin.step([0, 1])[0]).all()
-    envs.close(), twin.close()
+    envs.close()
+    twin.close()
 
 
 def test_gym_make_is_for_one_environment() -> None:
@@ -173,17 +189,20 @@ def test_programs_written_for_envpool() -> None:
     obs, rew, term, trunc, info = env.step(action)
     obs, rew, term, trunc, info = env.step(action[:2], env_id=np.array([3, 1]))
     assert info["env_id"].tolist() == info["players"]["env_id"].tolist() == [3, 1]
-    assert env.observation_space.shape == (4,) and len(env) == 4 and env.config["num_envs"] == 4
+    assert env.observation_space.shape == (4,)
+    assert len(env) == 4
+    assert env.config["num_envs"] == 4
     env.send({"action": action, "env_id": np.arange(4)})
-    obs, rew, term, trunc, info = env.recv()
+    assert len(env.recv()) == 5
     env.close()
 
     env = envpool.make_gym("CartPole-v1", num_envs=8, batch_size=4)
     env.async_reset()
     for _ in range(10):
-        obs, rew, term, trunc, info = env.recv()
+        _obs, _rew, _term, _trunc, info = env.recv()
         env.send(np.random.randint(env.action_space.n, size=4), info["env_id"])
-    assert env.is_async and "CartPole-v1" in envpool.list_all_envs()
+    assert env.is_async
+    assert "CartPole-v1" in envpool.list_all_envs()
     env.close()
 
     spec: Any = envpool.make_spec("CartPole-v1")

@@ -26,10 +26,7 @@ OBS = "obs"
 def observation_fields(space: gym.Space) -> list[Field]:
     """The arrays that hold one observation: ``obs``, or ``obs:key`` for each entry of a `Dict`."""
     if isinstance(space, gym.spaces.Dict):
-        return [
-            Field(f"{OBS}:{key}", np.dtype(sub.dtype), tuple(sub.shape or ()))
-            for key, sub in space.spaces.items()
-        ]
+        return [Field(f"{OBS}:{key}", np.dtype(sub.dtype), tuple(sub.shape or ())) for key, sub in space.spaces.items()]
     return [Field(OBS, np.dtype(space.dtype), tuple(space.shape or ()))]
 
 

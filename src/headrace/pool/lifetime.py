@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import SequenceError

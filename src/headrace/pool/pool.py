@@ -20,6 +20,7 @@ from headrace.errors import ActionError, ClosedError, EnvironmentFailure, Option
 from headrace.pool import lifetime
 from headrace.pool.actions import action_check, check_env_ids
 from headrace.pool.batch import Batch, BatchRing
+from headrace.pool.ledger import Ledger
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import PoolSettings, Task, TaskSpec
 from headrace.pool.state import seal, task_key, unseal
@@ -61,10 +62,7 @@ class Pool:
         self._executor = task.make_executor(task.spec, settings, self._ring)
         self._ring.bind = self._executor.bind
         self._manual = settings.autoreset == "disabled"
-        self._started = np.zeros(settings.num_envs, np.bool_)
-        self._finished = np.zeros(settings.num_envs, np.bool_)
-        self._in_flight = np.zeros(settings.num_envs, np.bool_)
-        self._num_in_flight = 0
+        self._ledger = Ledger(settings.num_envs, self._manual)
         self._sent: deque[np.ndarray] = deque()  # synchronous pools: env_ids of each send
         # synchronous pools: batches of a recv that timed out half-way, kept from reuse
         self._received: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
@@ -142,13 +140,16 @@ class Pool:
             if ids is None:
                 self._discard()
             else:
-                self._check_idle(ids)
+                self._ledger.check_idle(ids)
             batch = self._ring.take(self.num_envs if ids is None else len(ids))
             self._executor.reset(ids, seeds, batch)
-            self._note_started(ids)
+            self._ledger.note_started(ids)
+            self._refresh()
         return batch.obs, batch.info()
 
-    def step(self, action: Any, env_id: Any = None, *, out: Batch | Mapping[str, np.ndarray] | None = None) -> StepResult:
+    def step(
+        self, action: Any, env_id: Any = None, *, out: Batch | Mapping[str, np.ndarray] | None = None
+    ) -> StepResult:
         """Advance all environments, or those named, by one agent step.
 
         Args:
@@ -171,7 +172,8 @@ class Pool:
             batch = self._ring.take(self.num_envs) if out is None else self._into(out, self.num_envs)
             self._executor.step(actions, None, batch)
             if self._manual:
-                self._note_finished(batch)
+                self._ledger.note_results(batch)
+                self._refresh()
         finally:
             self._lock.release()
         return (*batch.result, batch.info())
@@ -181,7 +183,7 @@ class Pool:
         action, env_id = self._unpack(action, env_id)
         with self._exclusive():
             ids = self.all_env_ids if env_id is None else check_env_ids(env_id, self.num_envs)
-            self._check_steppable(ids)
+            self._ledger.check_steppable(ids)
             actions = self._check_action(action, len(ids))
             self._executor.send(actions, ids)
             self._note_sent(ids)
@@ -244,18 +246,18 @@ class Pool:
         """RGB frames uint8[k, height, width, 3] of the environments named; of environment 0 by default."""
         with self._exclusive():
             ids = check_env_ids(0 if env_ids is None else env_ids, self.num_envs)
-            self._check_idle(ids)
-            self._check_started(ids)
+            self._ledger.check_idle(ids)
+            self._ledger.check_started(ids)
             return self._executor.render(ids)
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
         """Everything that decides the environments' futures: one blob each, of all by default."""
         with self._exclusive():
             ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
-            self._check_idle(ids)
-            self._check_started(ids)
+            self._ledger.check_idle(ids)
+            self._ledger.check_started(ids)
             blobs = self._executor.save_state(ids)
-            return [seal(blob, self._key, bool(self._finished[i])) for i, blob in zip(ids, blobs, strict=True)]
+            return [seal(blob, self._key, bool(self._ledger.finished[i])) for i, blob in zip(ids, blobs, strict=True)]
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
         """Put saved states into the environments named (None: all). Any pool of the task can load them."""
@@ -263,11 +265,11 @@ class Pool:
             ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
             if len(blobs) != len(ids):
                 raise OptionError(f"{len(blobs)} states were given for {len(ids)} environments")
-            self._check_idle(ids)
-            opened = [unseal(blob, self._key, i) for i, blob in zip(ids, blobs, strict=True)]
+            self._ledger.check_idle(ids)
+            opened = [unseal(blob, self._key, int(i)) for i, blob in zip(ids, blobs, strict=True)]
             self._executor.load_state(ids, [payload for payload, _ in opened])
-            self._note_started(ids)
-            self._finished[ids] = [finished for _, finished in opened]
+            self._ledger.note_started(ids)
+            self._ledger.finished[ids] = [finished for _, finished in opened]
             self._refresh()
 
     # -- lifetime --------------------------------------------------------------------------------
@@ -288,80 +290,44 @@ class Pool:
     def __reduce__(self) -> tuple[Callable[..., Pool], tuple[Any, ...]]:
         """Pickles as the call that made it and the states of its environments."""
         with self._exclusive():
-            self._check_idle(self.all_env_ids)
-        ids = np.flatnonzero(self._started)
+            self._ledger.check_idle(self.all_env_ids)
+        ids = np.flatnonzero(self._ledger.started)
         return lifetime.rebuild, (self._recipe, ids, self.save_state(ids) if ids.size else [])
 
     # -- the rules -------------------------------------------------------------------------------
 
     def _exclusive(self) -> lifetime.Exclusive:
         self._check_open()
-        return lifetime.Exclusive(self._lock)
+        # in an asynchronous pool one thread may send while another receives; neither holds the lock for long
+        return lifetime.Exclusive(self._lock, wait=self.is_async)
 
     def _check_open(self) -> None:
         if self._closed is not None:
             raise ClosedError(f"this pool of {self.spec.task} is {self._closed}: make a new one")
 
-    def _check_idle(self, ids: np.ndarray) -> None:
-        if self._num_in_flight:
-            busy = ids[self._in_flight[ids]]
-            if busy.size:
-                raise SequenceError(f"environment {busy[0]} is in flight: recv its result first")
-
-    def _check_started(self, ids: np.ndarray) -> None:
-        fresh = ids[~self._started[ids]]
-        if fresh.size:
-            raise SequenceError(f"environment {fresh[0]} was never reset: call reset() first")
-
-    def _check_steppable(self, ids: np.ndarray) -> None:
-        self._check_idle(ids)
-        if not self._started.all():
-            self._check_started(ids)
-        if self._manual:
-            over = ids[self._finished[ids]]
-            if over.size:
-                raise SequenceError(f"environment {over[0]} has finished and autoreset is disabled: reset it first")
-
     def _refresh(self) -> None:
-        self._ready = (
-            self._closed is None
-            and not self.is_async
-            and self._num_in_flight == 0
-            and bool(self._started.all())
-            and not (self._manual and self._finished.any())
-        )
-
-    def _note_started(self, ids: np.ndarray | None) -> None:
-        where = slice(None) if ids is None else ids
-        self._started[where] = True
-        self._finished[where] = False
-        self._refresh()
-
-    def _note_finished(self, batch: Batch) -> None:
-        arrays = batch.arrays
-        self._finished[arrays["env_id"]] = arrays["terminated"] | arrays["truncated"]
-        self._refresh()
+        """Decide whether `step` may take its fast path."""
+        self._ready = self._closed is None and not self.is_async and self._ledger.all_steppable()
 
     def _note_sent(self, ids: np.ndarray) -> None:
-        self._in_flight[ids] = True
-        self._num_in_flight += len(ids)
+        self._ledger.note_sent(ids)
         self._ready = False
         if not self.is_async:
             self._sent.append(ids)
 
-    def _note_received(self, ids: np.ndarray) -> None:
-        self._in_flight[ids] = False
-        self._num_in_flight -= len(ids)
-        if self._num_in_flight == 0:
-            self._refresh()
+    def _note_received(self, ids: np.ndarray, batch: Batch | None = None) -> None:
+        self._ledger.note_received(ids)
+        if batch is not None:
+            self._ledger.note_results(batch)
+        self._refresh()
 
     def _discard(self) -> None:
         """Wait for what is in flight and forget it."""
-        if self._num_in_flight:
+        if self._ledger.num_in_flight:
             self._executor.discard()
             self._sent.clear()
             self._received.clear()
-            self._note_received(np.flatnonzero(self._in_flight))
+            self._note_received(np.flatnonzero(self._ledger.in_flight))
 
     def _unpack(self, action: Any, env_id: Any) -> tuple[Any, Any]:
         if not isinstance(action, dict):
@@ -388,13 +354,13 @@ class Pool:
         action, env_id = self._unpack(action, env_id)
         with self._exclusive():
             ids = None if env_id is None else check_env_ids(env_id, self.num_envs)
-            self._check_steppable(self.all_env_ids if ids is None else ids)
+            self._ledger.check_steppable(self.all_env_ids if ids is None else ids)
             rows = self.num_envs if ids is None else len(ids)
             actions = self._check_action(action, rows)
             batch = self._ring.take(rows) if out is None else self._into(out, rows)
             self._executor.step(actions, ids, batch)
-            if self._manual:
-                self._note_finished(batch)
+            self._ledger.note_results(batch)
+            self._refresh()
         return (*batch.result, batch.info())
 
     def _reset_arguments(
@@ -411,7 +377,7 @@ class Pool:
                 raise OptionError("give env_id or reset_mask, not both")
             env_id = np.flatnonzero(mask)
             if isinstance(seed, list | tuple | np.ndarray) and len(seed) == self.num_envs:
-                seed = [seed[i] for i in env_id]
+                seed = np.asarray(seed)[env_id]
         ids = None if env_id is None else check_env_ids(env_id, self.num_envs)
         seeds = None if seed is None else seeds_of(seed, self.all_env_ids if ids is None else ids)
         return ids, seeds
@@ -421,21 +387,20 @@ class Pool:
             if ids is None:
                 self._discard()
                 ids = self.all_env_ids
-            self._check_idle(ids)
+            self._ledger.check_idle(ids)
             self._executor.send_reset(ids, seeds)
-            self._note_started(ids)
+            self._ledger.note_started(ids)
             self._note_sent(ids)
 
     def _recv_async(self, timeout: float | None) -> Batch:
-        if self._num_in_flight < self.batch_size:
+        in_flight = self._ledger.num_in_flight
+        if in_flight < self.batch_size:
             raise SequenceError(
-                f"recv returns {self.batch_size} results but {self._num_in_flight} are in flight: send more first"
+                f"recv returns {self.batch_size} results but {in_flight} are in flight: send more first"
             )
         batch = self._executor.recv(timeout)
         with lifetime.Exclusive(self._lock, wait=True):
-            self._note_received(batch.arrays["env_id"])
-            if self._manual:
-                self._note_finished(batch)
+            self._note_received(batch.arrays["env_id"], batch)
         return batch
 
     def _recv_sync(self, timeout: float | None) -> Batch:
@@ -447,10 +412,7 @@ class Pool:
             except EnvironmentFailure:
                 self._note_received(self._sent.popleft())
                 raise
-            self._note_received(self._sent.popleft())
+            self._note_received(self._sent.popleft(), batch)
             self._received.append((batch, batch.hold()))
-            if self._manual:
-                self._note_finished(batch)
         received, self._received = [batch for batch, _ in self._received], []
         return received[0] if len(received) == 1 else self._ring.join(received)
-

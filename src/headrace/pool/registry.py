@@ -94,10 +94,7 @@ def make_pool(
     _check_int("batch_size", batch_size, 0, num_envs)
     _check_int("num_threads", num_threads, 0)
     _check_int("thread_affinity_offset", thread_affinity_offset, -1)
-    autoreset = getattr(autoreset, "value", autoreset)  # gymnasium.vector.AutoresetMode
-    autoreset = {"NextStep": "next_step", "SameStep": "same_step", "Disabled": "disabled"}.get(autoreset, autoreset)
-    if autoreset not in get_args(AutoresetMode):
-        raise OptionError(f"autoreset must be one of {', '.join(get_args(AutoresetMode))}, not {autoreset!r}")
+    autoreset = _autoreset_mode(autoreset)
     if max_num_players != 1:
         raise OptionError(f"{task} is for one player: max_num_players must be 1, not {max_num_players!r}")
     batch = batch_size or num_envs
@@ -123,6 +120,16 @@ def make_pool(
         **options,
     }
     return Pool(build_task(task, **options), settings, recipe)
+
+
+def _autoreset_mode(mode: Any) -> AutoresetMode:
+    """Accepts our names and `gymnasium.vector.AutoresetMode`."""
+    names: dict[Any, AutoresetMode] = {name: name for name in get_args(AutoresetMode)}
+    names |= {"NextStep": "next_step", "SameStep": "same_step", "Disabled": "disabled"}
+    try:
+        return names[getattr(mode, "value", mode)]
+    except (KeyError, TypeError):
+        raise OptionError(f"autoreset must be one of {', '.join(get_args(AutoresetMode))}, not {mode!r}") from None
 
 
 def _cores() -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -105,10 +106,8 @@ class ThreadsExecutor:
             self._engine.discard()
             return
         if self._sent:
-            try:
+            with suppress(EnvironmentFailure):  # nobody wants to know: these results are discarded
                 self._engine.finish(None)
-            except EnvironmentFailure:
-                pass  # nobody wants to know: these results are discarded
             self._sent.clear()
 
     def save_state(self, env_ids: np.ndarray) -> list[bytes]:

@@ -102,11 +102,12 @@ def _observation_spec(spec: TaskSpec) -> Any:
 
 
 def _spec_of(space: gym.Space, name: str) -> specs.Array:
+    dtype: Any = space.dtype
     if isinstance(space, gym.spaces.Discrete) and space.start == 0:
-        return specs.DiscreteArray(int(space.n), np.dtype(space.dtype), name)
+        return specs.DiscreteArray(int(space.n), dtype, name)
     if isinstance(space, gym.spaces.Discrete):
-        return specs.BoundedArray((), space.dtype, space.start, space.start + space.n - 1, name)
+        return specs.BoundedArray((), dtype, space.start, space.start + space.n - 1, name)
     if isinstance(space, gym.spaces.MultiDiscrete):
-        return specs.BoundedArray(space.shape, space.dtype, space.start, space.start + space.nvec - 1, name)
+        return specs.BoundedArray(space.shape, dtype, space.start, space.start + space.nvec - 1, name)
     assert isinstance(space, gym.spaces.Box)
-    return specs.BoundedArray(space.shape, space.dtype, space.low, space.high, name)
+    return specs.BoundedArray(space.shape, dtype, space.low, space.high, name)

@@ -155,7 +155,7 @@ class GymnasiumEnv(gym.Env):
         self.pool.close()
 
 
-def _row(value: Any, row: int) -> Any:
+def _row(value: Any, row: Any) -> Any:
     return {k: _row(v, row) for k, v in value.items()} if isinstance(value, dict) else value[row]
 
 
