@@ -88,7 +88,9 @@ $(DEV_ENV): $(BUILT_FROM) | $(BIN)/python
 	$(PIP) install -e '.[train,dev,bench,docs]'
 	touch $(RUN_ENV) $@
 
+# the emulator takes minutes to build, so only tests that run it make it part of these
 build/%/.configured: $(BUILT_FROM) $(wildcard native/tests/*) | $(DEV_ENV)
 	$(BIN)/cmake -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
+	    -DHEADRACE_ATARI=$(if $(wildcard native/tests/test_atari*),ON,OFF) \
 	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@
