@@ -426,6 +426,7 @@ class ShortView:
         ({"view": WrongView}, r"Counter: .*WrongView\.obs_count must be an array of int64 with 1 dimension"),
         ({"view": LongView}, r"LongView\.more is neither observation nor info"),
         ({"view": ShortView}, r"ShortView lacks the field 'obs_board', an array of uint8 with 3 dimensions"),
+        ({"name": "My-Counter"}, r"must be an identifier, not 'My-Counter'"),
         ({"constants": {}}, r"CounterState\.bonus is neither an option of KernelTestCounter-v0 nor a constant"),
         ({"constants": {"bonus": 1, "boni": 2}}, r"no scalar field for the constant 'boni'"),
         ({"shapes": {"board": (2,)}}, r"CounterState\.board has 3 dimensions"),

@@ -25,6 +25,8 @@ def view_name(batch_name: str) -> str:
 
 def check_environment(env: KernelEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
     """Raise `TypeError` where the environment's structs and the task's spec do not fit together."""
+    if not env.name.isidentifier():
+        raise TypeError(f"the name of a kernel environment must be an identifier, not {env.name!r}")
     for name in scalar_fields(env.state):
         if name not in scalars:
             raise TypeError(f"{env.name}: {env.state.key}.{name} is neither an option of {spec.task} nor a constant")

@@ -13,9 +13,9 @@ import ctypes
 import functools
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ def load(kernel: Any, device: str) -> None:
     """
     note = f"headrace: compiling {kernel.key.removeprefix('advance_')} for {device}, this once …"
     told = threading.Timer(PATIENCE, print, (note,), {"file": sys.stderr})
+    told.daemon = True
     told.start()
     try:
         with quiet():
@@ -90,22 +91,31 @@ def quiet() -> Iterator[None]:
 @functools.cache
 def _initialize() -> None:
     """`warp.init`, without the complaint about a missing driver on machines that have no GPU."""
+    with contextlib.nullcontext() if _has_driver() else _native_stderr_dropped():
+        wp.init()
+
+
+def _has_driver() -> bool:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        with _native_stderr_dropped():
-            wp.init()
-    else:
-        wp.init()
+        return False
+    return True
 
 
 @contextlib.contextmanager
 def _native_stderr_dropped() -> Iterator[None]:
-    sys.stderr.flush()
-    kept = os.dup(2)
+    """Send what compiled code writes to file descriptor 2 nowhere, for a moment."""
     try:
-        with tempfile.TemporaryFile() as sink:
-            os.dup2(sink.fileno(), 2)
+        kept = os.dup(2)
+    except OSError:  # the process has no standard error
+        yield
+        return
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            if sys.stderr is not None:
+                sys.stderr.flush()
+            os.dup2(nowhere.fileno(), 2)
             yield
     finally:
         os.dup2(kept, 2)

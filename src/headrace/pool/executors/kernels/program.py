@@ -23,7 +23,8 @@ STEP = wp.constant(wp.uint8(0))
 RESET = wp.constant(wp.uint8(1))
 RESEED = wp.constant(wp.uint8(2))
 
-# what an index is masked with: the compiler then leaves out Warp's code for counting from the end (a third of the time)
+# Indices are masked with this, so that the compiler can leave out Warp's code for indices that count
+# from the end: it took a third of a CartPole step.
 NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
 
 NEXT_STEP = wp.constant(0)
@@ -74,7 +75,7 @@ class KernelEnv:
     """An environment as Warp functions over named arrays, for one agent.
 
     Attributes:
-        name: what the compiled kernel is called.
+        name: what the compiled kernel is called: an identifier.
         state: a `warp.struct`. Its array fields are the environments' state, one row an environment;
             its scalar fields are shared by all: options of the task by name, and constants.
         view: a `warp.struct` of what is seen: ``obs`` (or ``obs_<key>`` for each entry of a `Dict`
@@ -155,5 +156,5 @@ def build_kernel(env: KernelEnv, action_dtype: Any, action_ndim: int) -> Any:
         "first": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
-    # a module of its own, so that the compiled code found in the cache does not depend on what else is in the process
+    # in a module of its own, so that what is found in Warp's cache does not depend on what else this process made
     return wp.kernel(advance, module="unique", enable_backward=False)
