@@ -43,7 +43,7 @@ native-test: build/native/.configured ## the C++ tests
 	$(BIN)/ctest --test-dir build/native --output-on-failure
 
 lint: $(DEV_ENV) ## ruff: rules and format
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
 
 format: $(DEV_ENV) ## ruff: put right what it can
@@ -51,7 +51,7 @@ format: $(DEV_ENV) ## ruff: put right what it can
 	$(BIN)/ruff format .
 
 typecheck: $(DEV_ENV) ## pyright
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # the engine's C++ tests under the thread sanitizer, then under address + undefined
 sanitize: build/thread/.configured build/address/.configured ## the C++ tests under sanitizers
