@@ -27,6 +27,7 @@ SCRIPTS = {
     "cartpole_pool": ["--repeats", "2", "--seconds", "0.2"],
     "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
     "ppo_speed": ["--repeats", "1", "--seconds", "0.5", "--pong-envs", "8"],
+    "ppo_learning": ["--seeds", "1", "--tasks", "CartPole-v1"],
     "memory": ["--scale", "0.01"],
 }
 """script → what makes it quick"""

@@ -17,19 +17,20 @@ from common import RESULTS
 
 README = Path(__file__).parent.parent / "README.md"
 START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
-ORDER = ("atari_pool", "cartpole_pool", "ppo_speed", "memory")
+ORDER = ("atari_pool", "cartpole_pool", "ppo_speed", "ppo_learning", "learn_pong", "memory")
 
 
 def section(records: list[dict[str, Any]]) -> str:
-    """Markdown for all records: a table of speeds, one of memory, and the machine."""
+    """Markdown for all records: a table for each, and the machine."""
+    kinds = {"memory": memory_rows, "ppo_learning": learning_rows, "learn_pong": pong_rows}
     parts = []
     for record in records:
-        lines = memory_rows(record) if record["name"] == "memory" else speed_rows(record)
+        lines = kinds.get(record["name"], speed_rows)(record)
         parts.append(f"**{record['title']}** (`{record['command']}`)\n\n" + "\n".join(lines))
     machines = {(r["machine"]["cpu"], r["machine"]["cores"]) for r in records}
     measured = "; ".join(f"{cpu}, {cores} cores" for cpu, cores in sorted(machines))
     parts.append(
-        f"Medians over alternating turns in one process, on {measured}. "
+        f"Measured on {measured}; speeds are medians over turns that alternate in one process. "
         "[benchmarks/](benchmarks/README.md) has the settings, and every repetition as JSON."
     )
     return "\n\n".join(parts)
@@ -49,6 +50,28 @@ def speed_rows(record: dict[str, Any]) -> list[str]:
             first = f"| {case['name']} | {ours} " if i == 0 else "| | "
             rows.append(f"{first}| {peer}: {median[peer]:,.0f} | **{ratio:.2f} ×** | {wanted} |")
     return rows
+
+
+def learning_rows(record: dict[str, Any]) -> list[str]:
+    """One row a task: median seconds of training until it is solved, and how many runs solved it."""
+    names = list(next(iter(record["runs"].values())))
+    rows = [f"| task (mean return wanted) | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for task, runs in record["runs"].items():
+        cells = [f"{task} ({record['goals'][task]:g})"]
+        for name in names:
+            median, solved = record["median_seconds"][task][name], sum(run["solved"] for run in runs[name])
+            cells.append(f"{'-' if median is None else f'{median:.1f} s'} ({solved} of {len(runs[name])} solved)")
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def pong_rows(record: dict[str, Any]) -> list[str]:
+    """One row: from which return to which, in how many steps and seconds."""
+    return [
+        "| first return | last return | steps | seconds |",
+        "|---:|---:|---:|---:|",
+        f"| {record['first_return']:.1f} | {record['mean_return']:.1f} | {record['steps']:,} | {record['seconds']:,.0f} |",
+    ]
 
 
 def memory_rows(record: dict[str, Any]) -> list[str]:
