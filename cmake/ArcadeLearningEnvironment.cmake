@@ -62,7 +62,11 @@ foreach(part BUILD_CPP_LIB BUILD_PYTHON_LIB BUILD_VECTOR_LIB BUILD_VECTOR_XLA_LI
 endforeach()
 add_subdirectory(${ale_source} ${CMAKE_CURRENT_BINARY_DIR}/ale EXCLUDE_FROM_ALL)
 
-# ale_interface.cpp belongs to the library that we do not ask for
+# ale_interface.cpp belongs to the library that we do not ask for; what replaces
+# phosphor_blend.cpp is native/atari/colour_averaging.cpp
+get_target_property(sources ale SOURCES)
+list(FILTER sources EXCLUDE REGEX "phosphor_blend\\.cpp$")
+set_target_properties(ale PROPERTIES SOURCES "${sources}")
 target_sources(ale PRIVATE ${ale_source}/src/ale/ale_interface.cpp)
 target_include_directories(ale SYSTEM INTERFACE ${ale_source}/src ${CMAKE_CURRENT_BINARY_DIR}/ale/src/ale)
 target_link_libraries(ale INTERFACE ZLIB::ZLIB Threads::Threads)

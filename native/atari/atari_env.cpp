@@ -11,9 +11,9 @@ namespace {
 std::array<Table, 3> tables_for(const Console& console, bool grey) {
   std::array<Table, 3> tables{};
   for (int i = 0; i < 256; ++i) {
-    // the emulator keeps each colour's grey value right behind it; the last index is never drawn
+    // the emulator keeps each colour's grey value right behind it; past the last one lies a zero
     if (grey) {
-      tables[0][i] = static_cast<std::uint8_t>(console.colour(std::min(i + 1, 255)));
+      tables[0][i] = static_cast<std::uint8_t>(i < 255 ? console.colour(i + 1) : 0);
     } else {
       for (int plane = 0; plane < 3; ++plane)
         tables[plane][i] = static_cast<std::uint8_t>(console.colour(i) >> (16 - 8 * plane));
@@ -91,9 +91,7 @@ bool AtariEnv::advance(ale::Action action) {
 void AtariEnv::look() {
   for (int plane = 0; plane < planes(); ++plane)
     paint(console_.screen(), tables_[plane], pooled_.data() + plane * pixels_, pixels_);
-  const auto& table = tables_[0];
-  const auto black = std::ranges::find(table, std::uint8_t{0}) - table.begin();
-  std::ranges::fill(second_last_, static_cast<std::uint8_t>(black));
+  std::ranges::fill(second_last_, std::uint8_t{0});
 }
 
 StepResult AtariEnv::step(const std::byte* action) {

@@ -133,11 +133,16 @@ void Console::load_rom() {
   };
   if (game_.mode >= 0) ale_.setMode(checked(modes_, game_.mode, "mode"));
   if (game_.difficulty >= 0) ale_.setDifficulty(checked(difficulties_, game_.difficulty, "difficulty"));
+  Writer writer(fresh_);
+  save_machine(writer, false);
   follow_draws();
 }
 
+// Loading the game again would give this very state, only slower.
 void Console::power_on(std::uint32_t seed) {
-  load_rom();
+  Reader reader(fresh_);
+  load_machine(reader);
+  follow_draws();
   ale_.environment->getEnvironmentRNG().seed(seed);
 }
 

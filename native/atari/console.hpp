@@ -68,6 +68,7 @@ class Console {
   mutable ale::ALEInterface ale_;
   std::vector<ale::game_mode_t> modes_;
   std::vector<ale::difficulty_t> difficulties_;
+  std::vector<std::byte> fresh_;   // the machine as it was when the game was loaded
   std::mt19937 draws_;   // twin of the console's own generator, to see what it will draw next
 };
 
