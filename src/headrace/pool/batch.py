@@ -10,6 +10,7 @@ caller that keeps results simply makes the ring grow.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from headrace.pool.spec import AutoresetMode, Field, TaskSpec
 FINAL = "final:"
 INFO = "info:"
 OBS = "obs"
+LOOK_AT = 4  # batches that may be in use before a new one is made
 
 
 def observation_fields(space: gym.Space) -> list[Field]:
@@ -101,22 +103,31 @@ class Batch:
 
 
 class BatchRing:
-    """Hands out free batches, and makes a new one only when none is free."""
+    """Hands out free batches, and makes a new one when the oldest few are all still in use.
 
-    def __init__(self, spec: TaskSpec, autoreset: AutoresetMode):
+    What a caller keeps for long is forgotten here and becomes the caller's alone, so that neither the
+    search nor the memory grows with what is kept.
+
+    Args:
+        spec, autoreset: what a batch holds.
+        capacity: how many batches of one size to remember.
+    """
+
+    def __init__(self, spec: TaskSpec, autoreset: AutoresetMode, capacity: int = 8):
         self.fields = batch_fields(spec, autoreset)
         self.bind: Callable[[Batch], None] | None = None
-        self._batches: dict[int, list[Batch]] = {}
+        self._capacity = capacity
+        self._batches: dict[int, deque[Batch]] = {}
 
     def take(self, rows: int) -> Batch:
         """A batch of so many rows that nobody refers to; its contents are undefined."""
         ring = self._batches.get(rows)
         if ring is None:
-            ring = self._batches[rows] = []
-        for i, batch in enumerate(ring):
+            ring = self._batches[rows] = deque(maxlen=self._capacity)
+        for _ in range(min(len(ring), LOOK_AT)):
+            batch = ring[0]
+            ring.rotate(-1)
             if batch.is_free():
-                # oldest first, so that a caller that keeps the last few never slows the search
-                ring.append(ring.pop(i))
                 return batch
         batch = self.make(rows)
         batch.seal()

@@ -58,7 +58,8 @@ class Pool:
         self._recipe = dict(recipe or {})
         self._key = task_key(task.spec, settings.autoreset)
         self._check_action = action_check(task.spec.action)
-        self._ring = BatchRing(task.spec, settings.autoreset)
+        # an executor keeps about N / B batches in flight, the caller a few results
+        self._ring = BatchRing(task.spec, settings.autoreset, 8 + settings.num_envs // settings.batch_size)
         self._executor = task.make_executor(task.spec, settings, self._ring)
         self._ring.bind = self._executor.bind
         self._manual = settings.autoreset == "disabled"
