@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,8 @@ def test_every_game_starts() -> None:
 
 def test_reward_clip_keeps_the_raw_reward(make: Any) -> None:
     raw, clipped = (make("SpaceInvaders-v5", seed=1, reward_clip=clip) for clip in (False, True))
-    raw.reset(), clipped.reset()
+    raw.reset()
+    clipped.reset()
     pairs = list(zip(play(raw, 300), play(clipped, 300), strict=True))
     assert any(a[1][0] > 1 for a, _ in pairs)
     for a, b in pairs:
@@ -194,7 +196,8 @@ def test_missing_rom(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 def test_a_loaded_state_continues_bit_by_bit(make: Any, task: str) -> None:
     options = {"repeat_action_probability": 0.25, "num_envs": 2, "episodic_life": True}
     first, second = make(task, seed=1, **options), make(task, seed=77, **options)
-    first.reset(), second.reset()
+    first.reset()
+    second.reset()
     play(first, 70)
     second.load_state([0, 1], first.save_state())
     np.testing.assert_array_equal(first.render(), second.render())
@@ -208,7 +211,13 @@ def test_states_that_do_not_fit(make: Any) -> None:
     (blob,) = pong.save_state()
     corrupt = bytearray(blob)
     corrupt[2000] ^= 1
-    for pool, state in ((breakout, blob), (small, blob), (pong, blob[:-1]), (pong, blob[:3000]), (pong, bytes(corrupt))):
+    for pool, state in (
+        (breakout, blob),
+        (small, blob),
+        (pong, blob[:-1]),
+        (pong, blob[:3000]),
+        (pong, bytes(corrupt)),
+    ):
         with pytest.raises(StateError):
             pool.load_state([0], [state])
     pong.load_state([0], [blob])
@@ -226,7 +235,9 @@ def booting(task: str, **options: Any) -> headrace.Task:
     return headrace.Task(built.spec, partial(ThreadsExecutor, _atari, simulator))
 
 
-@pytest.mark.parametrize("task", ["Pong-v5", "Breakout-v5", "SpaceInvaders-v5", "AirRaid-v5", "Alien-v5", "Pitfall2-v5"])
+@pytest.mark.parametrize(
+    "task", ["Pong-v5", "Breakout-v5", "SpaceInvaders-v5", "AirRaid-v5", "Alien-v5", "Pitfall2-v5"]
+)
 def test_a_reused_boot_changes_nothing(make: Any, task: str) -> None:
     headrace.register(f"Booting/{task}", booting, replace=True)
     options = {"num_envs": 2, "seed": 4, "repeat_action_probability": 0.25, "autoreset": "disabled"}
@@ -239,7 +250,13 @@ def test_a_reused_boot_changes_nothing(make: Any, task: str) -> None:
         assert_equal(play(reusing, steps, seed), play(honest, steps, seed))
 
 
-# ---- the emulator alone
+# ---- the module
+
+
+def test_the_stub_names_what_the_module_has() -> None:
+    stub = (Path(atari.__file__).parent / "_atari.pyi").read_text()
+    for name in (n for n in dir(_atari) if not n.startswith("_")):
+        assert re.search(rf"^(def|class) {name}\b", stub, re.MULTILINE), name
 
 
 def test_bare_emulator() -> None:

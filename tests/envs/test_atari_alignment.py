@@ -72,7 +72,12 @@ def episodes(pool: Any, env: gym.Env, steps: int, seed: int) -> Iterator[tuple[t
 @pytest.mark.parametrize(("game", "sticky", "steps"), GAMES)
 def test_equals_gymnasium(make: Any, game: str, sticky: float, steps: int) -> None:
     pool = make(
-        f"{game}-v5", repeat_action_probability=sticky, use_fire_reset=False, autoreset="disabled", seed=11, num_threads=1
+        f"{game}-v5",
+        repeat_action_probability=sticky,
+        use_fire_reset=False,
+        autoreset="disabled",
+        seed=11,
+        num_threads=1,
     )
     env = reference(game, sticky)
     assert pool.action_space.n == env.action_space.n  # pyright: ignore[reportAttributeAccessIssue]

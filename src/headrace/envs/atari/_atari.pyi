@@ -1,0 +1,168 @@
+"""Atari environments on the Arcade Learning Environment's emulator."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+class Simulator:
+    """A kind of environment: what its rows hold, and how to make one."""
+
+    @property
+    def frame_shape(self) -> tuple: ...
+
+class Slot:
+    """The arrays of one batch, as the engine writes to them."""
+
+class Engine:
+    """
+    Runs environments on threads; used through ThreadsExecutor, which checks arguments.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        num_envs: int,
+        batch_size: int,
+        num_threads: int,
+        seeds: Sequence[int],
+        autoreset: str,
+        max_episode_steps: int,
+        pin_from: int,
+    ) -> None: ...
+    @property
+    def num_slots(self) -> int: ...
+    def bind(self, arrays: Sequence[Annotated[NDArray, dict(order="C", device="cpu")]]) -> Slot: ...
+    def step(
+        self,
+        actions: Annotated[NDArray, dict(order="C", device="cpu", writable=False)],
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        slot: Slot,
+    ) -> None: ...
+    def reset(
+        self,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        seeds: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        slot: Slot,
+    ) -> None: ...
+    def start_step(
+        self,
+        actions: Annotated[NDArray, dict(order="C", device="cpu", writable=False)],
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        slot: Slot,
+    ) -> None: ...
+    def start_reset(
+        self,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        seeds: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        slot: Slot,
+    ) -> None: ...
+    def finish(self, timeout: float | None) -> bool: ...
+    def set_slots(self, slots: Sequence[Slot]) -> None: ...
+    def send_step(
+        self,
+        actions: Annotated[NDArray, dict(order="C", device="cpu", writable=False)],
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None: ...
+    def send_reset(
+        self,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        seeds: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+    ) -> None: ...
+    def recv(self, timeout: float | None, fresh: Slot) -> int: ...
+    def discard(self) -> None: ...
+    def save(self, env_id: int) -> bytes: ...
+    def load(self, env_id: int, blob: bytes) -> None: ...
+    def render(
+        self,
+        env_id: int,
+        frame: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order="C", device="cpu")],
+    ) -> None: ...
+    def close(self) -> None: ...
+
+class GameInfo:
+    """
+    What a cartridge offers: action numbers, modes, difficulties, screen size.
+    """
+
+    @property
+    def actions(self) -> list[int]: ...
+    @property
+    def full_actions(self) -> list[int]: ...
+    @property
+    def modes(self) -> list[int]: ...
+    @property
+    def difficulties(self) -> list[int]: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+
+def game_info(rom: str) -> GameInfo:
+    """Read a cartridge; raises RuntimeError for a missing or unknown one."""
+
+def simulator(
+    *,
+    rom: str,
+    mode: int,
+    difficulty: int,
+    repeat_action_probability: float,
+    stack_num: int,
+    frame_skip: int,
+    noop_max: int,
+    img_height: int,
+    img_width: int,
+    gray_scale: bool,
+    use_inter_area_resize: bool,
+    full_action_space: bool,
+    episodic_life: bool,
+    zero_discount_on_life_loss: bool,
+    reward_clip: bool,
+    use_fire_reset: bool,
+    reuse_boots: bool = True,
+) -> Simulator:
+    """
+    The simulator of one game; options are those of headrace.envs.atari, which checks them.
+    """
+
+def bare_emulator(
+    rom: str, num_threads: int = 1, seconds: float = 1.0, seed: int = 0, frame_skip: int = 4
+) -> tuple[int, float]:
+    """
+    Step emulators on threads with random actions and nothing else: (steps, seconds).
+    """
+
+def resized(
+    src: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    height: int,
+    width: int,
+    area: bool = True,
+    level: str = "best",
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, None))]:
+    """A frame resized as the environments do it."""
+
+def pooled(
+    a: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    b: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    table: Sequence[int],
+    level: str = "best",
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, None))]:
+    """The larger of two frames' pixels, looked up in a table."""
+
+def preprocessing_time(
+    a: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    b: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    table: Sequence[int],
+    repeats: int = 1000,
+    level: str = "best",
+) -> float:
+    """
+    Seconds to turn two 210 x 160 frames into an 84 x 84 one and copy a stack of four.
+    """
+
+def numpy_integers(seed: int, low: int, high: int, n: int) -> list[int]:
+    """n draws of numpy.random.default_rng(seed).integers(low, high)."""
+
+def seed_sequence(seed: int, n: int) -> list[int]:
+    """numpy.random.SeedSequence(seed).generate_state(n)."""
