@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from common import RESULTS, machine
 
+from common import RESULTS, machine
 from headrace.train import train
 from headrace.train.metrics import read_metrics
 from headrace.train.plots import plot_returns

@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 import tyro
-from common import RESULTS, machine
 from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from common import RESULTS, machine
 from headrace.train.config import make_config
 from headrace.train.dashboard import Dashboard
 from headrace.train.metrics import read_metrics

@@ -19,12 +19,12 @@ from typing import Any
 
 import torch
 import tyro
-from common import Args, Case, Report, alternate
-from plain_ppo import Settings, plain_ppo
 
+from common import Args, Case, Report, alternate
 from headrace.train.config import make_config
 from headrace.train.run import RunFolder
 from headrace.train.trainer import Trainer
+from plain_ppo import Settings, plain_ppo
 
 CARTPOLE = {
     "T=32, minibatch 256, 4 epochs": Settings(64, 32, 4, 256),

@@ -36,9 +36,11 @@ def test_the_newest_are_kept(tmp_path):
     checkpoints.prune(tmp_path, 2)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["best", "step-000000000003", "step-000000000004"]
     newest = checkpoints.newest(tmp_path)
-    assert newest is not None and checkpoints.load(newest).counters["step"] == 4
+    assert newest is not None
+    assert checkpoints.load(newest).counters["step"] == 4
     best = checkpoints.best(tmp_path)
-    assert best is not None and checkpoints.load(best).counters["step"] == 2
+    assert best is not None
+    assert checkpoints.load(best).counters["step"] == 2
 
 
 def test_damage_is_a_named_error(tmp_path):

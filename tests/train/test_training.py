@@ -126,9 +126,12 @@ def test_cartpole_is_learnt(tmp_path):
     )
     assert isinstance(result, Result)
     assert result.reason == "solved"
-    assert result.mean_return is not None and result.mean_return >= 150
-    assert result.video is not None and result.video.stat().st_size > 1000
-    assert result.plot is not None and result.plot.is_file()
+    assert result.mean_return is not None
+    assert result.mean_return >= 150
+    assert result.video is not None
+    assert result.video.stat().st_size > 1000
+    assert result.plot is not None
+    assert result.plot.is_file()
     played = evaluate(result.run_dir, 8)
     assert len(played.returns) == 8
     assert played.mean_return == np.mean(played.lengths) > 100

@@ -9,6 +9,7 @@ The module itself can be called: ``headrace.train("CartPole-v1")``.
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,10 @@ from headrace.train.run import RunFolder
 
 if TYPE_CHECKING:
     from headrace.train.checkpoint import Checkpoint
+
+# OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
+# would take the cores away from the threads that step environments, or from other programs.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["Config", "Result", "make_config", "resume", "train"]
 
