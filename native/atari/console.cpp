@@ -180,8 +180,10 @@ void Console::boot_and_remember(int timer) {
     any_timer = !watch.depends_on_timer();
   }
   follow_draws();
-  // a cartridge with memory of its own draws its contents as well
-  if (!alike || draws_ != expected || tia(ale_).*member(PartialFrame{})) return;
+  // a few games choose their mode by playing, with sticky actions; a cartridge with memory of its
+  // own draws its contents
+  const bool played = ale_.getEpisodeFrameNumber() != 0;
+  if (!alike || played || draws_ != expected || tia(ale_).*member(PartialFrame{})) return;
   std::vector<std::byte> blob;
   Writer writer(blob);
   save_machine(writer, false);

@@ -236,7 +236,7 @@ def booting(task: str, **options: Any) -> headrace.Task:
 
 
 @pytest.mark.parametrize(
-    "task", ["Pong-v5", "Breakout-v5", "SpaceInvaders-v5", "AirRaid-v5", "Alien-v5", "Pitfall2-v5"]
+    "task", ["Pong-v5", "Breakout-v5", "SpaceInvaders-v5", "AirRaid-v5", "Berzerk-v5", "DoubleDunk-v5"]
 )
 def test_a_reused_boot_changes_nothing(make: Any, task: str) -> None:
     headrace.register(f"Booting/{task}", booting, replace=True)
