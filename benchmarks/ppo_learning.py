@@ -37,15 +37,15 @@ GOALS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "Mou
 OURS, PEER = "headrace", "stable-baselines3"
 ZOO: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "n_envs": 8, "n_steps": 32, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98, "n_epochs": 20, "ent_coef": 0.0,
+        "n_envs": 8, "n_steps": 32, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98, "n_epochs": 20,
         "learning_rate": lambda left: left * 1e-3, "clip_range": lambda left: left * 0.2, "steps": 100_000,
     },
     "Acrobot-v1": {
-        "n_envs": 16, "n_steps": 256, "gae_lambda": 0.94, "gamma": 0.99, "n_epochs": 4, "ent_coef": 0.0,
+        "n_envs": 16, "n_steps": 256, "gae_lambda": 0.94, "gamma": 0.99, "n_epochs": 4,
         "normalise": True, "steps": 1_000_000,
     },
     "Pendulum-v1": {
-        "n_envs": 4, "n_steps": 1024, "gae_lambda": 0.95, "gamma": 0.9, "n_epochs": 10, "ent_coef": 0.0,
+        "n_envs": 4, "n_steps": 1024, "gae_lambda": 0.95, "gamma": 0.9, "n_epochs": 10,
         "learning_rate": 1e-3, "clip_range": 0.2, "use_sde": True, "sde_sample_freq": 4, "steps": 100_000,
     },
     "MountainCarContinuous-v0": {

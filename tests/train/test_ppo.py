@@ -50,10 +50,11 @@ def test_advantages_equal_the_definition_with_both_kinds_of_ends():
     rewards, final_values = rng.normal(size=(2, steps, envs))
     values = rng.normal(size=(steps + 1, envs))
     terminated, truncated = rng.random((2, steps, envs)) < 0.2  # some rows are both
-    arrays = (rewards, values, terminated, truncated, final_values)
-    expected = slow_gae(*arrays, 0.97, 0.9)
-    tensors = [torch.from_numpy(a) if a.dtype == bool else torch.from_numpy(a).float() for a in arrays]
-    np.testing.assert_allclose(advantages(*tensors, gamma=0.97, gae_lambda=0.9).numpy(), expected, atol=1e-5)
+    expected = slow_gae(rewards, values, terminated, truncated, final_values, 0.97, 0.9)
+    real = [torch.from_numpy(a).float() for a in (rewards, values, final_values)]
+    ends = [torch.from_numpy(a) for a in (terminated, truncated)]
+    ours = advantages(real[0], real[1], ends[0], ends[1], real[2], 0.97, 0.9)
+    np.testing.assert_allclose(ours.numpy(), expected, atol=1e-5)
 
 
 def reference_log_prob(distribution: Distribution, space: gym.Space, params: Tensor, actions: Tensor):
@@ -63,8 +64,8 @@ def reference_log_prob(distribution: Distribution, space: gym.Space, params: Ten
         return policy.log_prob(actions), policy.entropy()
     if isinstance(space, gym.spaces.MultiDiscrete):
         parts = [torch.distributions.Categorical(logits=p) for p in params.split(list(space.nvec), -1)]
-        log_prob = sum(part.log_prob(a) for part, a in zip(parts, actions.unbind(-1), strict=True))
-        return log_prob, sum(part.entropy() for part in parts)
+        log_probs = [part.log_prob(a) for part, a in zip(parts, actions.unbind(-1), strict=True)]
+        return torch.stack(log_probs).sum(0), torch.stack([part.entropy() for part in parts]).sum(0)
     mean, log_std = params.chunk(2, -1)
     policy = torch.distributions.Normal(mean, log_std.exp())
     return policy.log_prob(actions).sum(-1), policy.entropy().sum(-1)

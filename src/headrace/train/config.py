@@ -158,7 +158,7 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         value = tuple(value) if name == "hidden" and isinstance(value, list) else value
         if not _matches(value, fields[name]):
             raise OptionError(f"training option {name}={value!r} must be {_describe(fields[name])}")
-        values[name] = {**values.get(name, {}), **value} if name == "env_options" else value
+        values[name] = values.get(name, {}) | value if name == "env_options" else value
     if overrides.get("num_envs") and "minibatch_size" not in overrides:
         # a tuned minibatch size must not outgrow a smaller rollout
         steps = values.get("num_steps", Config.num_steps)

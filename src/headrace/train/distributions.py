@@ -59,7 +59,7 @@ class Distribution(Protocol):
         ...
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
-        """Gradient [B, size] with respect to params, given d loss/d log_prob [B] and d loss/d entropy (same for all)."""
+        """Gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy (the same for all)."""
         ...
 
 

@@ -66,8 +66,8 @@ class EpisodeTracker:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        self.returns.clear(), self.lengths.clear()
-        self.returns.extend(state["returns"]), self.lengths.extend(state["lengths"])
+        window = self.returns.maxlen
+        self.returns, self.lengths = deque(state["returns"], window), deque(state["lengths"], window)
         self.episodes = state["episodes"]
         self._return[:], self._length[:] = state["running_return"], state["running_length"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -66,7 +66,7 @@ class Trainer:
         events = run.tensorboard if config.tensorboard else None
         self.writer = MetricsWriter(run.metrics_file, offset, events, self.step)
 
-    def train(self, dashboard: Dashboard) -> str:
+    def train(self, dashboard: Dashboard) -> Literal["solved", "finished", "interrupted"]:
         """Run to the end; returns why it ended: ``"solved"``, ``"finished"`` or ``"interrupted"``."""
         config = self.config
         began, before = time.monotonic(), self.seconds
@@ -80,13 +80,13 @@ class Trainer:
                 if now - saved >= config.checkpoint_seconds:
                     self.save()
                     saved = time.monotonic()
-            reason = "solved" if self.solved() else "finished" if self.step >= config.total_steps else "interrupted"
             self.seconds = before + time.monotonic() - began
-            if reason != "interrupted" and self.step > self._logged:
+            over = self.solved() or self.step >= config.total_steps
+            if over and self.step > self._logged:
                 self._log()
             dashboard.update(self, force=True)
             self.save()
-        return reason
+        return "solved" if self.solved() else "finished" if over else "interrupted"
 
     def iterate(self) -> None:
         """One rollout, the updates from it, and a line of metrics if one is due."""
