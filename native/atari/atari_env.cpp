@@ -36,7 +36,6 @@ AtariEnv::AtariEnv(const Options& options, std::shared_ptr<BootCache> boots)
               options.use_inter_area_resize),
       pixels_(std::size_t(console_.height()) * console_.width()),
       pooled_(planes() * pixels_),
-      second_last_(pixels_),
       stack_(options.stack_num * frame_bytes()) {}
 
 // as ale_py's AtariEnv.seed_game: two words, one for NumPy's generator, one for the emulator's
@@ -87,11 +86,10 @@ bool AtariEnv::advance(ale::Action action) {
   return !console_.over();
 }
 
-// a first frame has no predecessor to be pooled with: AtariPreprocessing takes black
+// a first frame has no predecessor to be pooled with
 void AtariEnv::look() {
   for (int plane = 0; plane < planes(); ++plane)
     paint(console_.screen(), tables_[plane], pooled_.data() + plane * pixels_, pixels_);
-  std::ranges::fill(second_last_, std::uint8_t{0});
 }
 
 StepResult AtariEnv::step(const std::byte* action) {
@@ -100,18 +98,17 @@ StepResult AtariEnv::step(const std::byte* action) {
   const ale::Action press = actions_[static_cast<std::size_t>(index)];
   const int skip = options_.frame_skip;
   raw_reward_ = 0;
+  const std::uint8_t* second_last = nullptr;
   int frame = 0;
-  for (; frame < skip; ++frame) {
-    if (!advance(press)) break;
-    if (frame == skip - 2) std::memcpy(second_last_.data(), console_.screen(), pixels_);
-  }
+  for (; frame < skip && advance(press); ++frame)
+    if (frame == skip - 2) second_last = console_.screen_for_next_frame();
   const bool whole = frame == skip;
   for (int plane = 0; plane < planes(); ++plane) {
     auto* pooled = pooled_.data() + plane * pixels_;
     if (whole) {
-      pool(console_.screen(), skip > 1 ? second_last_.data() : console_.screen(), tables_[plane], pooled, pixels_);
-    } else if (skip > 1) {
-      pool_onto(second_last_.data(), tables_[plane], pooled, pixels_);
+      pool(console_.screen(), second_last ? second_last : console_.screen(), tables_[plane], pooled, pixels_);
+    } else if (second_last) {
+      pool_onto(second_last, tables_[plane], pooled, pixels_);
     }
   }
   push(false);
@@ -157,7 +154,6 @@ void AtariEnv::save(Writer& out) const {
   out.value(random_);
   out.value(seeded_);
   out.bytes(pooled_.data(), pooled_.size());
-  out.bytes(second_last_.data(), second_last_.size());
   out.bytes(stack_.data(), stack_.size());
   out.value(newest_);
   out.value(lives_);
@@ -174,7 +170,6 @@ void AtariEnv::load(Reader& in) {
   random_ = in.value<NumpyGenerator>();
   seeded_ = in.value<bool>();
   in.bytes(pooled_.data(), pooled_.size());
-  in.bytes(second_last_.data(), second_last_.size());
   in.bytes(stack_.data(), stack_.size());
   newest_ = std::clamp(in.value<int>(), 0, options_.stack_num - 1);
   lives_ = in.value<int>();

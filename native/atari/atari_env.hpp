@@ -71,10 +71,9 @@ class AtariEnv final : public Environment {
   bool seeded_ = false;
 
   // the last two frames of a step, pooled as AtariPreprocessing does: where a game ends early,
-  // what it saw before stays
+  // what it saw in the step before stays
   std::size_t pixels_;
   std::vector<std::uint8_t> pooled_;         // planes * pixels
-  std::vector<std::uint8_t> second_last_;    // colour indices
   std::vector<std::uint8_t> stack_;          // ring of stack_num frames
   int newest_ = 0;                           // position in the ring
 

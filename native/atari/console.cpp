@@ -146,6 +146,14 @@ void Console::power_on(std::uint32_t seed) {
   ale_.environment->getEnvironmentRNG().seed(seed);
 }
 
+// The chip draws into two buffers by turns, unless it has yet to finish a frame.
+const std::uint8_t* Console::screen_for_next_frame() {
+  TIA& chip = tia(ale_);
+  if (!(chip.*member(PartialFrame{}))) return chip.currentFrameBuffer();
+  kept_screen_.assign(screen(), screen() + ale_.getScreen().arraySize());
+  return kept_screen_.data();
+}
+
 std::vector<ale::Action> Console::actions(bool full) const {
   return full ? ale_.getLegalActionSet() : ale_.getMinimalActionSet();
 }

@@ -45,6 +45,7 @@ class Console {
   int height() const { return static_cast<int>(ale_.getScreen().height()); }
   int width() const { return static_cast<int>(ale_.getScreen().width()); }
   const std::uint8_t* screen() const { return ale_.getScreen().getArray(); }  // colour indices, 0–255
+  const std::uint8_t* screen_for_next_frame();   // as it is now, to be read after one more frame
   const std::uint8_t* ram() const { return ale_.getRAM().array(); }
   std::uint32_t colour(int index) const { return ale_.theOSystem->colourPalette().getRGB(index); }  // 0xRRGGBB
   std::vector<ale::Action> actions(bool full) const;
@@ -68,6 +69,7 @@ class Console {
   mutable ale::ALEInterface ale_;
   std::vector<ale::game_mode_t> modes_;
   std::vector<ale::difficulty_t> difficulties_;
+  std::vector<std::uint8_t> kept_screen_;
   std::vector<std::byte> fresh_;   // the machine as it was when the game was loaded
   std::mt19937 draws_;   // twin of the console's own generator, to see what it will draw next
 };
