@@ -24,7 +24,7 @@ FAST: dict[str, Any] = {
     "num_steps": 64,
     "epochs": 3,
     "minibatch_size": 256,
-    "learning_rate": 7e-4,
+    "learning_rate": 4e-4,
     "clip_range": 0.1,
     "value_clip_range": None,
     "value_coef": 0.5,
