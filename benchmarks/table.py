@@ -70,7 +70,8 @@ def pong_rows(record: dict[str, Any]) -> list[str]:
     return [
         "| first return | last return | steps | seconds |",
         "|---:|---:|---:|---:|",
-        f"| {record['first_return']:.1f} | {record['mean_return']:.1f} | {record['steps']:,} | {record['seconds']:,.0f} |",
+        f"| {record['first_return']:.1f} | {record['mean_return']:.1f} "
+        f"| {record['steps']:,} | {record['seconds']:,.0f} |",
     ]
 
 

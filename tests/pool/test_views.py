@@ -187,7 +187,9 @@ def test_programs_written_for_envpool() -> None:
     obs, info = env.reset()
     action = np.random.randint(env.action_space.n, size=4)
     obs, rew, term, trunc, info = env.step(action)
-    obs, rew, term, trunc, info = env.step(action[:2], env_id=np.array([3, 1]))
+    assert obs.shape == (4, 4)
+    assert rew.shape == term.shape == trunc.shape == (4,)
+    *_, info = env.step(action[:2], env_id=np.array([3, 1]))
     assert info["env_id"].tolist() == info["players"]["env_id"].tolist() == [3, 1]
     assert env.observation_space.shape == (4,)
     assert len(env) == 4
