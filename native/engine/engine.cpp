@@ -63,7 +63,8 @@ Engine::Engine(Simulator simulator, Settings settings)
 
   // memory that an environment allocates belongs to the node of the thread that makes it
   bool at_home = workers_.nodes() > 1;
-  workers_.start(settings_.num_envs, [](void* self, int i) { static_cast<Engine*>(self)->make(i); }, this, at_home);
+  workers_.start(settings_.num_envs, [](void* self, int i) { static_cast<Engine*>(self)->make(i); }, this,
+                 at_home ? Who::helpers_at_home : Who::caller_too);
   if (!at_home) workers_.take_part();
   while (!workers_.wait_done(Milliseconds(1000))) {
   }
@@ -83,14 +84,14 @@ void Engine::make(int env_id) {
 
 // ---- loops ------------------------------------------------------------------------------------
 
-void Engine::start_step(const std::byte* actions, const int* env_ids, const Slot& slot) {
+void Engine::start_step(const std::byte* actions, const int* env_ids, const Slot& slot, Who who) {
   actions_ = actions, env_ids_ = env_ids, slot_ = &slot, resetting_ = false;
-  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
+  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this, who);
 }
 
-void Engine::start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot) {
+void Engine::start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot, Who who) {
   env_ids_ = env_ids, seeds_ = seeds, slot_ = &slot, resetting_ = true;
-  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this);
+  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this, who);
 }
 
 void Engine::run_row(int row) {

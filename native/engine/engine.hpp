@@ -57,11 +57,14 @@ class Engine {
   // makes all environments, in parallel; throws Failure if one cannot be made
   Engine(Simulator simulator, Settings settings);
 
-  // loops over rows, synchronous: start, help, wait; check throws Failure when a row failed.
-  // env_ids null: row i is environment i. The arguments stay alive until the loop is done.
-  void start_step(const std::byte* actions, const int* env_ids, const Slot& slot);
-  void start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot);
+  // loops over rows, synchronous: start, take part, wait; check throws Failure when a row failed.
+  // env_ids null: row i is environment i. The arguments stay alive until the loop is done. Unless
+  // the caller takes part at once, only helpers work on it; where has_helpers is false, nobody does.
+  using Who = Workers::Who;
+  void start_step(const std::byte* actions, const int* env_ids, const Slot& slot, Who who = Who::caller_too);
+  void start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot, Who who = Who::caller_too);
   void take_part() { workers_.take_part(); }
+  bool has_helpers() const { return workers_.threads() > 0; }
   bool wait_done(Milliseconds patience) { return workers_.wait_done(patience); }
   void check();
 

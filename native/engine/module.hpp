@@ -61,27 +61,27 @@ class BoundEngine {
   }
 
   void step(const Bytes& actions, std::optional<Ints> env_ids, const Slot& slot) {
-    start_step(actions, env_ids, slot);
+    engine()->start_step(data(actions), env_ids ? env_ids->data() : nullptr, slot);
     finish(std::nullopt);
   }
 
   void reset(std::optional<Ints> env_ids, std::optional<Seeds> seeds, const Slot& slot) {
-    start_reset(env_ids, seeds, slot);
+    engine()->start_reset(env_ids ? env_ids->data() : nullptr, seeds ? seeds->data() : nullptr, slot);
     finish(std::nullopt);
   }
 
-  void start_step(const Bytes& actions, std::optional<Ints> env_ids, const Slot& slot) {
-    engine()->start_step(static_cast<const std::byte*>(actions.data()), env_ids ? env_ids->data() : nullptr, slot);
+  void start_step(const Bytes& actions, const Ints& env_ids, const Slot& slot) {
+    engine()->start_step(data(actions), env_ids.data(), slot, Engine::Who::helpers);
   }
 
-  void start_reset(std::optional<Ints> env_ids, std::optional<Seeds> seeds, const Slot& slot) {
-    engine()->start_reset(env_ids ? env_ids->data() : nullptr, seeds ? seeds->data() : nullptr, slot);
+  void start_reset(const Ints& env_ids, std::optional<Seeds> seeds, const Slot& slot) {
+    engine()->start_reset(env_ids.data(), seeds ? seeds->data() : nullptr, slot, Engine::Who::helpers);
   }
 
-  // false: time is up
+  // false: time is up, which helpers working on their own can be told; a lone caller works to the end
   bool finish(std::optional<double> timeout) {
     auto e = engine();
-    if (!timeout) {
+    if (!timeout || !e->has_helpers()) {
       nb::gil_scoped_release unlocked;
       e->take_part();
     }
@@ -93,7 +93,7 @@ class BoundEngine {
   void set_slots(const std::vector<Slot>& slots) { engine()->set_slots(slots); }
 
   void send_step(const Bytes& actions, const Ints& env_ids) {
-    engine()->send_step(static_cast<const std::byte*>(actions.data()), env_ids.data(), static_cast<int>(env_ids.size()));
+    engine()->send_step(data(actions), env_ids.data(), static_cast<int>(env_ids.size()));
   }
 
   void send_reset(const Ints& env_ids, std::optional<Seeds> seeds) {
@@ -131,6 +131,8 @@ class BoundEngine {
   int num_slots() { return engine()->num_slots(); }
 
  private:
+  static const std::byte* data(const Bytes& actions) { return static_cast<const std::byte*>(actions.data()); }
+
   std::shared_ptr<Engine> engine() {
     if (!engine_) throw Closed();
     return engine_;
@@ -208,8 +210,8 @@ inline void bind_engine(nb::module_& m) {
       .def("bind", &BoundEngine::bind, "arrays"_a)
       .def("step", &BoundEngine::step, "actions"_a, "env_ids"_a.none(), "slot"_a)
       .def("reset", &BoundEngine::reset, "env_ids"_a.none(), "seeds"_a.none(), "slot"_a)
-      .def("start_step", &BoundEngine::start_step, "actions"_a, "env_ids"_a.none(), "slot"_a)
-      .def("start_reset", &BoundEngine::start_reset, "env_ids"_a.none(), "seeds"_a.none(), "slot"_a)
+      .def("start_step", &BoundEngine::start_step, "actions"_a, "env_ids"_a, "slot"_a)
+      .def("start_reset", &BoundEngine::start_reset, "env_ids"_a, "seeds"_a.none(), "slot"_a)
       .def("finish", &BoundEngine::finish, "timeout"_a.none())
       .def("set_slots", &BoundEngine::set_slots, "slots"_a)
       .def("send_step", &BoundEngine::send_step, "actions"_a, "env_ids"_a)

@@ -36,10 +36,10 @@ Workers::~Workers() {
   for (auto& thread : threads_) thread.join();
 }
 
-void Workers::start(int count, Task task, void* self, bool stay_home) {
+void Workers::start(int count, Task task, void* self, Who who) {
   loop_task_ = task;
   loop_self_ = self;
-  stay_home_.store(stay_home, std::memory_order_relaxed);
+  stay_home_.store(who == Who::helpers_at_home, std::memory_order_relaxed);
   chunk_.store(std::clamp(count / ((threads() + 1) * 16), 1, 64), std::memory_order_relaxed);
   undone_.store(count, std::memory_order_relaxed);
   auto n = static_cast<std::int64_t>(parts_.size());
@@ -50,7 +50,7 @@ void Workers::start(int count, Task task, void* self, bool stay_home) {
   }
   // a late thread may still count an old loop down; it sees nothing left, or this loop's items
   for (Part& part : parts_) part.remaining.store(part.last - part.first, std::memory_order_release);
-  if (threads() == 0 || (count == 1 && !stay_home)) return;
+  if (count == 1 && who == Who::caller_too) return;
   ++epoch_;
   epoch_.notify_all();
 }
@@ -82,8 +82,10 @@ void Workers::announce() {
 
 void Workers::serve(int home, std::vector<int> cores) {
   if (!cores.empty()) pin_this_thread(cores);
-  while (!stopping_.load(std::memory_order_acquire)) {
+  while (true) {
+    // before anything else is looked at: what changes after this wakes the wait below
     auto seen = epoch_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_acquire)) return;
     bool worked = work_on_loop(home);
     worked |= work_on_queue();
     if (worked) continue;

@@ -30,8 +30,12 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // begin a loop over [0, count); one loop at a time. With stay_home, nobody helps another node.
-  void start(int count, Task task, void* self, bool stay_home = false);
+  // who works on a loop: the caller, who will take part at once, and helpers if it is worth waking
+  // them; only helpers; or only helpers, each on its own node's items
+  enum class Who { caller_too, helpers, helpers_at_home };
+
+  // begin a loop over [0, count); one loop at a time
+  void start(int count, Task task, void* self, Who who);
 
   // work on the loop until nothing is left to claim
   void take_part();

@@ -33,7 +33,7 @@ void loops_visit_each_item_once() {
         CHECK(workers.nodes() <= std::max(threads, 1));
         Counts counts(count);
         for (int round = 1; round <= 20; ++round) {
-          workers.start(count, Counts::count, &counts);
+          workers.start(count, Counts::count, &counts, Workers::Who::caller_too);
           workers.take_part();
           CHECK(workers.wait_done(10s));
           for (auto& seen : counts.seen) CHECK(seen == round);
@@ -47,7 +47,7 @@ void many_short_loops() {
   Counts counts(5);
   int rounds = 20000;
   for (int i = 0; i < rounds; ++i) {
-    workers.start(2 + i % 4, Counts::count, &counts);
+    workers.start(2 + i % 4, Counts::count, &counts, Workers::Who::caller_too);
     workers.take_part();
     CHECK(workers.wait_done(10s));
   }
@@ -56,10 +56,14 @@ void many_short_loops() {
 
 void loop_without_the_caller() {
   Workers workers(2, 1, pretend(2), -1);
-  Counts counts(64);
-  workers.start(64, Counts::count, &counts, true);
-  CHECK(workers.wait_done(10s));
-  CHECK(counts.total() == 64);
+  for (auto who : {Workers::Who::helpers, Workers::Who::helpers_at_home})
+    for (int count : {1, 64}) {
+      std::this_thread::sleep_for(20ms);  // the helpers are asleep by now
+      Counts counts(64);
+      workers.start(count, Counts::count, &counts, who);
+      CHECK(workers.wait_done(10s));
+      CHECK(counts.total() == count);
+    }
 }
 
 void queue_serves_each_item_once() {

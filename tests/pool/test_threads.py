@@ -167,6 +167,17 @@ def test_a_timeout_leaves_everything_in_flight(make: Any, counter: str, batch_si
     assert info["elapsed_step"].tolist() == [1]
 
 
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_sync_send_is_worked_on_whoever_is_asleep(make: Any, counter: str, num_threads: int) -> None:
+    pool = make(counter, num_envs=2, num_threads=num_threads)
+    pool.reset()
+    for timeout in (None, 30):
+        time.sleep(0.05)  # helpers have gone to sleep
+        pool.send([7], [1])
+        _, reward, *_ = pool.recv(timeout=timeout)
+        assert reward.tolist() == [7]
+
+
 def test_reset_discards_what_is_in_flight(make: Any, counter: str) -> None:
     for batch_size in (2, 6):
         pool = make(counter, num_envs=6, batch_size=batch_size, num_threads=3, seed=0, delay_us=1000)

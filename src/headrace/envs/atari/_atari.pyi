@@ -49,12 +49,12 @@ class Engine:
     def start_step(
         self,
         actions: Annotated[NDArray, dict(order="C", device="cpu", writable=False)],
-        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
         slot: Slot,
     ) -> None: ...
     def start_reset(
         self,
-        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
         seeds: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
         slot: Slot,
     ) -> None: ...
