@@ -27,7 +27,12 @@ def task(request: pytest.FixtureRequest) -> str:
 
 
 def native_threads() -> int:
-    return len(list(Path("/proc/self/task").iterdir()))
+    """Threads of this process, once those that are just ending have gone."""
+    before, now = -1, len(list(Path("/proc/self/task").iterdir()))
+    while before != now:
+        time.sleep(0.05)
+        before, now = now, len(list(Path("/proc/self/task").iterdir()))
+    return now
 
 
 def test_close_ends_the_threads_at_once(counter: str) -> None:
