@@ -192,7 +192,13 @@ def show(record: Mapping[str, Any], console: Console | None = None) -> None:
             table.add_row(case["name"] if i == 0 else "", *_cells(case, name, median))
         table.add_section()
     table.caption = f"{record['machine']['cpu']}, {record['machine']['cores']} cores"
-    (console or Console()).print(table)
+    (console or wide_console()).print(table)
+
+
+def wide_console() -> Console:
+    """The terminal, or, where there is none, a page wide enough that no figure is cut off."""
+    console = Console()
+    return console if console.is_terminal else Console(width=120)
 
 
 def _cells(case: Mapping[str, Any], name: str, median: float) -> list[str]:

@@ -20,7 +20,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import RESULTS, in_child, machine
+from common import RESULTS, in_child, machine, wide_console
 
 SAMPLES = 50
 FLAT_BYTES = 1 << 20
@@ -120,7 +120,7 @@ def show(record: dict[str, Any], console: Console | None = None) -> None:
         slope = f"{case['bytes_per_unit']:.3g} bytes a {case['unit'].rstrip('s')}"
         threads = f"{case['threads'][0]} … {case['threads'][-1]}"
         table.add_row(case["name"], ends, slope, threads, "yes" if case["passed"] else "no")
-    (console or Console()).print(table)
+    (console or wide_console()).print(table)
 
 
 def main() -> None:
