@@ -66,6 +66,15 @@ def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Trainer, Ca
     return trainer, run
 
 
+def _pong(**options: Any) -> Any:
+    """Pong frame by frame, as stable-baselines3's Atari wrappers want it; also made in worker processes."""
+    import ale_py
+    import gymnasium as gym
+
+    gym.register_envs(ale_py)
+    return gym.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0.0, **options)
+
+
 def stable_baselines(task: str, s: Settings, atari: bool) -> Callable[[float], float]:
     """stable-baselines3's PPO, with its own vector environments."""
     from stable_baselines3 import PPO
@@ -73,7 +82,7 @@ def stable_baselines(task: str, s: Settings, atari: bool) -> Callable[[float], f
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 
     if atari:
-        frames = make_atari_env(task, s.num_envs, seed=1, vec_env_cls=SubprocVecEnv)
+        frames = make_atari_env(_pong, s.num_envs, seed=1, vec_env_cls=SubprocVecEnv)
         envs = VecFrameStack(frames, 4)
     else:
         envs = make_vec_env(task, s.num_envs, seed=1)
@@ -156,7 +165,7 @@ def pong(report: Report, args: SpeedArgs, folder: Path) -> None:
         settings = replace(PONG, num_envs=envs)
         trainer, run = ours("Pong-v5", settings, folder / f"pong{envs}", env_options=options)
         half, run_half = ours("Pong-v5", settings, folder / f"pong{envs}bf16", env_options=options, bf16=True)
-        peer = stable_baselines("PongNoFrameskip-v4", settings, atari=True)
+        peer = stable_baselines("Pong", settings, atari=True)
         contenders = {"headrace": run, "stable-baselines3": peer, "headrace, bfloat16": run_half}
         case, threads = compare(f"Pong-v5 N={envs}", contenders, PONG_LEAST, args)
         case.frame_skip = 4
