@@ -58,7 +58,7 @@ void Workers::start(int count, Task task, void* self, Who who) {
 void Workers::take_part() { work_on_loop(0); }
 
 bool Workers::wait_done(Milliseconds patience) {
-  return wait_until([this] { return undone_.load(std::memory_order_acquire) == 0; }, patience);
+  return wait_until([this] { return undone_.load(std::memory_order_acquire) == 0; }, patience, 2 * kSpins);
 }
 
 void Workers::serve_queue(Task task, void* self) {

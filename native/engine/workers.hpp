@@ -49,10 +49,11 @@ class Workers {
   // queue items; at most queue_capacity may be unfinished
   void push(const int* items, int count);
 
-  // for tasks and for those who wait on what tasks have done
+  // for tasks and for those who wait on what tasks have done; a caller whose core is idle anyway
+  // looks so many times before it sleeps
   void announce();
   template <class Done>
-  bool wait_until(Done done, Milliseconds patience);
+  bool wait_until(Done done, Milliseconds patience, int looks = 0);
 
   // number of NUMA nodes that have threads of ours
   int nodes() const { return static_cast<int>(parts_.size()); }
@@ -95,8 +96,8 @@ class Workers {
 };
 
 template <class Done>
-bool Workers::wait_until(Done done, Milliseconds patience) {
-  for (int spin = 0; spin < 400; ++spin) {
+bool Workers::wait_until(Done done, Milliseconds patience, int looks) {
+  for (int i = 0; i < looks; ++i) {
     if (done()) return true;
     std::this_thread::yield();
   }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,6 +231,23 @@ def test_states_move_between_environments_and_pools(make: Any, counter: str) -> 
     other = make(counter, num_envs=1, length=3)
     with pytest.raises(StateError, match="another task or with other options"):
         other.load_state(None, blobs[:1])
+
+
+def test_thread_affinity(make: Any, counter: str) -> None:
+    """Threads are pinned one core each, from the offset on; the caller's own stays free."""
+
+    def cores_of_threads() -> dict[str, str]:
+        tasks = Path("/proc/self/task").iterdir()
+        return {t.name: re.findall(r"Cpus_allowed_list:\s*(\S+)", (t / "status").read_text())[0] for t in tasks}
+
+    usable = sorted(os.sched_getaffinity(0))
+    before = cores_of_threads()
+    pool = make(counter, num_envs=4, batch_size=2, num_threads=2, thread_affinity_offset=1)
+    pool.async_reset()
+    pool.recv()
+    time.sleep(0.05)
+    new = [cores for thread, cores in cores_of_threads().items() if thread not in before]
+    assert sorted(new) == sorted(str(usable[(1 + i) % len(usable)]) for i in range(2))
 
 
 def test_render(make: Any, counter: str) -> None:

@@ -208,4 +208,6 @@ def test_programs_written_for_envpool() -> None:
     env.close()
 
     spec: Any = envpool.make_spec("CartPole-v1")
-    assert spec.action.n == 2
+    assert spec.action_space.n == 2
+    assert spec.observation_space.shape == (4,)
+    assert spec.config["max_episode_steps"] == 500

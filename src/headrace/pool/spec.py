@@ -52,6 +52,21 @@ class TaskSpec:
     frame_skip: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def observation_space(self) -> gym.Space:
+        """EnvPool's name for `observation`."""
+        return self.observation
+
+    @property
+    def action_space(self) -> gym.Space:
+        """EnvPool's name for `action`."""
+        return self.action
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """EnvPool's name for the options."""
+        return {"max_episode_steps": self.max_episode_steps, **self.options}
+
 
 @dataclass(frozen=True)
 class PoolSettings:
