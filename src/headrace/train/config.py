@@ -209,7 +209,13 @@ _SPARSE: dict[str, Any] = {
     "learning_rate": 1e-3,
 }
 _CARTPOLE: dict[str, Any] = {"total_steps": 1_000_000, "epochs": 8, "minibatch_size": 512, "learning_rate": 2e-3}
-_PENDULUM: dict[str, Any] = {"total_steps": 1_000_000, "stop_at_return": -200.0, "gamma": 0.9, **_SPARSE}
+_PENDULUM: dict[str, Any] = {
+    "total_steps": 400_000,
+    "stop_at_return": -200.0,
+    "gamma": 0.9,
+    **_SPARSE,
+    "gae_lambda": 0.9,
+}
 TUNED: dict[str, dict[str, Any]] = {
     "CartPole-v0": {**_CARTPOLE, "stop_at_return": 195.0},
     "CartPole-v1": {**_CARTPOLE, "stop_at_return": 475.0},
