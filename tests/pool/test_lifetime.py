@@ -140,7 +140,10 @@ def test_a_forked_child_is_told_and_ends(make: Any, task: str, batch_size: int) 
     assert pool.reset()[0].shape[0] == batch_size
 
 
-def test_ctrl_c_interrupts_a_wait_and_loses_nothing(make: Any, counter: str) -> None:
+def test_ctrl_c_interrupts_a_wait_and_loses_nothing(make: Any, counter: str, request: pytest.FixtureRequest) -> None:
+    # a process started in the background may have been told to ignore Ctrl-C
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, usual))
     for batch_size in (1, 2):
         pool = make(counter, num_envs=2, batch_size=batch_size, num_threads=2, delay_us=700_000)
         pool.async_reset()

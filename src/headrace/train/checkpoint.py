@@ -57,13 +57,8 @@ def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
     _flush(temporary)
     if target.exists():
         # a folder cannot be replaced in one call; a crash between the two leaves the older checkpoints
-        discarded = folder / f".{name}.{os.getpid()}.old"
-        shutil.rmtree(discarded, ignore_errors=True)
-        target.rename(discarded)
-        temporary.rename(target)
-        shutil.rmtree(discarded)
-    else:
-        temporary.rename(target)
+        _discard(target)
+    temporary.rename(target)
     _flush(folder)
     return target
 
@@ -107,7 +102,15 @@ def prune(folder: Path, keep: int) -> None:
     for leftover in folder.glob(".*.*"):
         shutil.rmtree(leftover, ignore_errors=True)
     for path in sorted(folder.glob("step-*"))[: -max(keep, 1)]:
-        shutil.rmtree(path)
+        _discard(path)
+
+
+def _discard(path: Path) -> None:
+    """Remove a checkpoint; a crash on the way never leaves a part of it under its own name."""
+    discarded = path.with_name(f".{path.name}.{os.getpid()}.old")
+    shutil.rmtree(discarded, ignore_errors=True)
+    path.rename(discarded)
+    shutil.rmtree(discarded)
 
 
 def pack_blobs(blobs: list[bytes]) -> dict[str, Tensor]:
