@@ -23,7 +23,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest native-test lint format typecheck sanitize bench docs gpu-test gpu-bench clean
+.PHONY: help setup demo test pytest native-test lint format typecheck sanitize bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,9 +66,6 @@ bench: $(DEV_ENV) ## every benchmark beside its peers, then the README's table
 
 docs: $(DEV_ENV) ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
-
-gpu-test: $(DEV_ENV) ## the tests that need a CUDA device
-	$(BIN)/python -m pytest -m gpu $(ARGS)
 
 clean: ## remove what was built (not runs/)
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis
