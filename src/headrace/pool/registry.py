@@ -102,7 +102,7 @@ def make_pool(
     settings = PoolSettings(
         num_envs=num_envs,
         batch_size=batch,
-        num_threads=num_threads or min(batch, _cores()),
+        num_threads=num_threads or min(batch, usable_cores()),
         seeds=seeds,
         autoreset=autoreset,
         device=str(device),
@@ -132,7 +132,7 @@ def _autoreset_mode(mode: Any) -> AutoresetMode:
         raise OptionError(f"autoreset must be one of {', '.join(get_args(AutoresetMode))}, not {mode!r}") from None
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

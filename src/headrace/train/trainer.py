@@ -6,7 +6,6 @@ that continues from one does, on the CPU, bit for bit what it would have done un
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from torch import Tensor
 
 import headrace
 from headrace.errors import OptionError, StateError
+from headrace.pool.registry import usable_cores
 from headrace.train import checkpoint as checkpoints
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
@@ -46,7 +46,7 @@ class Trainer:
         self.distribution = distribution_for(self.pool.single_action_space)
         space = self.pool.single_observation_space
         # before anything is computed: sums depend on how many threads share them
-        torch.set_num_threads(config.torch_threads or (_cores() if uses_cnn(config, space) else 1))
+        torch.set_num_threads(config.torch_threads or (usable_cores() if uses_cnn(config, space) else 1))
         torch.manual_seed(config.seed)
         self.network = make_network(config, space, self.distribution).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=config.adam_epsilon)
@@ -224,7 +224,3 @@ def _device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
         raise OptionError(f"device {name!r} is not available here")
     return device
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
