@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "ale/ale_interface.hpp"
 #include "console.hpp"
 #include "engine/random.hpp"
 
@@ -15,18 +16,21 @@ namespace headrace::atari {
 BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double seconds, std::uint64_t seed,
                       int frame_skip) {
   using Clock = std::chrono::steady_clock;
-  std::vector<std::unique_ptr<Console>> consoles;   // made here, so that errors reach the caller
+  const Console checked({rom}, nullptr);   // what is wrong with a ROM; the emulator alone would end the process
+  std::vector<std::unique_ptr<ale::ALEInterface>> emulators;   // made here, so that errors reach the caller
   for (int i = 0; i < num_threads; ++i) {
-    consoles.push_back(std::make_unique<Console>(Game{rom}, nullptr));
-    consoles.back()->power_on(static_cast<std::uint32_t>(seed) + i);
+    auto& emulator = *emulators.emplace_back(std::make_unique<ale::ALEInterface>(false));
+    emulator.setFloat("repeat_action_probability", 0);
+    emulator.setInt("random_seed", static_cast<int>(seed) + i);
+    emulator.loadROM(rom);
   }
   std::atomic<std::int64_t> steps{0};
   std::barrier start(num_threads + 1);
   std::vector<std::jthread> threads;
   for (int i = 0; i < num_threads; ++i)
     threads.emplace_back([&, i] {
-      Console& console = *consoles[i];
-      const auto actions = console.actions(false);
+      ale::ALEInterface& emulator = *emulators[i];
+      const auto actions = emulator.getMinimalActionSet();
       NumpyGenerator random(seed + i);
       std::int64_t done = 0;
       start.arrive_and_wait();
@@ -34,8 +38,8 @@ BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double 
       do {
         for (int k = 0; k < 16; ++k, ++done) {   // looking at the clock costs time too
           const auto action = actions[random.integers(0, static_cast<std::int64_t>(actions.size()))];
-          for (int frame = 0; frame < frame_skip && !console.over(); ++frame) console.act(action);
-          if (console.over()) console.reset();
+          for (int frame = 0; frame < frame_skip && !emulator.game_over(false); ++frame) emulator.act(action);
+          if (emulator.game_over(false)) emulator.reset_game();
         }
       } while (Clock::now() < end);
       steps += done;

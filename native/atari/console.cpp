@@ -123,6 +123,7 @@ Console::Console(Game game, std::shared_ptr<BootCache> boots)
 void Console::load_rom() {
   ale_.setFloat("repeat_action_probability", game_.repeat_action_probability);
   ale_.setInt("random_seed", 0);
+  ale_.setBool("color_averaging", true);   // averages nothing: see colour_averaging.cpp
   ale_.loadROM(game_.rom);
   modes_ = ale_.getAvailableModes();
   difficulties_ = ale_.getAvailableDifficulties();
@@ -145,6 +146,8 @@ void Console::power_on(std::uint32_t seed) {
   follow_draws();
   ale_.environment->getEnvironmentRNG().seed(seed);
 }
+
+const std::uint8_t* Console::screen() const { return tia(ale_).currentFrameBuffer(); }
 
 // The chip draws into two buffers by turns, unless it has yet to finish a frame.
 const std::uint8_t* Console::screen_for_next_frame() {
@@ -236,7 +239,6 @@ void Console::load_machine(Reader& in) {
   const std::size_t pixels = ale_.getScreen().arraySize();
   in.bytes(chip.currentFrameBuffer(), pixels);
   in.bytes(chip.previousFrameBuffer(), pixels);
-  std::memcpy(ale_.getScreen().getArray(), chip.currentFrameBuffer(), pixels);
   const auto offset = in.value<std::int64_t>();
   if (offset < 0 || offset > 160 * 300) throw std::runtime_error("saved state is corrupt");
   chip.*member(FramePointer{}) = chip.currentFrameBuffer() + offset;

@@ -44,7 +44,7 @@ class Console {
   int lives() { return ale_.lives(); }
   int height() const { return static_cast<int>(ale_.getScreen().height()); }
   int width() const { return static_cast<int>(ale_.getScreen().width()); }
-  const std::uint8_t* screen() const { return ale_.getScreen().getArray(); }  // colour indices, 0–255
+  const std::uint8_t* screen() const;            // colour indices, 0–255
   const std::uint8_t* screen_for_next_frame();   // as it is now, to be read after one more frame
   const std::uint8_t* ram() const { return ale_.getRAM().array(); }
   std::uint32_t colour(int index) const { return ale_.theOSystem->colourPalette().getRGB(index); }  // 0xRRGGBB
