@@ -9,14 +9,13 @@ steps, saved states) is already there. Then an agent is trained on it.
 """
 
 import sys
-from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import warp as wp
 
 import headrace
-from headrace.pool.executors.kernels import KernelEnv, KernelExecutor, Streams, uniform
+from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, uniform
 
 
 @wp.struct
@@ -60,19 +59,8 @@ def observe(state: State, env: int, view: View, row: int):
 
 
 CART = KernelEnv("TargetCart", State, View, reset, step, observe)
-
-
-def build(task: str) -> headrace.Task:
-    spec = headrace.TaskSpec(
-        task=task,
-        observation=gym.spaces.Box(-np.inf, np.inf, (2,), np.float32),
-        action=gym.spaces.Discrete(3),
-        max_episode_steps=100,
-    )
-    return headrace.Task(spec, partial(KernelExecutor, CART))
-
-
-headrace.register("TargetCart-v0", build)
+SEEN = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+headrace.register("TargetCart-v0", KernelTask(CART, SEEN, gym.spaces.Discrete(3), max_episode_steps=100))
 
 if __name__ == "__main__":
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000

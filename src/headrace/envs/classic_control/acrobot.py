@@ -17,7 +17,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
-from headrace.pool.executors.kernels import KernelEnv, Streams, sincos, uniform
+from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, sincos, uniform
 from headrace.pool.spec import Field
 
 DT = wp.constant(wp.float64(0.2))  # s
@@ -33,7 +33,6 @@ START = wp.constant(wp.float64(0.1))
 HIGH = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)
 OBSERVATION = gym.spaces.Box(-HIGH, HIGH, dtype=np.float32)
 ACTION = gym.spaces.Discrete(3)
-OPTIONS: dict[str, Any] = {}
 INFO = (Field("state", np.dtype(np.float32), (2,)),)
 
 
@@ -141,3 +140,4 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 ENV = KernelEnv("Acrobot", State, View, reset, step, observe, render)
+TASKS = {"Acrobot-v1": KernelTask(ENV, OBSERVATION, ACTION, INFO, max_episode_steps=500)}

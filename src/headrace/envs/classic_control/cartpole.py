@@ -17,7 +17,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
-from headrace.pool.executors.kernels import KernelEnv, Streams, sincos, uniform
+from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, sincos, uniform
 
 GRAVITY = wp.constant(wp.float64(9.8))  # m/s²
 POLE_MASS = wp.constant(wp.float64(0.1))  # kg
@@ -108,3 +108,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 ENV = KernelEnv("CartPole", State, View, reset, step, observe, render)
+TASKS = {
+    f"CartPole-{version}": KernelTask(ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=limit)
+    for version, limit in (("v0", 200), ("v1", 500))
+}

@@ -14,7 +14,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.classic_control import hills
-from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
+from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, decimal, uniform
 
 MIN_POSITION = wp.constant(wp.float64(-1.2))
 MAX_POSITION = wp.constant(wp.float64(0.6))
@@ -25,7 +25,7 @@ GRAVITY = wp.constant(wp.float64(0.0025))
 
 OBSERVATION = gym.spaces.Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32), dtype=np.float32)
 ACTION = gym.spaces.Discrete(3)
-OPTIONS = {"goal_velocity": 0.0}
+OPTIONS = {"goal_velocity": decimal(0.0)}
 
 
 @wp.struct
@@ -74,3 +74,4 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 ENV = KernelEnv("MountainCar", State, View, reset, step, observe, render)
+TASKS = {"MountainCar-v0": KernelTask(ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=200)}

@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
-from headrace.pool.executors.kernels import KernelEnv, Streams, sincos, uniform
+from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, decimal, sincos, uniform
 
 MAX_SPEED = wp.constant(wp.float64(8.0))  # rad/s
 MAX_TORQUE = wp.constant(wp.float32(2.0))  # N m
@@ -27,7 +27,7 @@ TWO_PI = wp.constant(wp.float64(2 * math.pi))
 HIGH = np.array([1.0, 1.0, 8.0], np.float32)
 OBSERVATION = gym.spaces.Box(-HIGH, HIGH, dtype=np.float32)
 ACTION = gym.spaces.Box(-2.0, 2.0, (1,), np.float32)
-OPTIONS = {"g": 10.0}
+OPTIONS = {"g": decimal(10.0)}
 
 
 @wp.struct
@@ -107,5 +107,13 @@ def _draw_torque(canvas: Canvas, torque: float, scale: float) -> None:
     canvas.polygon([tip[0], tip[1], ((tip[2][0] + tip[3][0]) / 2, (tip[2][1] + tip[3][1]) / 2)], BLACK)
 
 
-ENV_V0 = KernelEnv("Pendulum", State, View, reset, step, observe, render, constants={"limits_speed_first": False})
-ENV_V1 = KernelEnv("Pendulum", State, View, reset, step, observe, render, constants={"limits_speed_first": True})
+TASKS = {
+    f"Pendulum-{version}": KernelTask(
+        KernelEnv("Pendulum", State, View, reset, step, observe, render, constants={"limits_speed_first": first}),
+        OBSERVATION,
+        ACTION,
+        options=OPTIONS,
+        max_episode_steps=200,
+    )
+    for version, first in (("v0", False), ("v1", True))
+}

@@ -76,9 +76,9 @@ class KernelExecutor:
         self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
         self._is_async = settings.is_async
         n, device = settings.num_envs, settings.device
-        scalars = {**env.constants, **spec.options}
+        scalars = {"max_episode_steps": spec.max_episode_steps, **env.constants, **spec.options}
         check_environment(env, spec, scalars)
-        self._state = Table(env.state, n, device, env.shapes, scalars)
+        self._state = Table(env.state, n, device, env.shapes, scalars, env.tables)
         self._streams = Table(Streams, n, device)
         self._streams.arrays["seed"][:] = settings.seeds
         self._episodes = Table(Episodes, n, device)

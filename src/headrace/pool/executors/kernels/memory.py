@@ -27,7 +27,7 @@ class Table:
 
     Attributes:
         struct: the struct's instance, as kernels take it.
-        arrays: name → NumPy array [rows, …] over the same memory.
+        arrays: name → NumPy array [rows, …] over the same memory; without those that rows share.
     """
 
     def __init__(
@@ -35,13 +35,20 @@ class Table:
         struct: Any,
         rows: int,
         device: str,
-        shapes: Mapping[str, tuple[int, ...]] | None = None,
+        shapes: Mapping[str, tuple[int | str, ...]] | None = None,
         scalars: Mapping[str, Any] | None = None,
+        shared: Mapping[str, np.ndarray] | None = None,
     ):
         self.struct = struct()
         self.arrays: dict[str, np.ndarray] = {}
+        shared, scalars = shared or {}, scalars or {}
         for name, kind in array_fields(struct).items():
-            shape = (rows, *(shapes or {}).get(name, ()))
+            if name in shared:
+                with quiet():
+                    setattr(self.struct, name, wp.array(shared[name], dtype=kind.dtype, ndim=kind.ndim, device=device))
+                continue
+            named = (shapes or {}).get(name, ())
+            shape = (rows, *(scalars[extent] if isinstance(extent, str) else extent for extent in named))
             if kind.ndim != len(shape):
                 raise TypeError(f"{struct.key}.{name} has {kind.ndim} dimensions, but its shape is {shape}")
             with quiet():
@@ -49,7 +56,7 @@ class Table:
             setattr(self.struct, name, array)
             self.arrays[name] = array.numpy()
         for name in scalar_fields(struct):
-            setattr(self.struct, name, (scalars or {})[name])
+            setattr(self.struct, name, scalars[name])
 
 
 def struct_over(struct: Any, arrays: Mapping[str, np.ndarray]) -> Any:

@@ -85,8 +85,10 @@ class KernelEnv:
             one agent step; the environment's action is ``actions[row]``.
         observe: ``(state, env, view, row)``: write what is seen of ``env`` into ``row`` of the view.
         render: from the state arrays' values of one environment, by name, to uint8[H, W, 3].
-        shapes: the shape of one environment's row, for state arrays of more than one dimension.
+        shapes: the shape of one environment's row, for state arrays of more than one dimension; a name in
+            it stands for the scalar field of that name.
         constants: values of the state's scalar fields that are not options.
+        tables: values of the state's array fields that all environments share and none writes, such as maps.
     """
 
     name: str
@@ -96,8 +98,9 @@ class KernelEnv:
     step: Callable[..., Any]
     observe: Callable[..., Any]
     render: Callable[[Mapping[str, Any]], np.ndarray] | None = None
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @functools.cache

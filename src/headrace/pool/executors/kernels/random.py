@@ -92,3 +92,10 @@ def uniform(streams: Streams, env: int, low: wp.float64, high: wp.float64) -> wp
     """The next number of an environment's stream, uniform in [low, high)."""
     unit = wp.float64(random_bits(streams, env) >> wp.uint64(11)) * TO_UNIT
     return low + (high - low) * unit
+
+
+@wp.func
+def integers(streams: Streams, env: int, low: int, high: int) -> int:
+    """The next number of an environment's stream, an integer in [low, high); every one as likely, but for 2⁻³²."""
+    span = wp.uint64(high - low)
+    return low + int(((random_bits(streams, env) >> wp.uint64(32)) * span) >> wp.uint64(32))

@@ -1,0 +1,125 @@
+"""A kernel environment as a task: its spaces, its options, and what they decide.
+
+A `KernelTask` is what `headrace.register` takes for an environment written as kernels;
+Headrace's own families are made of them too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from headrace.errors import OptionError
+from headrace.pool.spec import Field, Task, TaskSpec
+
+if TYPE_CHECKING:
+    from headrace.pool.executors.kernels.program import KernelEnv
+
+Options = Mapping[str, Any]
+HIGHEST = {int: 2**31 - 1, float: math.inf}
+
+
+@dataclass(frozen=True)
+class Option:
+    """A task's option with its default, whose type (bool, int, float or str) is the option's.
+
+    Attributes:
+        default: the value where none is given.
+        low, high: a number's bounds, both allowed.
+        choices: the values that a string may have.
+    """
+
+    default: Any
+    low: float = 0
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def convert(self, task: str, name: str, value: Any) -> Any:
+        """The value in the option's type; raises `OptionError` where it does not fit."""
+        if not self._fits(value):
+            raise OptionError(f"{name} of {task} must be {self._wanted}, not {value!r}")
+        return type(self.default)(value)
+
+    def _fits(self, value: Any) -> bool:
+        if isinstance(self.default, bool) or isinstance(value, bool):
+            return isinstance(value, bool) and isinstance(self.default, bool)
+        if isinstance(self.default, str):
+            return value in self.choices
+        whole = isinstance(self.default, int)
+        number = isinstance(value, int) if whole else isinstance(value, int | float) and math.isfinite(value)
+        return number and self.low <= value <= self._high
+
+    @property
+    def _high(self) -> float:
+        return HIGHEST[type(self.default)] if self.high is None else self.high
+
+    @property
+    def _wanted(self) -> str:
+        if isinstance(self.default, bool):
+            return "True or False"
+        if isinstance(self.default, str):
+            return "one of " + ", ".join(self.choices)
+        noun = "an integer" if isinstance(self.default, int) else "a finite number"
+        if self.low == -math.inf:
+            return noun
+        return f"{noun} of at least {self.low}" if self.high is None else f"{noun} in [{self.low}, {self.high}]"
+
+
+def decimal(default: float) -> Option:
+    """An option that may be any finite number."""
+    return Option(default, -math.inf)
+
+
+@dataclass(frozen=True)
+class KernelTask:
+    """A kernel environment with its spaces and options: what `headrace.register` takes.
+
+    Example:
+        >>> headrace.register("TargetCart-v0", KernelTask(CART, observation=…, action=…, max_episode_steps=100))
+        >>> pool = headrace.make("TargetCart-v0", num_envs=1024)
+
+    Attributes:
+        env: the environment; or a function of the options that answers one.
+        observation, action: one environment's spaces; or functions of the options that answer them.
+        info: the arrays that come with every step; or a function of the options.
+        options: name → `Option`, or simply its default. Those whose names are scalar fields of the
+            environment's state arrive there.
+        max_episode_steps: an episode is truncated after so many agent steps, 0 for never; an option too.
+    """
+
+    env: KernelEnv | Callable[[Options], KernelEnv]
+    observation: gym.Space | Callable[[Options], gym.Space]
+    action: gym.Space | Callable[[Options], gym.Space]
+    info: tuple[Field, ...] | Callable[[Options], tuple[Field, ...]] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    max_episode_steps: int = 0
+
+    def __call__(self, task: str, **options: Any) -> Task:
+        """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
+        from headrace.pool.executors.kernels.executor import KernelExecutor
+
+        given = self._complete(task, options)
+        decided = {name: _decide(getattr(self, name), given) for name in ("observation", "action", "info")}
+        max_episode_steps = given.pop("max_episode_steps")
+        spec = TaskSpec(task=task, max_episode_steps=max_episode_steps, options=given, **decided)
+        return Task(spec, partial(KernelExecutor, _decide(self.env, given)))
+
+    def _complete(self, task: str, given: Options) -> dict[str, Any]:
+        """All options, those given checked."""
+        known = {"max_episode_steps": self.max_episode_steps, **self.options}
+        for name in given:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)
+                raise OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")
+        options = {name: o if isinstance(o, Option) else Option(o) for name, o in known.items()}
+        return {name: option.convert(task, name, given.get(name, option.default)) for name, option in options.items()}
+
+
+def _decide(what: Any, options: Options) -> Any:
+    return what(options) if callable(what) else what
