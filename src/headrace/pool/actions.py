@@ -15,24 +15,44 @@ import numpy as np
 
 from headrace.errors import ActionError, EnvIdError
 
-ActionCheck = Callable[[Any, int], np.ndarray]
+Actions = np.ndarray | dict[str, np.ndarray]
+ActionCheck = Callable[[Any, int], Actions]
+ArrayCheck = Callable[[Any, int], np.ndarray]
+ACTION = "action"
 A_HANDFUL = 16
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
+def action_fields(space: gym.Space) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+    """Name → dtype and row shape of the arrays that hold actions: ``action``, or one for each key of a `Dict`."""
+    spaces = space.spaces if isinstance(space, gym.spaces.Dict) else {ACTION: space}
+    return {name: (np.dtype(sub.dtype), tuple(sub.shape or ())) for name, sub in spaces.items()}
+
+
+def action_columns(actions: Actions) -> dict[str, np.ndarray]:
+    """Checked actions by the names of `action_fields`."""
+    return actions if isinstance(actions, dict) else {ACTION: actions}
+
+
 def action_check(space: gym.Space) -> ActionCheck:
-    """A function (action, rows) → C-contiguous [rows, *shape] array of the space's dtype.
+    """A function (action, rows) → C-contiguous [rows, *shape] array of the space's dtype; a dict of them for a `Dict`.
 
     It raises `ActionError` for a wrong shape or dtype, for an integer outside the space, and for
     NaN or infinity. Finite numbers outside a `Box` pass: environments clip them as their originals do.
     """
+    if isinstance(space, gym.spaces.Dict):
+        return _dict({name: _array_check(sub) for name, sub in space.spaces.items()})
+    return _array_check(space)
+
+
+def _array_check(space: gym.Space) -> ArrayCheck:
     if isinstance(space, gym.spaces.Discrete):
         return _discrete(np.dtype(space.dtype), int(space.start), int(space.n))
     if isinstance(space, gym.spaces.MultiDiscrete):
         return _multi_discrete(space)
     if isinstance(space, gym.spaces.Box):
         return _box(space)
-    raise TypeError(f"a pool's action space is Discrete, MultiDiscrete or Box, not {space}")
+    raise TypeError(f"a pool's actions are Discrete, MultiDiscrete, Box, or a flat Dict of those, not {space}")
 
 
 def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -49,7 +69,23 @@ def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     return np.ascontiguousarray(array, dtype)
 
 
-def _discrete(dtype: np.dtype, start: int, n: int) -> ActionCheck:
+def _dict(checks: dict[str, ArrayCheck]) -> ActionCheck:
+    def check(action: Any, rows: int) -> dict[str, np.ndarray]:
+        if not isinstance(action, dict) or action.keys() != checks.keys():
+            given = sorted(map(str, action)) if isinstance(action, dict) else type(action).__name__
+            raise ActionError(f"actions must be a dict with an array for each of {sorted(checks)}, not {given}")
+        checked = {}
+        for name, one in checks.items():
+            try:
+                checked[name] = one(action[name], rows)
+            except ActionError as error:
+                raise ActionError(f"{name}: {error}") from None
+        return checked
+
+    return check
+
+
+def _discrete(dtype: np.dtype, start: int, n: int) -> ArrayCheck:
     unsigned, highest = UNSIGNED[dtype.itemsize], np.maximum.reduce
 
     def check(action: Any, rows: int) -> np.ndarray:
@@ -69,12 +105,16 @@ def _discrete(dtype: np.dtype, start: int, n: int) -> ActionCheck:
     return check
 
 
-def _multi_discrete(space: gym.spaces.MultiDiscrete) -> ActionCheck:
+def _multi_discrete(space: gym.spaces.MultiDiscrete) -> ArrayCheck:
     dtype, shape, low = np.dtype(space.dtype), tuple(space.nvec.shape), space.start
     high = low + space.nvec
+    unsigned, highest = UNSIGNED[dtype.itemsize], np.maximum.reduce
+    limit = int(space.nvec.flat[0]) if not low.any() and (space.nvec == space.nvec.flat[0]).all() else 0
 
     def check(action: Any, rows: int) -> np.ndarray:
         array = _array(action, dtype, (rows, *shape))
+        if highest(array.view(unsigned), None) < limit:
+            return array
         wrong = np.argwhere((array < low) | (array >= high))
         if wrong.size:
             at = tuple(int(i) for i in wrong[0])
@@ -84,7 +124,7 @@ def _multi_discrete(space: gym.spaces.MultiDiscrete) -> ActionCheck:
     return check
 
 
-def _box(space: gym.spaces.Box) -> ActionCheck:
+def _box(space: gym.spaces.Box) -> ArrayCheck:
     dtype, shape = np.dtype(space.dtype), space.shape
     floating = dtype.kind == "f"
 

@@ -44,7 +44,7 @@ def batch_fields(spec: TaskSpec, autoreset: AutoresetMode) -> list[Field]:
     infos = [Field(INFO + f.name, f.dtype, f.shape) for f in spec.info]
     fields = [
         *described,
-        Field("reward", np.dtype(np.float32)),
+        Field("reward", np.dtype(np.float32), spec.reward_shape),
         Field("terminated", np.dtype(np.bool_)),
         Field("truncated", np.dtype(np.bool_)),
         Field("env_id", np.dtype(np.int32)),

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from headrace.pool.actions import Actions
 from headrace.pool.batch import Batch
 
 
@@ -19,7 +20,7 @@ class Executor(Protocol):
     """Advances N environments and writes the results where the batch says.
 
     In every call ``env_ids`` is int32[k] in caller's order, or None for "all N, in order";
-    ``actions`` is C-contiguous [k, *action.shape] of the action space's dtype;
+    ``actions`` is C-contiguous [k, *action.shape] of the action space's dtype, or a dict of them for a `Dict`;
     ``seeds`` is uint64[k], or None to continue each environment's stream.
     Rows of the batch come in the order of ``env_ids``.
     An environment that raises is reported as `EnvironmentFailure` after the others have finished.
@@ -29,7 +30,7 @@ class Executor(Protocol):
         """Prepare to write into this batch, once; may keep a handle in ``batch.binding``."""
         ...
 
-    def step(self, actions: np.ndarray, env_ids: np.ndarray | None, batch: Batch) -> None:
+    def step(self, actions: Actions, env_ids: np.ndarray | None, batch: Batch) -> None:
         """Advance k environments by one agent step and fill the k rows of the batch."""
         ...
 
@@ -37,7 +38,7 @@ class Executor(Protocol):
         """Start new episodes and fill the k rows of the batch."""
         ...
 
-    def send(self, actions: np.ndarray, env_ids: np.ndarray) -> None:
+    def send(self, actions: Actions, env_ids: np.ndarray) -> None:
         """Start k steps and return."""
         ...
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from headrace.errors import ActionError, ClosedError, EnvironmentFailure, OptionError, SequenceError
@@ -334,6 +335,8 @@ class Pool:
         if not isinstance(action, dict):
             return action, env_id
         rest = {k: v for k, v in action.items() if k not in ("env_id", "players.env_id", "players")}
+        if isinstance(self.action_space, gym.spaces.Dict):
+            return rest, action.get("env_id", env_id)
         if len(rest) != 1:
             raise ActionError(f"a dict of actions holds one action array and env_id, not {sorted(action)}")
         return next(iter(rest.values())), action.get("env_id", env_id)

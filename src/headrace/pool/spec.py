@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector.utils import batch_space
 
 if TYPE_CHECKING:
     from headrace.pool.batch import BatchRing
@@ -31,17 +32,39 @@ class Field:
 
 
 @dataclass(frozen=True)
+class AgentType:
+    """Some agents of a multi-agent environment that are alike.
+
+    Attributes:
+        name: an identifier, such as ``"tagger"``.
+        count: how many of them one environment has.
+        observation, action: spaces of one agent.
+    """
+
+    name: str
+    count: int
+    observation: gym.Space
+    action: gym.Space
+
+
+@dataclass(frozen=True)
 class TaskSpec:
     """What one environment of a task observes, accepts and reports.
+
+    Agents of a multi-agent environment come in a fixed order, type by type, and what belongs to them is one
+    dense array [agents, …] for each environment: an observation and action array for all agents where their
+    spaces are equal, otherwise one for each type, by its name (`multi_agent_spec`); a reward for each agent;
+    and ``info["alive"]``. Episodes begin and end for all agents at once.
 
     Attributes:
         task: the registered name, such as ``"Pong-v5"``.
         observation: space of one environment's observation, a `Box`, `Discrete`, or a flat `Dict` of those.
-        action: space of one environment's action, `Discrete`, `MultiDiscrete` or `Box`.
+        action: space of one environment's action, `Discrete`, `MultiDiscrete`, `Box`, or a flat `Dict` of those.
         info: arrays that come with every step, beside ``env_id`` and ``elapsed_step``.
         max_episode_steps: an episode is truncated after so many agent steps; 0 for never.
         frame_skip: simulator frames in one agent step, for reporting frames/s.
         options: the task's own options, defaults filled in.
+        agents: the types of a multi-agent environment's agents; empty for one agent.
     """
 
     task: str
@@ -51,6 +74,17 @@ class TaskSpec:
     max_episode_steps: int = 0
     frame_skip: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
+    agents: tuple[AgentType, ...] = ()
+
+    @property
+    def num_agents(self) -> int:
+        """Agents of one environment."""
+        return sum(kind.count for kind in self.agents) if self.agents else 1
+
+    @property
+    def reward_shape(self) -> tuple[int, ...]:
+        """``()``, or ``(num_agents,)`` for a multi-agent environment."""
+        return (self.num_agents,) if self.agents else ()
 
     @property
     def observation_space(self) -> gym.Space:
@@ -66,6 +100,31 @@ class TaskSpec:
     def config(self) -> dict[str, Any]:
         """EnvPool's name for the options."""
         return {"max_episode_steps": self.max_episode_steps, **self.options}
+
+
+def multi_agent_spec(task: str, agents: tuple[AgentType, ...], info: tuple[Field, ...] = (), **more: Any) -> TaskSpec:
+    """The spec of a multi-agent task: the agents' spaces joined, and ``alive`` bool[num_agents] in info."""
+    if not agents or any(kind.count < 1 or not kind.name.isidentifier() for kind in agents):
+        raise TypeError(f"{task} needs agent types, each with a name that is an identifier and at least one agent")
+    if len({kind.name for kind in agents}) != len(agents):
+        raise TypeError(f"{task} has two agent types of one name")
+    alive = Field("alive", np.dtype(np.bool_), (sum(kind.count for kind in agents),))
+    return TaskSpec(
+        task=task,
+        observation=_joined({kind.name: (kind.observation, kind.count) for kind in agents}),
+        action=_joined({kind.name: (kind.action, kind.count) for kind in agents}),
+        info=(alive, *info),
+        agents=agents,
+        **more,
+    )
+
+
+def _joined(spaces: Mapping[str, tuple[gym.Space, int]]) -> gym.Space:
+    """One space for all agents where theirs are equal, else a `Dict` of one for each type."""
+    (first, _), *others = spaces.values()
+    if all(space == first for space, _ in others):
+        return batch_space(first, sum(count for _, count in spaces.values()))
+    return gym.spaces.Dict({name: batch_space(space, count) for name, (space, count) in spaces.items()})
 
 
 @dataclass(frozen=True)

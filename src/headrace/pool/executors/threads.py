@@ -62,13 +62,13 @@ class ThreadsExecutor:
     def bind(self, batch: Batch) -> None:
         batch.binding = self._engine.bind(list(batch.arrays.values()))
 
-    def step(self, actions: np.ndarray, env_ids: np.ndarray | None, batch: Batch) -> None:
+    def step(self, actions: Any, env_ids: np.ndarray | None, batch: Batch) -> None:
         self._engine.step(actions, env_ids, batch.binding)
 
     def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: Batch) -> None:
         self._engine.reset(env_ids, seeds, batch.binding)
 
-    def send(self, actions: np.ndarray, env_ids: np.ndarray) -> None:
+    def send(self, actions: Any, env_ids: np.ndarray) -> None:
         if self._settings.is_async:
             self._prime()
             self._engine.send_step(actions, env_ids)

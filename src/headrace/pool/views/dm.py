@@ -52,7 +52,7 @@ class DmPool(dm_env.Environment):
         return _spec_of(self.pool.action_space, "action")
 
     def reward_spec(self) -> specs.Array:
-        return specs.Array((), np.float32, "reward")
+        return specs.Array(self.pool.spec.reward_shape, np.float32, "reward")
 
     def discount_spec(self) -> specs.BoundedArray:
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
@@ -60,8 +60,9 @@ class DmPool(dm_env.Environment):
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
         """Start new episodes in all environments, or those named."""
         obs, info = self.pool.reset(env_id)
-        zero = np.zeros(len(info["env_id"]), np.float32)
-        return self._time_step(obs, zero, zero != 0, zero != 0, info)
+        zero = np.zeros((len(info["env_id"]), *self.pool.spec.reward_shape), np.float32)
+        never = np.zeros(len(zero), np.bool_)
+        return self._time_step(obs, zero, never, never, info)
 
     def step(self, action: Any, env_id: Any = None) -> dm_env.TimeStep:
         """Advance all environments, or those named, by one agent step."""

@@ -144,9 +144,15 @@ class GymnasiumEnv(gym.Env):
         obs, info = self.pool.reset(seed=seed)
         return _row(obs, 0), _row(info, 0)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        obs, reward, terminated, truncated, info = self.pool.step(np.asarray(action)[None])
-        return _row(obs, 0), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _row(info, 0)
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        one = (
+            {k: np.asarray(v)[None] for k, v in action.items()}
+            if isinstance(action, dict)
+            else np.asarray(action)[None]
+        )
+        obs, reward, terminated, truncated, info = self.pool.step(one)
+        earned = float(reward[0]) if reward.ndim == 1 else reward[0]
+        return _row(obs, 0), earned, bool(terminated[0]), bool(truncated[0]), _row(info, 0)
 
     def render(self) -> Any:
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None

@@ -13,8 +13,8 @@ import numpy as np
 import warp as wp
 
 from headrace.pool.batch import INFO, OBS, observation_fields
+from headrace.pool.executors.kernels.build import AnyEnv
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
-from headrace.pool.executors.kernels.program import KernelEnv
 from headrace.pool.spec import TaskSpec
 
 
@@ -23,7 +23,7 @@ def view_name(batch_name: str) -> str:
     return batch_name.removeprefix(INFO).replace(f"{OBS}:", f"{OBS}_")
 
 
-def check_environment(env: KernelEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
+def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
     """Raise `TypeError` where the environment's structs and the task's spec do not fit together."""
     if not env.name.isidentifier():
         raise TypeError(f"the name of a kernel environment must be an identifier, not {env.name!r}")
@@ -33,7 +33,8 @@ def check_environment(env: KernelEnv, spec: TaskSpec, scalars: Mapping[str, Any]
     if extra := set(env.constants) - set(scalar_fields(env.state)):
         raise TypeError(f"{env.name}: {env.state.key} has no scalar field for the constant {min(extra)!r}")
 
-    fields = [*observation_fields(spec.observation), *spec.info]
+    infos = [f for f in spec.info if not (spec.agents and f.name == "alive")]  # written by the executor
+    fields = [*observation_fields(spec.observation), *infos]
     wanted = {view_name(f.name): (f.dtype, 1 + len(f.shape)) for f in fields}
     given = array_fields(env.view)
     for name in wanted.keys() | given.keys() | set(scalar_fields(env.view)):

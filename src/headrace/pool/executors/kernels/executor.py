@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.batch import FINAL, Batch, BatchRing
+from headrace.pool.actions import ACTION, Actions, action_columns
+from headrace.pool.batch import FINAL, INFO, Batch, BatchRing
+from headrace.pool.executors.kernels.build import ActionsIn, AnyEnv, program_of
 from headrace.pool.executors.kernels.checks import check_environment, view_name
 from headrace.pool.executors.kernels.crew import Crew
 from headrace.pool.executors.kernels.launch import Run, load, record
@@ -29,14 +30,10 @@ from headrace.pool.executors.kernels.program import (
     RESET,
     STEP,
     Episodes,
-    KernelEnv,
-    Outcome,
     Requests,
     Rules,
-    build_kernel,
 )
 from headrace.pool.executors.kernels.queue import RequestQueue
-from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 NEVER = 1 << 62
@@ -63,38 +60,42 @@ class _Binding:
 
 
 class KernelExecutor:
-    """Implements `headrace.pool.executor.Executor` over one `KernelEnv`.
+    """Implements `headrace.pool.executor.Executor` over one `KernelEnv` or `MultiAgentEnv`.
 
     Results do not depend on the number of threads or the size of a call: each row is one
     environment's, and what happens in it follows from that environment's arrays alone.
     """
 
-    def __init__(self, env: KernelEnv, spec: TaskSpec, settings: PoolSettings, ring: BatchRing):
+    def __init__(self, env: AnyEnv, spec: TaskSpec, settings: PoolSettings, ring: BatchRing):
         if settings.device != "cpu":
             raise OptionError(f"kernel environments run on device 'cpu' in this version, not {settings.device!r}")
         self._env, self._ring, self._device = env, ring, settings.device
         self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
         self._is_async = settings.is_async
         n, device = settings.num_envs, settings.device
-        scalars = {"max_episode_steps": spec.max_episode_steps, **env.constants, **spec.options}
+        self._scalars = scalars = {
+            "max_episode_steps": spec.max_episode_steps,
+            "num_agents": spec.num_agents,
+            **env.constants,
+            **spec.options,
+        }
         check_environment(env, spec, scalars)
         self._state = Table(env.state, n, device, env.shapes, scalars, env.tables)
-        self._streams = Table(Streams, n, device)
+        self._program = program = program_of(env, spec, device)
+        self._streams = Table(program.streams, n, device, program.stream_shapes, program.stream_scalars)
         self._streams.arrays["seed"][:] = settings.seeds
         self._episodes = Table(Episodes, n, device)
         self._rules = Rules()
         self._rules.autoreset = MODES[settings.autoreset]
         self._rules.max_episode_steps = spec.max_episode_steps
-
-        shape, dtype = tuple(spec.action.shape or ()), wp.dtype_from_numpy(spec.action.dtype)
-        self._kernel = build_kernel(env, dtype, 1 + len(shape))
-        load(self._kernel, device)
+        self._rules.lanes = program.lanes
+        load(program.kernel, device)
         self._everyone = Table(Requests, n, device)
         self._everyone.arrays["env_id"][:] = np.arange(n)
         self._picked = Table(Requests, n, device)
-        self._actions_in = wp.zeros((n, *shape), dtype=dtype, device=device)
-        self._actions = self._actions_in.numpy()
-        self._columns = {**self._picked.arrays, "action": self._actions}
+        self._actions_in = ActionsIn(env, spec, n, device)
+        self._actions = self._actions_in.arrays.get(ACTION)
+        self._columns = {**self._picked.arrays, **self._actions_in.arrays}
         self._queue = RequestQueue(self._columns)
 
         self._num_threads = settings.num_threads
@@ -111,12 +112,16 @@ class KernelExecutor:
         if batch.rows == self._num_envs and self._batch_size == self._num_envs:
             batch.binding.everyone = self._work(self._everyone, batch)
 
-    def step(self, actions: np.ndarray, env_ids: np.ndarray | None, batch: Batch) -> None:
-        if env_ids is None:
+    def step(self, actions: Actions, env_ids: np.ndarray | None, batch: Batch) -> None:
+        if env_ids is not None:
+            self._serve(env_ids, STEP, batch, **action_columns(actions))
+            return
+        if self._actions is not None:
             self._actions[:] = actions
-            self._run(batch.binding.everyone, batch)
         else:
-            self._serve(env_ids, STEP, batch, action=actions)
+            for name, column in action_columns(actions).items():
+                self._columns[name][:] = column
+        self._run(batch.binding.everyone, batch)
 
     def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: Batch) -> None:
         ids = self._everyone.arrays["env_id"] if env_ids is None else env_ids
@@ -135,8 +140,8 @@ class KernelExecutor:
 
     # -- asynchronous calls ----------------------------------------------------------------------
 
-    def send(self, actions: np.ndarray, env_ids: np.ndarray) -> None:
-        self._queue.push(len(env_ids), env_id=env_ids, command=int(STEP), action=actions)
+    def send(self, actions: Actions, env_ids: np.ndarray) -> None:
+        self._queue.push(len(env_ids), env_id=env_ids, command=int(STEP), **action_columns(actions))
 
     def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
         if seeds is None:
@@ -169,8 +174,8 @@ class KernelExecutor:
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         if self._env.render is None:
             raise OptionError(f"{self._env.name} has no rendering")
-        arrays = self._state.arrays
-        return np.stack([self._env.render({name: a[i] for name, a in arrays.items()}) for i in env_ids])
+        arrays, scalars = self._state.arrays, self._scalars
+        return np.stack([self._env.render(scalars | {name: a[i] for name, a in arrays.items()}) for i in env_ids])
 
     def close(self) -> None:
         if crew := vars(self).pop("_crew", None):
@@ -188,7 +193,7 @@ class KernelExecutor:
 
     def _record(self, requests: Table, batch: Batch, first: int, rows: int) -> Run:
         """The launch that serves ``rows`` requests from row ``first`` on into the same rows of the batch."""
-        outcome = {name.replace(FINAL, "final_"): array for name, array in batch.arrays.items()}
+        outcome = {name.replace(FINAL, "final_").replace(INFO, ""): array for name, array in batch.arrays.items()}
         seen = {view_name(name): a for name, a in batch.arrays.items() if not name.startswith(FINAL)}
         last = {view_name(name[len(FINAL) :]): a for name, a in batch.arrays.items() if name.startswith(FINAL)}
         arguments = [
@@ -197,13 +202,13 @@ class KernelExecutor:
             self._episodes.struct,
             self._rules,
             requests.struct,
-            self._actions_in,
-            struct_over(Outcome, outcome),
+            self._actions_in.argument,
+            struct_over(self._program.outcome, outcome),
             struct_over(self._env.view, seen),
             struct_over(self._env.view, last),
             first,
         ]
-        return record(self._kernel, rows, arguments, self._device)
+        return record(self._program.kernel, rows * self._program.lanes, arguments, self._device)
 
     def _run_picked(self, batch: Batch) -> None:
         binding = batch.binding

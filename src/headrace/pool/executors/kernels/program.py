@@ -56,6 +56,7 @@ class Rules:
 
     autoreset: int
     max_episode_steps: int
+    lanes: int  # threads that serve one row
 
 
 @wp.struct
@@ -84,7 +85,7 @@ class KernelEnv:
         step: ``(state, env, actions, row, streams) → (reward float32, terminated bool)``: advance by
             one agent step; the environment's action is ``actions[row]``.
         observe: ``(state, env, view, row)``: write what is seen of ``env`` into ``row`` of the view.
-        render: from the state arrays' values of one environment, by name, to uint8[H, W, 3].
+        render: from the state's values of one environment, by name, and the scalars, to uint8[H, W, 3].
         shapes: the shape of one environment's row, for state arrays of more than one dimension; a name in
             it stands for the scalar field of that name.
         constants: values of the state's scalar fields that are not options.
@@ -104,10 +105,10 @@ class KernelEnv:
 
 
 @functools.cache
-def build_kernel(env: KernelEnv, action_dtype: Any, action_ndim: int) -> Any:
+def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
     """The kernel that serves requests: row ``first + tid`` of the requests fills that row of the result.
 
-    ``action_dtype`` (a Warp scalar type) and ``action_ndim`` describe the array ``actions`` [rows, …].
+    ``actions_type`` is the Warp type of the array ``actions`` [rows, …].
     """
     reset_episode, step_episode, observe = env.reset, env.step, env.observe
 
@@ -152,7 +153,7 @@ def build_kernel(env: KernelEnv, action_dtype: Any, action_ndim: int) -> Any:
         "episodes": Episodes,
         "rules": Rules,
         "requests": Requests,
-        "actions": wp.array(dtype=action_dtype, ndim=action_ndim),
+        "actions": actions_type,
         "outcome": Outcome,
         "view": env.view,
         "final": env.view,

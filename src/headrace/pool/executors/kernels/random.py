@@ -26,6 +26,15 @@ class Streams:
     drawn: wp.array[wp.uint64]
 
 
+@wp.struct
+class AgentStreams:
+    """One random stream for each agent of each environment: seeds [N], counts [N, agents]."""
+
+    seed: wp.array[wp.uint64]
+    drawn: wp.array2d[wp.uint32]
+    num_agents: int
+
+
 @wp.func
 def _mix(a: wp.uint32, b: wp.uint32, turn: wp.uint32):
     a = a + b
@@ -88,14 +97,42 @@ def random_bits(streams: Streams, env: int) -> wp.uint64:
 
 
 @wp.func
+def agent_random_bits(streams: AgentStreams, env: int, agent: int) -> wp.uint64:
+    """The next 64 random bits of an agent's stream: blocks of its environment's key that are its own."""
+    count = streams.drawn[env, agent]
+    streams.drawn[env, agent] = count + wp.uint32(1)
+    return threefry(streams.seed[env], (wp.uint64(agent) << wp.uint64(32)) | wp.uint64(count))
+
+
+@wp.func
+def _to_unit(bits: wp.uint64) -> wp.float64:
+    return wp.float64(bits >> wp.uint64(11)) * TO_UNIT
+
+
+@wp.func
+def _to_range(bits: wp.uint64, low: int, high: int) -> int:
+    return low + int(((bits >> wp.uint64(32)) * wp.uint64(high - low)) >> wp.uint64(32))
+
+
+@wp.func
 def uniform(streams: Streams, env: int, low: wp.float64, high: wp.float64) -> wp.float64:
     """The next number of an environment's stream, uniform in [low, high)."""
-    unit = wp.float64(random_bits(streams, env) >> wp.uint64(11)) * TO_UNIT
-    return low + (high - low) * unit
+    return low + (high - low) * _to_unit(random_bits(streams, env))
+
+
+@wp.func
+def agent_uniform(streams: AgentStreams, env: int, agent: int, low: wp.float64, high: wp.float64) -> wp.float64:
+    """The next number of an agent's stream, uniform in [low, high)."""
+    return low + (high - low) * _to_unit(agent_random_bits(streams, env, agent))
 
 
 @wp.func
 def integers(streams: Streams, env: int, low: int, high: int) -> int:
     """The next number of an environment's stream, an integer in [low, high); every one as likely, but for 2⁻³²."""
-    span = wp.uint64(high - low)
-    return low + int(((random_bits(streams, env) >> wp.uint64(32)) * span) >> wp.uint64(32))
+    return _to_range(random_bits(streams, env), low, high)
+
+
+@wp.func
+def agent_integers(streams: AgentStreams, env: int, agent: int, low: int, high: int) -> int:
+    """The next number of an agent's stream, an integer in [low, high)."""
+    return _to_range(agent_random_bits(streams, env, agent), low, high)

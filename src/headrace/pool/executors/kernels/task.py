@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from headrace.errors import OptionError
-from headrace.pool.spec import Field, Task, TaskSpec
+from headrace.pool.spec import AgentType, Field, Task, TaskSpec, multi_agent_spec
 
 if TYPE_CHECKING:
-    from headrace.pool.executors.kernels.program import KernelEnv
+    from headrace.pool.executors.kernels.build import AnyEnv
 
 Options = Mapping[str, Any]
 HIGHEST = {int: 2**31 - 1, float: math.inf}
@@ -87,28 +87,33 @@ class KernelTask:
     Attributes:
         env: the environment; or a function of the options that answers one.
         observation, action: one environment's spaces; or functions of the options that answer them.
+        agents: the agent types of a multi-agent environment, in place of observation and action; or a function.
         info: the arrays that come with every step; or a function of the options.
         options: name → `Option`, or simply its default. Those whose names are scalar fields of the
             environment's state arrive there.
         max_episode_steps: an episode is truncated after so many agent steps, 0 for never; an option too.
     """
 
-    env: KernelEnv | Callable[[Options], KernelEnv]
-    observation: gym.Space | Callable[[Options], gym.Space]
-    action: gym.Space | Callable[[Options], gym.Space]
+    env: AnyEnv | Callable[[Options], AnyEnv]
+    observation: gym.Space | Callable[[Options], gym.Space] | None = None
+    action: gym.Space | Callable[[Options], gym.Space] | None = None
     info: tuple[Field, ...] | Callable[[Options], tuple[Field, ...]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     max_episode_steps: int = 0
+    agents: tuple[AgentType, ...] | Callable[[Options], tuple[AgentType, ...]] = ()
 
     def __call__(self, task: str, **options: Any) -> Task:
         """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
         from headrace.pool.executors.kernels.executor import KernelExecutor
 
         given = self._complete(task, options)
-        decided = {name: _decide(getattr(self, name), given) for name in ("observation", "action", "info")}
-        max_episode_steps = given.pop("max_episode_steps")
-        spec = TaskSpec(task=task, max_episode_steps=max_episode_steps, options=given, **decided)
-        return Task(spec, partial(KernelExecutor, _decide(self.env, given)))
+        env, info, agents = (_decide(what, given) for what in (self.env, self.info, self.agents))
+        rest = {"task": task, "info": info, "max_episode_steps": given.pop("max_episode_steps"), "options": given}
+        if agents:
+            spec = multi_agent_spec(agents=agents, **rest)
+        else:
+            spec = TaskSpec(observation=_decide(self.observation, given), action=_decide(self.action, given), **rest)
+        return Task(spec, partial(KernelExecutor, env))
 
     def _complete(self, task: str, given: Options) -> dict[str, Any]:
         """All options, those given checked."""

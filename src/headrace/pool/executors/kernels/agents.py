@@ -1,0 +1,246 @@
+"""Environments of many agents, and the kernel that is generated around one.
+
+All agents act at once, so what one agent's move does to another must not depend on who
+is computed first. An author therefore writes a step as phases: functions of one agent,
+each done by all agents of an environment before the next begins.
+
+One source serves both devices. On a CPU a thread serves a whole environment and loops
+over its agents. On a GPU an environment is served by a group of lanes, a power of two:
+part of a warp, a warp, or a block; each lane loops over its share of the agents, and a
+barrier among the lanes separates the phases. A step stays one launch.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.pool.executors.kernels.program import (
+    NEXT_STEP,
+    NOT_NEGATIVE,
+    RESEED,
+    SAME_STEP,
+    STEP,
+    Episodes,
+    Requests,
+    Rules,
+)
+from headrace.pool.executors.kernels.random import AgentStreams
+
+MOST_LANES = 1024  # threads of a block
+
+
+@wp.struct
+class AgentsOutcome:
+    """The part of a result that every multi-agent environment has: arrays [rows], or [rows, agents]."""
+
+    reward: wp.array2d[wp.float32]
+    alive: wp.array2d[wp.bool]
+    terminated: wp.array[wp.bool]
+    truncated: wp.array[wp.bool]
+    env_id: wp.array[wp.int32]
+    elapsed_step: wp.array[wp.int32]
+    final_elapsed_step: wp.array[wp.int32]
+    final_alive: wp.array2d[wp.bool]
+
+
+@dataclass(frozen=True, eq=False)
+class MultiAgentEnv:
+    """An environment of many agents as Warp functions over named arrays.
+
+    In every function ``env`` is the environment's row of the state and ``agent`` counts its agents from 0, in
+    the order of the task's agent types. A phase may write what other agents read in the next phase; where
+    several agents write the same element in one phase, use Warp's atomic functions on integers, whose
+    results do not depend on the order.
+
+    Attributes:
+        name: what the compiled kernel is called: an identifier.
+        state: a `warp.struct`: array fields [environments, …], usually [environments, agents]; scalar fields
+            as in `KernelEnv`; ``num_agents`` and ``max_episode_steps`` arrive there too, where it has them.
+        view: a `warp.struct` of what is seen: ``obs`` [rows, agents, …], or ``obs_<type>`` [rows, agents of
+            the type, …] where the types' spaces differ; and the task's info fields [rows, …].
+        reset: phases ``(state, env, agent, streams)`` that begin an episode.
+        step: phases ``(state, env, agent, actions, row, streams)`` that advance by one agent step; the agent's
+            action is ``actions[row, agent]``, or ``actions.<type>[row, i]`` where the types' spaces differ.
+        reward: ``(state, env, agent) → float32``: what the agent earned in this step.
+        over: ``(state, env) → bool``: whether the episode terminated in this step.
+        observe: ``(state, env, agent, view, row)``: write what the agent sees into ``row`` of the view.
+        alive: ``(state, env, agent) → bool``; None where agents never leave.
+        actions: a `warp.struct` with one array for each agent type, where the types' action spaces differ.
+        render, shapes, constants, tables: as in `KernelEnv`.
+    """
+
+    name: str
+    state: Any
+    view: Any
+    reset: tuple[Callable[..., Any], ...]
+    step: tuple[Callable[..., Any], ...]
+    reward: Callable[..., Any]
+    over: Callable[..., Any]
+    observe: Callable[..., Any]
+    alive: Callable[..., Any] | None = None
+    actions: Any = None
+    render: Callable[[Mapping[str, Any]], np.ndarray] | None = None
+    shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def lanes_for(num_agents: int, device: str) -> int:
+    """How many threads serve one environment: a power of two, 1 on a CPU."""
+    if device == "cpu":
+        return 1
+    return min(1 << max(num_agents - 1, 0).bit_length(), MOST_LANES)
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    if (lanes > 32) {
+        __syncthreads();
+    } else {
+        unsigned members = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1u;
+        __syncwarp(members << (threadIdx.x & 31u & ~(unsigned(lanes) - 1u)));
+    }
+#endif
+"""
+)
+def barrier(lanes: int):
+    """Wait for the other lanes of this environment, and see what they wrote."""
+
+
+def _function(of: MultiAgentEnv, function: Any, name: str, actions_type: Any) -> Any:
+    """A Warp function of a name that no other has, with the types of its arguments."""
+    function.__name__ = function.__qualname__ = f"{of.name}_{name}"
+    types = {"actions": actions_type, "state": of.state, "streams": AgentStreams}
+    function.__annotations__ = {
+        argument: types.get(argument, int) for argument in inspect.signature(function).parameters
+    }
+    return wp.func(function)
+
+
+def _by_everyone(of: MultiAgentEnv, phase: Any, acting: bool, actions_type: Any, name: str) -> Any:
+    """One phase, done by all agents of an environment."""
+
+    def act(state, env, actions, row, streams, lane, lanes):
+        for agent in range(lane, streams.num_agents, lanes):
+            phase(state, env, agent & NOT_NEGATIVE, actions, row, streams)
+        barrier(lanes)
+
+    def begin(state, env, actions, row, streams, lane, lanes):
+        for agent in range(lane, streams.num_agents, lanes):
+            phase(state, env, agent & NOT_NEGATIVE, streams)
+        barrier(lanes)
+
+    return _function(of, act if acting else begin, name, actions_type)
+
+
+def _then(of: MultiAgentEnv, before: Any, now: Any, actions_type: Any, name: str) -> Any:
+    """One function of two."""
+
+    def both(state, env, actions, row, streams, lane, lanes):
+        before(state, env, actions, row, streams, lane, lanes)
+        now(state, env, actions, row, streams, lane, lanes)
+
+    return _function(of, both, name, actions_type)
+
+
+def _in_turn(of: MultiAgentEnv, acting: bool, actions_type: Any) -> Any:
+    """All phases of a step (or of a reset) as one function."""
+    what, phases = ("step", of.step) if acting else ("reset", of.reset)
+    whole = _by_everyone(of, phases[0], acting, actions_type, f"{what}_0")
+    for number, phase in enumerate(phases[1:], 1):
+        part = _by_everyone(of, phase, acting, actions_type, f"{what}_{number}")
+        whole = _then(of, whole, part, actions_type, f"{what}_to_{number}")
+    return whole
+
+
+def _everyone_lives(of: MultiAgentEnv) -> Any:
+    def alive(state, env, agent):
+        return True
+
+    return _function(of, alive, "alive", None)
+
+
+@functools.cache
+def build_agents_kernel(env: MultiAgentEnv, actions_type: Any) -> Any:
+    """The kernel that serves requests for a multi-agent environment; see `build_kernel`.
+
+    It is launched with ``rules.lanes`` threads for each row.
+    """
+    reset_episode = _in_turn(env, False, actions_type)
+    step_episode = _in_turn(env, True, actions_type)
+    earned, finished, observe = env.reward, env.over, env.observe
+    lives = env.alive or _everyone_lives(env)
+
+    def advance(state, streams, episodes, rules, requests, actions, outcome, view, final, first):
+        lanes = rules.lanes
+        thread = wp.tid()
+        lane = thread & (lanes - 1)
+        row = (first + thread / lanes) & NOT_NEGATIVE
+        env_id = requests.env_id[row] & NOT_NEGATIVE
+        command = requests.command[row]
+        terminated = wp.bool(False)
+        truncated = wp.bool(False)
+        elapsed = episodes.elapsed[env_id] + 1
+        starting = command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id])
+
+        if command == RESEED:
+            if lane == 0:
+                streams.seed[env_id] = requests.seed[row]
+            for agent in range(lane, streams.num_agents, lanes):
+                streams.drawn[env_id, agent] = wp.uint32(0)
+        barrier(lanes)
+        if starting:
+            reset_episode(state, env_id, actions, row, streams, lane, lanes)
+            elapsed = wp.int32(0)
+            for agent in range(lane, streams.num_agents, lanes):
+                outcome.reward[row, agent] = wp.float32(0.0)
+        else:
+            step_episode(state, env_id, actions, row, streams, lane, lanes)
+            terminated = finished(state, env_id)
+            truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
+            for agent in range(lane, streams.num_agents, lanes):
+                outcome.reward[row, agent] = earned(state, env_id, agent & NOT_NEGATIVE)
+
+        over = terminated or truncated
+        if over and rules.autoreset == SAME_STEP:
+            for agent in range(lane, streams.num_agents, lanes):
+                observe(state, env_id, agent & NOT_NEGATIVE, final, row)
+                outcome.final_alive[row, agent] = lives(state, env_id, agent & NOT_NEGATIVE)
+            if lane == 0:
+                outcome.final_elapsed_step[row] = elapsed
+            barrier(lanes)
+            reset_episode(state, env_id, actions, row, streams, lane, lanes)
+            elapsed = wp.int32(0)
+        if lane == 0:
+            episodes.elapsed[env_id] = elapsed
+            episodes.over[env_id] = over
+            outcome.terminated[row] = terminated
+            outcome.truncated[row] = truncated
+            outcome.env_id[row] = env_id
+            outcome.elapsed_step[row] = elapsed
+        for agent in range(lane, streams.num_agents, lanes):
+            observe(state, env_id, agent & NOT_NEGATIVE, view, row)
+            outcome.alive[row, agent] = lives(state, env_id, agent & NOT_NEGATIVE)
+
+    advance.__annotations__ = {
+        "state": env.state,
+        "streams": AgentStreams,
+        "episodes": Episodes,
+        "rules": Rules,
+        "requests": Requests,
+        "actions": actions_type,
+        "outcome": AgentsOutcome,
+        "view": env.view,
+        "final": env.view,
+        "first": int,
+    }
+    advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
+    return wp.kernel(advance, module="unique", enable_backward=False)

@@ -1,0 +1,84 @@
+"""From an environment's functions to what an executor launches, for one agent or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.pool.actions import ACTION, action_fields
+from headrace.pool.executors.kernels.agents import AgentsOutcome, MultiAgentEnv, build_agents_kernel, lanes_for
+from headrace.pool.executors.kernels.launch import quiet
+from headrace.pool.executors.kernels.program import KernelEnv, Outcome, build_kernel
+from headrace.pool.executors.kernels.random import AgentStreams, Streams
+from headrace.pool.spec import TaskSpec
+
+AnyEnv = KernelEnv | MultiAgentEnv
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel and what belongs to it.
+
+    Attributes:
+        kernel: serves one row of requests with each ``lanes`` threads.
+        outcome: the struct of the results that every environment has.
+        streams: the struct of its random streams, whose fields' row shapes and scalars are in
+            ``stream_shapes`` and ``stream_scalars``.
+        lanes: threads for each row.
+    """
+
+    kernel: Any
+    outcome: Any
+    streams: Any
+    stream_shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    stream_scalars: Mapping[str, Any] = field(default_factory=dict)
+    lanes: int = 1
+
+
+def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
+    """The program of an environment on a device."""
+    if not isinstance(env, MultiAgentEnv):
+        return Program(build_kernel(env, _actions_type(env, spec)), Outcome, Streams)
+    return Program(
+        build_agents_kernel(env, _actions_type(env, spec)),
+        AgentsOutcome,
+        AgentStreams,
+        {"drawn": ("num_agents",)},
+        {"num_agents": spec.num_agents},
+        lanes_for(spec.num_agents, device),
+    )
+
+
+def _actions_type(env: AnyEnv, spec: TaskSpec) -> Any:
+    fields = action_fields(spec.action)
+    if ACTION not in fields:
+        return getattr(env, "actions", None)
+    dtype, shape = fields[ACTION]
+    return wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=1 + len(shape))
+
+
+class ActionsIn:
+    """Where actions are put for the kernel: one array, or a struct of one for each agent type.
+
+    Attributes:
+        argument: what the kernel takes.
+        arrays: name → NumPy array [rows, …] over the same memory, by the names of `action_fields`.
+    """
+
+    def __init__(self, env: AnyEnv, spec: TaskSpec, rows: int, device: str):
+        with quiet():
+            made = {
+                name: wp.zeros((rows, *shape), dtype=wp.dtype_from_numpy(dtype), device=device)
+                for name, (dtype, shape) in action_fields(spec.action).items()
+            }
+        self.arrays: dict[str, np.ndarray] = {name: array.numpy() for name, array in made.items()}
+        if ACTION in made:
+            self.argument: Any = made[ACTION]
+        else:
+            self.argument = env.actions()  # type: ignore[union-attr]
+            for name, array in made.items():
+                setattr(self.argument, name, array)
