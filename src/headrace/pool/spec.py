@@ -20,15 +20,24 @@ if TYPE_CHECKING:
     from headrace.pool.executor import Executor
 
 AutoresetMode = Literal["next_step", "same_step", "disabled"]
+ARRAYS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
+RESERVED = {"action", "alive", "elapsed_step", "env_id", "players"}
 
 
 @dataclass(frozen=True)
 class Field:
-    """One named array of a batch; row i belongs to one environment."""
+    """One named array of a batch; row i belongs to one environment.
+
+    Attributes:
+        name, dtype: what it is called and holds.
+        shape: of one environment's row.
+        per_agent: whether the row's first dimension counts the agents of a multi-agent environment.
+    """
 
     name: str
     dtype: np.dtype
     shape: tuple[int, ...] = ()
+    per_agent: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,28 +112,60 @@ class TaskSpec:
 
 
 def multi_agent_spec(task: str, agents: tuple[AgentType, ...], info: tuple[Field, ...] = (), **more: Any) -> TaskSpec:
-    """The spec of a multi-agent task: the agents' spaces joined, and ``alive`` bool[num_agents] in info."""
+    """The spec of a multi-agent task: the agents' spaces joined, and ``alive`` bool[num_agents] in info.
+
+    Raises:
+        TypeError: the agent types, their spaces or the info fields do not make a multi-agent task.
+    """
     if not agents or any(kind.count < 1 or not kind.name.isidentifier() for kind in agents):
         raise TypeError(f"{task} needs agent types, each with a name that is an identifier and at least one agent")
-    if len({kind.name for kind in agents}) != len(agents):
+    names = [kind.name for kind in agents]
+    if len(set(names)) != len(names):
         raise TypeError(f"{task} has two agent types of one name")
-    alive = Field("alive", np.dtype(np.bool_), (sum(kind.count for kind in agents),))
+    if taken := RESERVED.intersection(names):
+        raise TypeError(f"{task}: an agent type cannot be called {min(taken)!r}, which names something else in a batch")
+    count = sum(kind.count for kind in agents)
+    for f in info:
+        if f.name in RESERVED or (f.per_agent and f.shape[:1] != (count,)):
+            raise TypeError(
+                f"{task}: the info field {f.name!r} {list(f.shape)} needs another name, or {count} rows first"
+            )
     return TaskSpec(
         task=task,
-        observation=_joined({kind.name: (kind.observation, kind.count) for kind in agents}),
-        action=_joined({kind.name: (kind.action, kind.count) for kind in agents}),
-        info=(alive, *info),
+        observation=_joined(task, [(kind.name, kind.observation, kind.count) for kind in agents]),
+        action=_joined(task, [(kind.name, kind.action, kind.count) for kind in agents]),
+        info=(Field("alive", np.dtype(np.bool_), (count,), per_agent=True), *info),
         agents=agents,
         **more,
     )
 
 
-def _joined(spaces: Mapping[str, tuple[gym.Space, int]]) -> gym.Space:
+def _joined(task: str, spaces: list[tuple[str, gym.Space, int]]) -> gym.Space:
     """One space for all agents where theirs are equal, else a `Dict` of one for each type."""
-    (first, _), *others = spaces.values()
-    if all(space == first for space, _ in others):
-        return batch_space(first, sum(count for _, count in spaces.values()))
-    return gym.spaces.Dict({name: batch_space(space, count) for name, (space, count) in spaces.items()})
+    first = spaces[0][1]
+    alike = all(space == first for _, space, _ in spaces)
+    for name, space, _ in spaces:
+        parts = space.spaces.values() if isinstance(space, gym.spaces.Dict) and alike else (space,)
+        if not all(isinstance(part, ARRAYS) for part in parts):
+            raise TypeError(
+                f"{task}: {name} must have spaces that are one array, or all types an equal flat Dict: {space}"
+            )
+    if alike:
+        return _many(first, sum(count for *_, count in spaces))
+    return gym.spaces.Dict({name: _many(space, count) for name, space, count in spaces})
+
+
+def _many(space: gym.Space, count: int) -> gym.Space:
+    """The space of ``count`` agents; integers stay `MultiDiscrete`, which says what each may be."""
+    if isinstance(space, gym.spaces.Dict):
+        return gym.spaces.Dict({key: _many(sub, count) for key, sub in space.spaces.items()})
+    if isinstance(space, gym.spaces.Discrete):
+        n, start, dtype = np.full(count, space.n), np.full(count, space.start), space.dtype
+    elif isinstance(space, gym.spaces.MultiDiscrete):
+        n, start, dtype = np.stack([space.nvec] * count), np.stack([space.start] * count), space.dtype
+    else:
+        return batch_space(space, count)
+    return gym.spaces.MultiDiscrete(n, np.dtype(dtype).type, start=start)
 
 
 @dataclass(frozen=True)

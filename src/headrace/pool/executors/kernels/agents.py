@@ -33,7 +33,9 @@ from headrace.pool.executors.kernels.program import (
 )
 from headrace.pool.executors.kernels.random import AgentStreams
 
-MOST_LANES = 1024  # threads of a block
+WARP = 32
+BLOCK = 256  # threads of a block that holds several environments
+MOST_LANES = 1024  # threads of the largest block
 
 
 @wp.struct
@@ -99,6 +101,14 @@ def lanes_for(num_agents: int, device: str) -> int:
     return min(1 << max(num_agents - 1, 0).bit_length(), MOST_LANES)
 
 
+def block_for(lanes: int, device: str) -> int:
+    """Threads of a launch's block: whole environments, and just one where the barrier is the block's own.
+
+    Environments that share a block need not take the same branches, so they may not share a barrier.
+    """
+    return lanes if device == "cpu" or lanes > WARP else BLOCK
+
+
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
@@ -108,11 +118,16 @@ def lanes_for(num_agents: int, device: str) -> int:
         unsigned members = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1u;
         __syncwarp(members << (threadIdx.x & 31u & ~(unsigned(lanes) - 1u)));
     }
+#elif WP_TILE_BLOCK_DIM > 1
+    WP_TILE_SYNC();  // lanes are fibers on one core, where warp.config.enable_cpu_blocks says so
 #endif
 """
 )
 def barrier(lanes: int):
-    """Wait for the other lanes of this environment, and see what they wrote."""
+    """Wait for the other lanes of this environment, and see what they wrote.
+
+    All lanes of an environment must come here equally often, so it stands in no loop over agents.
+    """
 
 
 def _function(of: MultiAgentEnv, function: Any, name: str, actions_type: Any) -> Any:
@@ -169,10 +184,10 @@ def _everyone_lives(of: MultiAgentEnv) -> Any:
 
 
 @functools.cache
-def build_agents_kernel(env: MultiAgentEnv, actions_type: Any) -> Any:
+def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -> Any:
     """The kernel that serves requests for a multi-agent environment; see `build_kernel`.
 
-    It is launched with ``rules.lanes`` threads for each row.
+    It is launched with ``rules.lanes`` threads for each row, in blocks of ``block_dim`` (`block_for`).
     """
     reset_episode = _in_turn(env, False, actions_type)
     step_episode = _in_turn(env, True, actions_type)
@@ -243,4 +258,5 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any) -> Any:
         "first": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
-    return wp.kernel(advance, module="unique", enable_backward=False)
+    # the bounds keep a large block within the registers of a multiprocessor, without which it could not start
+    return wp.kernel(advance, module="unique", enable_backward=False, launch_bounds=block_dim)

@@ -10,7 +10,13 @@ import numpy as np
 import warp as wp
 
 from headrace.pool.actions import ACTION, action_fields
-from headrace.pool.executors.kernels.agents import AgentsOutcome, MultiAgentEnv, build_agents_kernel, lanes_for
+from headrace.pool.executors.kernels.agents import (
+    AgentsOutcome,
+    MultiAgentEnv,
+    block_for,
+    build_agents_kernel,
+    lanes_for,
+)
 from headrace.pool.executors.kernels.launch import quiet
 from headrace.pool.executors.kernels.program import KernelEnv, Outcome, build_kernel
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
@@ -26,30 +32,36 @@ class Program:
     Attributes:
         kernel: serves one row of requests with each ``lanes`` threads.
         outcome: the struct of the results that every environment has.
+        lanes: threads for each row.
+        block_dim: threads of a block in every launch.
         streams: the struct of its random streams, whose fields' row shapes and scalars are in
             ``stream_shapes`` and ``stream_scalars``.
-        lanes: threads for each row.
     """
 
     kernel: Any
     outcome: Any
     streams: Any
+    lanes: int
+    block_dim: int
     stream_shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     stream_scalars: Mapping[str, Any] = field(default_factory=dict)
-    lanes: int = 1
 
 
 def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
     """The program of an environment on a device."""
+    actions_type = _actions_type(env, spec)
+    lanes = lanes_for(spec.num_agents, device)
+    block_dim = block_for(lanes, device)
     if not isinstance(env, MultiAgentEnv):
-        return Program(build_kernel(env, _actions_type(env, spec)), Outcome, Streams)
+        return Program(build_kernel(env, actions_type), Outcome, Streams, lanes, block_dim)
     return Program(
-        build_agents_kernel(env, _actions_type(env, spec)),
+        build_agents_kernel(env, actions_type, block_dim),
         AgentsOutcome,
         AgentStreams,
+        lanes,
+        block_dim,
         {"drawn": ("num_agents",)},
         {"num_agents": spec.num_agents},
-        lanes_for(spec.num_agents, device),
     )
 
 

@@ -89,7 +89,7 @@ class KernelExecutor:
         self._rules.autoreset = MODES[settings.autoreset]
         self._rules.max_episode_steps = spec.max_episode_steps
         self._rules.lanes = program.lanes
-        load(program.kernel, device)
+        self._load()
         self._everyone = Table(Requests, n, device)
         self._everyone.arrays["env_id"][:] = np.arange(n)
         self._picked = Table(Requests, n, device)
@@ -208,7 +208,15 @@ class KernelExecutor:
             struct_over(self._env.view, last),
             first,
         ]
-        return record(self._program.kernel, rows * self._program.lanes, arguments, self._device)
+        return self._launch(rows, arguments)
+
+    def _load(self) -> None:
+        with mistakes_named(self._env):
+            load(self._program.kernel, self._device, self._program.block_dim)
+
+    def _launch(self, rows: int, arguments: list[Any]) -> Run:
+        program = self._program
+        return record(program.kernel, rows * program.lanes, arguments, self._device, program.block_dim)
 
     def _run_picked(self, batch: Batch) -> None:
         binding = batch.binding

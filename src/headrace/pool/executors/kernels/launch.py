@@ -26,8 +26,8 @@ Run = Callable[[], object]
 PATIENCE = 1.0  # seconds that compiling may take without a word
 
 
-def load(kernel: Any, device: str) -> None:
-    """Compile the kernel, or find it compiled in Warp's cache.
+def load(kernel: Any, device: str, block_dim: int) -> None:
+    """Compile the kernel for blocks of so many threads, or find it compiled in Warp's cache.
 
     Mistakes in the environment's functions come out here, with the line that Warp could not translate.
     """
@@ -37,18 +37,20 @@ def load(kernel: Any, device: str) -> None:
     told.start()
     try:
         with quiet():
-            wp.load_module(kernel.module, device=device)
+            wp.load_module(kernel.module, device=device, block_dim=block_dim)
     finally:
         told.cancel()
 
 
-def record(kernel: Any, rows: int, arguments: Sequence[Any], device: str) -> Run:
-    """A function that launches the kernel over ``rows`` threads; on a CPU it returns when they are done.
+def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
+    """A function that launches the kernel over so many threads; on a CPU it returns when they are done.
 
     It releases the GIL while it runs, and keeps only the addresses of arrays: their memory must outlive it.
     """
     with quiet():
-        recorded: Any = wp.launch(kernel, dim=rows, inputs=arguments, device=device, record_cmd=True)
+        recorded: Any = wp.launch(
+            kernel, dim=threads, inputs=arguments, device=device, record_cmd=True, block_dim=block_dim
+        )
     recorded.fwd_args = None  # kept for graph capture alone, and would keep all arrays alive
     return _direct_call(recorded) or recorded.launch
 
