@@ -1,0 +1,177 @@
+"""MinAtar's Breakout: keep the ball off the floor, and break three rows of bricks with it.
+
+The ball flies along diagonals, one cell a step. A brick that it hits is gone, earns 1 and throws the
+ball back; right after a hit it passes through whatever it meets, until it has been in the clear for a
+step. The paddle throws it back too, and to the side as well where only its new place is the paddle's. Once the
+wall is gone, a new one is there when the ball next comes down. The episode ends when the ball
+reaches the floor.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.envs.minatar.common import (
+    ALL_ACTIONS,
+    LAST,
+    LEFT,
+    NONE,
+    OPTIONS,
+    RIGHT,
+    SIZE,
+    at,
+    cell,
+    draw,
+    moved,
+    show_row,
+    sticky,
+    task,
+    unpacked,
+)
+from headrace.pool.executors.kernels import KernelEnv, Streams, integers
+
+PADDLE, BALL, TRAIL, BRICK = (wp.constant(channel) for channel in range(4))
+PADDLE_COLOR, BALL_COLOR, TRAIL_COLOR, BRICK_COLOR = (92, 190, 255), (255, 255, 255), (120, 112, 96), (226, 98, 72)
+
+TOP = wp.constant(1)  # the wall's first row
+HEIGHT = wp.constant(3)
+FULL_ROW = wp.constant((1 << SIZE) - 1)
+WALL = wp.constant((1 << 3 * SIZE) - 1)  # all bricks, the top row in the lowest bits
+START_ROW = wp.constant(3)
+START_PADDLE = wp.constant(4)
+
+
+@wp.struct
+class State:
+    """Places are (column, row), ``velocity`` in cells a step.
+
+    ``trail`` is where the ball was a step ago. ``wall`` has a bit for every brick. ``passing`` is set from a hit
+    until the ball meets no brick.
+    """
+
+    paddle: wp.array[wp.int32]
+    ball: wp.array[wp.vec2i]
+    trail: wp.array[wp.vec2i]
+    velocity: wp.array[wp.vec2i]
+    wall: wp.array[wp.int32]
+    passing: wp.array[wp.bool]
+    last_action: wp.array[wp.int32]
+    action_set: wp.array[wp.int32]
+    sticky_action_prob: wp.float64
+    channels_first: wp.bool
+
+
+@wp.struct
+class View:
+    obs: wp.array4d[wp.uint8]
+
+
+@wp.func
+def reset(state: State, env: int, streams: Streams):
+    side = integers(streams, env, 0, 2)
+    start = wp.vec2i(side * LAST, START_ROW)
+    state.paddle[env] = START_PADDLE
+    state.ball[env] = start
+    state.trail[env] = start
+    state.velocity[env] = wp.vec2i(1 - 2 * side, 1)
+    state.wall[env] = WALL
+    state.passing[env] = False
+    state.last_action[env] = NONE
+
+
+@wp.func
+def wall_row(wall: int, y: int) -> int:
+    """Row y of the screen, as far as the wall is concerned."""
+    if y < TOP or y >= TOP + HEIGHT:
+        return 0
+    return (wall >> ((y - TOP) * SIZE)) & FULL_ROW
+
+
+@wp.func
+def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
+    action = sticky(state.action_set[int(actions[row])], state.last_action[env], state.sticky_action_prob, env, streams)
+    state.last_action[env] = action
+    paddle = moved(state.paddle[env], action)
+    state.paddle[env] = paddle
+
+    ball = state.ball[env]
+    velocity = state.velocity[env]
+    wall = state.wall[env]
+    dx, dy = velocity[0], velocity[1]
+    x, y = ball[0] + dx, ball[1] + dy
+    reward = wp.float32(0.0)
+    terminated = wp.bool(False)
+    passing = wp.bool(False)
+
+    if x < 0 or x > LAST:
+        x = ball[0]
+        dx = -dx
+    if y < 0:
+        y = 0
+        dy = -dy
+    elif ((wall_row(wall, y) >> x) & 1) != 0:
+        passing = True
+        if not state.passing[env]:
+            reward = wp.float32(1.0)
+            wall = wall ^ (1 << ((y - TOP) * SIZE + x))
+            y = ball[1]
+            dy = -dy
+    elif y == LAST:
+        if wall == 0:
+            wall = WALL
+        if ball[0] == paddle or x == paddle:
+            if ball[0] != paddle:
+                dx = -dx
+            y = ball[1]
+            dy = -dy
+        else:
+            terminated = True
+
+    state.trail[env] = ball
+    state.ball[env] = wp.vec2i(x, y)
+    state.velocity[env] = wp.vec2i(dx, dy)
+    state.wall[env] = wall
+    state.passing[env] = passing
+    return reward, terminated
+
+
+@wp.func
+def observe(state: State, env: int, view: View, row: int):
+    first = state.channels_first
+    paddle = wp.vec2i(state.paddle[env], LAST)
+    ball = state.ball[env]
+    trail = state.trail[env]
+    wall = state.wall[env]
+    y = int(0)
+    while y < SIZE:
+        show_row(view.obs, row, PADDLE, y, cell(paddle, y), first)
+        show_row(view.obs, row, BALL, y, cell(ball, y), first)
+        show_row(view.obs, row, TRAIL, y, cell(trail, y), first)
+        show_row(view.obs, row, BRICK, y, wall_row(wall, y), first)
+        y += 1
+
+
+def render(state: Mapping[str, Any]) -> np.ndarray:
+    wall = [wall_row(int(state["wall"]), y) for y in range(SIZE)]
+    return draw(
+        (unpacked(wall), BRICK_COLOR),
+        (at(*state["trail"]), TRAIL_COLOR),
+        (at(*state["ball"]), BALL_COLOR),
+        (at(state["paddle"], LAST), PADDLE_COLOR),
+    )
+
+
+def game(actions: Sequence[int]) -> KernelEnv:
+    """The game for players whose action i is MinAtar's ``actions[i]``."""
+    tables = {"action_set": np.array(actions, np.int32)}
+    return KernelEnv("MinAtarBreakout", State, View, reset, step, observe, render, tables=tables)
+
+
+TASKS = {
+    "MinAtar-Breakout-v0": task(game(ALL_ACTIONS), 4, OPTIONS),
+    "MinAtar-Breakout-v1": task(game((NONE, LEFT, RIGHT)), 4, OPTIONS),
+}

@@ -1,0 +1,102 @@
+"""What MinAtar's games share: a 10 × 10 screen of channels, six actions, sticky actions, and colours.
+
+A row of the screen is kept as the ten lowest bits of an integer, bit x for column x, so that moving
+and colliding whole formations is a handful of integer operations. Rows count from the top.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.envs.drawing import Color
+from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option, Streams, uniform
+
+SIZE = 10  # cells on a side
+LAST = wp.constant(SIZE - 1)
+
+# MinAtar's numbers; UP and DOWN do nothing in either game
+NONE = wp.constant(0)
+LEFT = wp.constant(1)
+RIGHT = wp.constant(3)
+FIRE = wp.constant(5)
+ALL_ACTIONS = (0, 1, 2, 3, 4, 5)
+
+OPTIONS: dict[str, Any] = {"sticky_action_prob": Option(0.1, 0.0, 1.0), "channels_first": True}
+
+BACKGROUND: Color = (13, 13, 18)
+GRID: Color = (28, 28, 36)
+CELL, GAP = 32, 2  # pixels of a frame for one cell, and how many of them separate it from the next
+
+
+@wp.func
+def sticky(action: int, last: int, probability: wp.float64, env: int, streams: Streams) -> int:
+    """The action that is taken: with this probability the last one once more."""
+    if probability <= wp.float64(0.0):
+        return action
+    chance = uniform(streams, env, wp.float64(0.0), wp.float64(1.0))
+    return wp.where(chance < probability, last, action)
+
+
+@wp.func
+def moved(x: int, action: int) -> int:
+    """The column of the player after an action."""
+    if action == LEFT:
+        return wp.max(x - 1, 0)
+    if action == RIGHT:
+        return wp.min(x + 1, LAST)
+    return x
+
+
+@wp.func
+def cell(place: wp.vec2i, y: int) -> int:
+    """Row y of a screen where only this place (column, row) is set."""
+    return wp.where(place[1] == y, 1 << place[0], 0)
+
+
+@wp.func
+def show_row(obs: wp.array4d[wp.uint8], row: int, channel: int, y: int, bits: int, channels_first: wp.bool):
+    """Write row y of one channel of an observation."""
+    for x in range(SIZE):
+        value = wp.uint8((bits >> x) & 1)
+        if channels_first:
+            obs[row, channel, y, x] = value
+        else:
+            obs[row, y, x, channel] = value
+
+
+def task(env: KernelEnv, channels: int, options: Mapping[str, Any]) -> KernelTask:
+    """The task of a game with so many channels."""
+
+    def observation(chosen: Mapping[str, Any]) -> gym.Space:
+        shape = (channels, SIZE, SIZE) if chosen["channels_first"] else (SIZE, SIZE, channels)
+        return gym.spaces.Box(0, 1, shape, np.uint8)
+
+    return KernelTask(env, observation, gym.spaces.Discrete(len(env.tables["action_set"])), options=options)
+
+
+def unpacked(rows: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The cells bool[10, 10] of ten rows of bits."""
+    return (np.asarray(rows, np.int64)[:, None] >> np.arange(SIZE) & 1).astype(bool)
+
+
+def at(column: int, row: int) -> np.ndarray:
+    """The cells bool[10, 10] where only one place is set."""
+    cells = np.zeros((SIZE, SIZE), bool)
+    cells[row, column] = True
+    return cells
+
+
+def draw(*layers: tuple[np.ndarray, Color]) -> np.ndarray:
+    """A frame uint8[320, 320, 3] of layers (cells bool[10, 10], color), later ones over earlier ones."""
+    cells = np.full((SIZE, SIZE, 3), BACKGROUND, np.uint8)
+    for mask, color in layers:
+        cells[mask] = color
+    frame = cells.repeat(CELL, 0).repeat(CELL, 1)
+    at_edge = np.arange(SIZE * CELL) % CELL < GAP
+    frame[at_edge] = frame[:, at_edge] = GRID
+    return frame
