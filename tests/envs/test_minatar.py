@@ -1,0 +1,202 @@
+"""MinAtar's games as tasks: spaces, options, seeds, resets, states, pictures; for the rules see the alignment tests."""
+
+# pyright: reportAttributeAccessIssue=false
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import headrace
+from headrace.envs.minatar import TASKS, build
+from headrace.errors import OptionError
+from headrace.pool.executors.kernels import executor
+
+BREAKOUT, INVADERS = "MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v1"
+CHANNELS = {"Breakout": 4, "SpaceInvaders": 6}
+
+
+def channels(task):
+    return CHANNELS[task.split("-")[1]]
+
+
+def play(task, steps=150, n=16, seed=3, order=None, **settings):
+    """[obs, reward, terminated, elapsed] of every environment and step under random players: arrays [steps, n, …]."""
+    rng = np.random.default_rng(1)
+    rows = []
+    with headrace.make(task, num_envs=n, seed=seed, **settings) as pool:
+        pool.reset()
+        for _ in range(steps):
+            actions = rng.integers(0, pool.action_space.n, n)
+            parts = [np.arange(n)] if order is None else np.array_split(order(n), 3)
+            results = [pool.step(actions[ids], ids if order else None) for ids in parts]
+            columns = zip(*((*result[:3], result[4]["elapsed_step"]) for result in results), strict=True)
+            rows.append([np.concatenate(column)[np.argsort(np.concatenate(parts))] for column in columns])
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def assert_equal(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_spaces_and_defaults(task):
+    spec = headrace.make_spec(task)
+    assert spec.observation == gym.spaces.Box(0, 1, (channels(task), 10, 10), np.uint8)
+    assert spec.action.n == {"v0": 6, "v1": 3 if "Breakout" in task else 4}[task[-2:]]
+    assert spec.options["sticky_action_prob"] == 0.1
+    assert spec.options.get("difficulty_ramping", True) is True
+    assert spec.max_episode_steps == 0
+    assert task in headrace.list_all_envs()
+    last = headrace.make_spec(task, channels_first=False)
+    assert last.observation == gym.spaces.Box(0, 1, (10, 10, channels(task)), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "told"),
+    [
+        (
+            BREAKOUT,
+            {"sticky_action_prob": 1.5},
+            r"sticky_action_prob of MinAtar-Breakout-v1 must be .* in \[0.0, 1.0\]",
+        ),
+        (BREAKOUT, {"sticky_action_prob": -0.1}, "not -0.1"),
+        (BREAKOUT, {"sticky_action_prob": "often"}, "not 'often'"),
+        (BREAKOUT, {"sticky_actions": 0.1}, "did you mean sticky_action_prob"),
+        (BREAKOUT, {"difficulty_ramping": True}, "MinAtar-Breakout-v1 has no option 'difficulty_ramping'"),
+        (INVADERS, {"difficulty_ramping": 1}, "difficulty_ramping of MinAtar-SpaceInvaders-v1 must be True or False"),
+        (INVADERS, {"channels_first": "no"}, "channels_first .* must be True or False, not 'no'"),
+        (INVADERS, {"max_episode_steps": -1}, "max_episode_steps"),
+    ],
+)
+def test_wrong_options_are_named(task, options, told):
+    with pytest.raises(OptionError, match=told):
+        build(task, **options)
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+def test_layouts_show_the_same(task):
+    first, last = play(task), play(task, channels_first=False)
+    np.testing.assert_array_equal(first[0], np.moveaxis(last[0], -1, 2))
+    assert_equal(first[1:], last[1:])
+    assert set(np.unique(first[0])) == {0, 1}
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_what_happens_follows_from_seed_and_actions(task, mode, monkeypatch):
+    whole = play(task, autoreset=mode)
+    assert whole[2].any(), "an episode should have ended"
+    assert_equal(whole, play(task, autoreset=mode))
+    assert_equal(whole, play(task, autoreset=mode, order=np.random.default_rng(2).permutation))
+    assert any((a != b).any() for a, b in zip(whole, play(task, autoreset=mode, seed=4), strict=True))
+
+    monkeypatch.setattr(executor, "PROBE_ROWS", 4)
+    monkeypatch.setattr(executor, "HANDOVER_NS", 1)
+    assert_equal(whole, play(task, autoreset=mode, num_threads=3))
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+def test_asynchronous_pools_play_the_same_games(task):
+    n, rng = 6, np.random.default_rng(1)
+    want = play(task, steps=40, n=n)
+    with headrace.make(task, num_envs=n, batch_size=2, seed=3) as pool:
+        pool.async_reset()
+        for _ in range(n // 2):
+            pool.recv()
+        for t in range(40):
+            pool.send(rng.integers(0, pool.action_space.n, n))
+            for _ in range(n // 2):
+                obs, reward, terminated, _, info = pool.recv()
+                for wanted, got in zip(want, (obs, reward, terminated, info["elapsed_step"]), strict=True):
+                    np.testing.assert_array_equal(got, wanted[t, info["env_id"]])
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+def test_all_autoreset_modes_play_the_same_games(task):
+    """The same action throughout, so that where a mode spends a step on the reset does not matter."""
+    episodes = {}
+    for mode in ("disabled", "next_step", "same_step"):
+        ended = []
+        with headrace.make(task, seed=6, autoreset=mode, sticky_action_prob=0.0, max_episode_steps=45) as pool:
+            pool.reset()
+            length, total = 0, 0.0
+            while len(ended) < 12:
+                obs, reward, terminated, truncated, info = pool.step(np.array([2]))
+                length, total = length + 1, total + float(reward[0])
+                if terminated[0] or truncated[0]:
+                    last = info["final_obs"][0] if mode == "same_step" else obs[0]
+                    ended.append((length, total, bool(terminated[0]), bool(truncated[0]), last.tobytes()))
+                    length, total = 0, 0.0
+                    if mode == "disabled":
+                        obs, _ = pool.reset([0])
+                    elif mode == "next_step":
+                        obs, reward, terminated, truncated, info = pool.step(np.array([2]))
+                        assert not (reward[0] or terminated[0] or truncated[0] or info["elapsed_step"][0])
+                    assert obs[0, 0, 9, 4 if "Breakout" in task else 5] == 1, "a player starts in the middle"
+        episodes[mode] = ended
+    assert episodes["disabled"] == episodes["next_step"] == episodes["same_step"]
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+def test_a_seed_restarts_everything(task):
+    """Also what stickiness remembers: an episode does not depend on what was played before its seed."""
+    with headrace.make(task, num_envs=64, sticky_action_prob=0.5, autoreset="disabled") as pool:
+        pool.reset(seed=8)
+        want = pool.step(np.full(64, 2))[0].copy()
+        pool.reset(seed=9)
+        pool.step(np.full(64, 1))
+        pool.reset(seed=8)
+        np.testing.assert_array_equal(pool.step(np.full(64, 2))[0], want)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_saved_states_continue_bit_by_bit(task):
+    rng = np.random.default_rng(0)
+    with headrace.make(task, num_envs=5, seed=1) as one, headrace.make(task, num_envs=7, seed=99) as other:
+        one.reset()
+        for _ in range(37):
+            one.step(rng.integers(0, one.action_space.n, 5))
+        where = [6, 0, 3, 2, 5]
+        other.load_state(where, one.save_state())
+        for _ in range(80):
+            actions = rng.integers(0, one.action_space.n, 5)
+            assert_equal(one.step(actions)[:4], other.step(actions, where)[:4])
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+@pytest.mark.parametrize("probability", [0.0, 0.1, 1.0])
+def test_actions_stick_as_often_as_asked(task, probability):
+    """Left, right, left, right: whoever does not do as told repeats what was done last."""
+    n, repeated, visible = 2000, 0, 0
+    with headrace.make(task, num_envs=n, seed=5, sticky_action_prob=probability) as pool:
+        pool.reset()
+        last = pool._executor._state.arrays["last_action"]
+        for action, meaning in ((1, 1), (2, 3)) * 3:
+            before = last.copy()
+            pool.step(np.full(n, action))
+            stuck = last != meaning
+            np.testing.assert_array_equal(last[stuck], before[stuck])
+            repeated, visible = repeated + stuck.sum(), visible + (before != meaning).sum()
+    assert visible > n
+    assert abs(repeated - probability * visible) <= 4 * np.sqrt(probability * (1 - probability) * visible)
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+def test_frames_show_the_screen(task):
+    """A cell of the frame is lit exactly where some channel is set; the state moves, and so does the picture."""
+    rng = np.random.default_rng(0)
+    with headrace.make(task, num_envs=3, seed=0, autoreset="same_step") as pool:
+        obs, _ = pool.reset()
+        seen = set()
+        for _ in range(60):
+            frames = pool.render([0, 2])
+            assert frames.dtype == np.uint8
+            assert frames.shape == (2, 320, 320, 3)
+            cells = frames[:, 16::32, 16::32].astype(int)
+            np.testing.assert_array_equal(cells.max(-1) > 60, obs[[0, 2]].any(1))
+            player = obs[[0, 2], 0].astype(bool)
+            assert len(np.unique(cells[player], axis=0)) == 1, "the player has a colour of its own"
+            seen.add(frames.tobytes())
+            obs, *_ = pool.step(rng.integers(0, pool.action_space.n, 3))
+    assert len(seen) > 30
