@@ -6,9 +6,9 @@ play and leaves out what makes it hard to see: a screen is 10 × 10 cells, with 
 zeros and ones for each kind of object. The rules here are those of its package, version
 1.0.15, followed step by step; the code is our own.
 
-Observations are uint8 [channels, 10, 10], zeros and ones: the layout that convolutions want,
-here and in PyTorch. With ``channels_first=False`` they are [10, 10, channels] as MinAtar has
-them. Version v0 of a task takes MinAtar's six actions (none, left, up, right, down, fire),
+Observations are uint8 [channels, 10, 10], zeros and ones: what convolutions want, here and in
+PyTorch. MinAtar's own layout, [10, 10, channels], is a view of it: ``np.moveaxis(obs, 1, -1)``.
+Version v0 of a task takes MinAtar's six actions (none, left, up, right, down, fire),
 version v1 only those that do something in its game. A game has no limit of steps unless one
 is asked for, and a good player of Breakout may never lose: give ``max_episode_steps`` a value
 where every episode must end.
@@ -39,8 +39,8 @@ def build(task: str, **options: Any) -> Task:
     Args:
         task: one of `TASKS`.
         options: ``sticky_action_prob`` (0.1; how likely the last action is repeated instead of the one
-            given), ``channels_first`` (True), ``max_episode_steps`` (0 for never), and for Space Invaders
-            ``difficulty_ramping`` (True; each wave moves sooner than the last).
+            given), ``max_episode_steps`` (0 for never), and for Space Invaders ``difficulty_ramping``
+            (True; each wave moves sooner than the last).
 
     Raises:
         OptionError: an option is unknown, or its value is of the wrong type or out of range.

@@ -20,7 +20,6 @@ from headrace.envs.minatar.common import (
     LAST,
     LEFT,
     NONE,
-    OPTIONS,
     RIGHT,
     SIZE,
     at,
@@ -62,7 +61,6 @@ class State:
     last_action: wp.array[wp.int32]
     action_set: wp.array[wp.int32]
     sticky_action_prob: wp.float64
-    channels_first: wp.bool
 
 
 @wp.struct
@@ -141,17 +139,17 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
-    first = state.channels_first
+    screen = view.obs[row]  # not looked up again for every cell
     paddle = wp.vec2i(state.paddle[env], LAST)
     ball = state.ball[env]
     trail = state.trail[env]
     wall = state.wall[env]
     y = int(0)
     while y < SIZE:
-        show_row(view.obs, row, PADDLE, y, cell(paddle, y), first)
-        show_row(view.obs, row, BALL, y, cell(ball, y), first)
-        show_row(view.obs, row, TRAIL, y, cell(trail, y), first)
-        show_row(view.obs, row, BRICK, y, wall_row(wall, y), first)
+        show_row(screen, PADDLE, y, cell(paddle, y))
+        show_row(screen, BALL, y, cell(ball, y))
+        show_row(screen, TRAIL, y, cell(trail, y))
+        show_row(screen, BRICK, y, wall_row(wall, y))
         y += 1
 
 
@@ -172,6 +170,6 @@ def game(actions: Sequence[int]) -> KernelEnv:
 
 
 TASKS = {
-    "MinAtar-Breakout-v0": task(game(ALL_ACTIONS), 4, OPTIONS),
-    "MinAtar-Breakout-v1": task(game((NONE, LEFT, RIGHT)), 4, OPTIONS),
+    "MinAtar-Breakout-v0": task(game(ALL_ACTIONS), 4),
+    "MinAtar-Breakout-v1": task(game((NONE, LEFT, RIGHT)), 4),
 }

@@ -6,7 +6,7 @@ and colliding whole formations is a handful of integer operations. Rows count fr
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -25,8 +25,6 @@ LEFT = wp.constant(1)
 RIGHT = wp.constant(3)
 FIRE = wp.constant(5)
 ALL_ACTIONS = (0, 1, 2, 3, 4, 5)
-
-OPTIONS: dict[str, Any] = {"sticky_action_prob": Option(0.1, 0.0, 1.0), "channels_first": True}
 
 BACKGROUND: Color = (13, 13, 18)
 GRID: Color = (28, 28, 36)
@@ -59,24 +57,17 @@ def cell(place: wp.vec2i, y: int) -> int:
 
 
 @wp.func
-def show_row(obs: wp.array4d[wp.uint8], row: int, channel: int, y: int, bits: int, channels_first: wp.bool):
-    """Write row y of one channel of an observation."""
+def show_row(screen: wp.array3d[wp.uint8], channel: int, y: int, bits: int):
+    """Write row y of one channel of a screen [channels, 10, 10]."""
     for x in range(SIZE):
-        value = wp.uint8((bits >> x) & 1)
-        if channels_first:
-            obs[row, channel, y, x] = value
-        else:
-            obs[row, y, x, channel] = value
+        screen[channel, y, x] = wp.uint8((bits >> x) & 1)
 
 
-def task(env: KernelEnv, channels: int, options: Mapping[str, Any]) -> KernelTask:
-    """The task of a game with so many channels."""
-
-    def observation(chosen: Mapping[str, Any]) -> gym.Space:
-        shape = (channels, SIZE, SIZE) if chosen["channels_first"] else (SIZE, SIZE, channels)
-        return gym.spaces.Box(0, 1, shape, np.uint8)
-
-    return KernelTask(env, observation, gym.spaces.Discrete(len(env.tables["action_set"])), options=options)
+def task(env: KernelEnv, channels: int, **options: Any) -> KernelTask:
+    """The task of a game with so many channels; ``options`` are those that the other game has not."""
+    observation = gym.spaces.Box(0, 1, (channels, SIZE, SIZE), np.uint8)
+    action = gym.spaces.Discrete(len(env.tables["action_set"]))
+    return KernelTask(env, observation, action, options={"sticky_action_prob": Option(0.1, 0.0, 1.0), **options})
 
 
 def unpacked(rows: Sequence[int] | np.ndarray) -> np.ndarray:

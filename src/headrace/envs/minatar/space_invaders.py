@@ -23,7 +23,6 @@ from headrace.envs.minatar.common import (
     LAST,
     LEFT,
     NONE,
-    OPTIONS,
     RIGHT,
     SIZE,
     at,
@@ -72,7 +71,6 @@ class State:
     action_set: wp.array[wp.int32]
     sticky_action_prob: wp.float64
     difficulty_ramping: wp.bool
-    channels_first: wp.bool
 
 
 @wp.struct
@@ -229,7 +227,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
-    first = state.channels_first
+    screen = view.obs[row]  # not looked up again for every cell
     cannon = wp.vec2i(state.cannon[env], LAST)
     leftward = state.direction[env] < 0
     aliens = state.aliens[env]
@@ -237,12 +235,12 @@ def observe(state: State, env: int, view: View, row: int):
     bombs = state.bombs[env]
     y = int(0)
     while y < SIZE:
-        show_row(view.obs, row, CANNON, y, cell(cannon, y), first)
-        show_row(view.obs, row, ALIEN, y, aliens[y], first)
-        show_row(view.obs, row, ALIEN_LEFT, y, wp.where(leftward, aliens[y], 0), first)
-        show_row(view.obs, row, ALIEN_RIGHT, y, wp.where(leftward, 0, aliens[y]), first)
-        show_row(view.obs, row, SHOT, y, shots[y], first)
-        show_row(view.obs, row, BOMB, y, bombs[y], first)
+        show_row(screen, CANNON, y, cell(cannon, y))
+        show_row(screen, ALIEN, y, aliens[y])
+        show_row(screen, ALIEN_LEFT, y, wp.where(leftward, aliens[y], 0))
+        show_row(screen, ALIEN_RIGHT, y, wp.where(leftward, 0, aliens[y]))
+        show_row(screen, SHOT, y, shots[y])
+        show_row(screen, BOMB, y, bombs[y])
         y += 1
 
 
@@ -262,7 +260,7 @@ def game(actions: Sequence[int]) -> KernelEnv:
 
 
 TASKS = {
-    name: task(game(actions), 6, {**OPTIONS, "difficulty_ramping": True})
+    name: task(game(actions), 6, difficulty_ramping=True)
     for name, actions in {
         "MinAtar-SpaceInvaders-v0": ALL_ACTIONS,
         "MinAtar-SpaceInvaders-v1": (NONE, LEFT, RIGHT, FIRE),
