@@ -11,6 +11,7 @@ from headrace.pool.registry import make_pool, nearest
 if TYPE_CHECKING:
     from headrace.pool.views.dm import DmPool
     from headrace.pool.views.gymnasium import GymnasiumPool
+    from headrace.pool.views.players import PlayersPool
 
 EnvType = Literal["gym", "gymnasium", "dm"]
 ENV_TYPES = ("gym", "gymnasium", "dm")
@@ -21,10 +22,18 @@ def make(task: str, env_type: Literal["gymnasium"], **options: Any) -> Gymnasium
 @overload
 def make(task: str, env_type: Literal["dm"], **options: Any) -> DmPool: ...
 @overload
+def make(  # pyright: ignore[reportOverlappingOverload]
+    task: str,
+    env_type: Literal["gym"] | None = None,
+    *,
+    max_num_players: int,
+    **options: Any,
+) -> PlayersPool: ...
+@overload
 def make(task: str, env_type: Literal["gym"] | None = None, **options: Any) -> Pool: ...
 
 
-def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | GymnasiumPool | DmPool:
+def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | GymnasiumPool | DmPool | PlayersPool:
     """Make a pool of environments.
 
     Args:
@@ -37,6 +46,8 @@ def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | G
         seed: environment i starts at ``seed + i``; a list gives one each; None draws fresh entropy.
         autoreset: ``"next_step"`` (default), ``"same_step"`` (with ``info["final_obs"]``) or ``"disabled"``.
         device: where kernel environments run; ``"cpu"``.
+        max_num_players: at least the number of agents of a multi-agent task for EnvPool's flat ``players`` layout
+            (a `PlayersPool`); 1 (default) for one dense row an environment.
         thread_affinity_offset: first core to pin threads to; -1 for no pinning.
         options: the task's own; `make_spec(task).options` lists them with their defaults.
 
@@ -60,6 +71,8 @@ def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | G
         raise OptionError(f"render_mode must be None or 'rgb_array', not {render_mode!r}: render() returns frames")
     if options.pop("gym_reset_return_info", True) is not True:
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
+    if (players := options.pop("max_num_players", 1)) != 1:
+        return _players(task, env_type, players, options)
     pool = make_pool(task, **options)
     if env_type == "gymnasium":
         from headrace.pool.views.gymnasium import GymnasiumPool
@@ -70,6 +83,19 @@ def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | G
 
         return DmPool(pool)
     return pool
+
+
+def _players(task: str, env_type: EnvType | None, max_num_players: Any, options: dict[str, Any]) -> PlayersPool:
+    from headrace.pool.views.players import PlayersPool
+
+    if env_type in ("gymnasium", "dm"):
+        raise OptionError(f"max_num_players must be 1 with env_type {env_type!r}: flat rows are the gym interface's")
+    pool = make_pool(task, **options)
+    try:
+        return PlayersPool(pool, max_num_players)
+    except OptionError:
+        pool.close()
+        raise
 
 
 def make_gym(task: str, **options: Any) -> Pool:

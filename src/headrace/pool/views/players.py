@@ -1,0 +1,307 @@
+"""Multi-agent environments in EnvPool's ``players`` layout: one flat row for each player there is.
+
+The pool's own form is dense, with a place for every agent whether it lives or not. EnvPool
+instead lays the players of a batch end to end and says whose rows they are. Where all
+agents live the two are the same memory and nothing is copied; where some have left, their
+rows are dropped on the way out and filled in on the way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import ActionError, OptionError, StateError
+from headrace.pool.actions import check_env_ids
+from headrace.pool.pool import Pool, StepResult
+from headrace.pool.seeds import SeedLike
+from headrace.pool.spec import TaskSpec
+
+PLAYERS = "players"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One dense array [rows, count, …] of observations or actions, and the agents that it is about.
+
+    Attributes:
+        name: its key in a `Dict` space; None where the space is the array's own.
+        first, count: its agents.
+        space: one agent's.
+    """
+
+    name: str | None
+    first: int
+    count: int
+    space: gym.Space
+
+    def of(self, values: Any) -> np.ndarray:
+        """The array, from an observation or action."""
+        return values if self.name is None else values[self.name]
+
+
+def columns(spec: TaskSpec, which: str) -> list[Column]:
+    """The arrays of a multi-agent task's ``"observation"`` or ``"action"``."""
+    spaces = [getattr(kind, which) for kind in spec.agents]
+    if any(space != spaces[0] for space in spaces):
+        counts = [kind.count for kind in spec.agents]
+        firsts = np.cumsum([0, *counts[:-1]]).tolist()
+        return [Column(k.name, f, k.count, s) for k, f, s in zip(spec.agents, firsts, spaces, strict=True)]
+    if isinstance(spaces[0], gym.spaces.Dict):
+        return [Column(key, 0, spec.num_agents, space) for key, space in spaces[0].spaces.items()]
+    return [Column(None, 0, spec.num_agents, spaces[0])]
+
+
+class PlayersPool:
+    """A pool of a multi-agent task in EnvPool's layout; made by ``headrace.make(task, max_num_players=…)``.
+
+    Results are ``(obs [p, …], reward float32[p], terminated bool[k], truncated bool[k], info)`` for the p
+    players of k environments: those who were in the game before the step or are in it after. ``info`` has what
+    the pool's has, except that what belongs to players is in ``info["players"]``: ``env_id`` int32[p], ``id``
+    int32[p] (the agent's number in its environment), ``alive`` bool[p] (whether it plays on), and the task's
+    info fields for agents [p, …]. Rows come environment by environment, players in the order of their numbers.
+
+    Where agent types differ, obs is a dict with an array for each, its rows those of the players of the type.
+
+    Args:
+        pool: the pool to present; closed with this object.
+        max_num_players: at least the number of agents of one environment; what `config` says.
+    """
+
+    def __init__(self, pool: Pool, max_num_players: int):
+        self.pool, self.spec = pool, pool.spec
+        agents = pool.spec.num_agents
+        whole = isinstance(max_num_players, int | np.integer) and not isinstance(max_num_players, bool)
+        if not pool.spec.agents:
+            raise OptionError(f"{pool.spec.task} is for one player: max_num_players must be 1, not {max_num_players!r}")
+        if not whole or max_num_players < agents:
+            raise OptionError(
+                f"{pool.spec.task} has {agents} players: max_num_players must be 1 (one dense row an environment) "
+                f"or at least {agents}, not {max_num_players!r}"
+            )
+        self.config = {**pool.config, "max_num_players": max_num_players}
+        self.num_envs, self.batch_size, self.is_async = pool.num_envs, pool.batch_size, pool.is_async
+        self.all_env_ids, self.autoreset, self.device = pool.all_env_ids, pool.autoreset, pool.device
+        self.async_reset, self.render = pool.async_reset, pool.render
+        self._seen, self._acted = columns(pool.spec, "observation"), columns(pool.spec, "action")
+        self.observation_space = self.single_observation_space = _single(self._seen)
+        self.action_space = self.single_action_space = _single(self._acted)
+        self._per_agent = [f.name for f in pool.spec.info if f.per_agent]
+        # of every environment's last result: who plays on, and who had a row
+        self._alive = np.zeros((pool.num_envs, agents), np.bool_)
+        self._shown = np.zeros((pool.num_envs, agents), np.bool_)
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __repr__(self) -> str:
+        return f"<PlayersPool of {self.pool!r}>"
+
+    def reset(
+        self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes; see `Pool.reset`."""
+        obs, info = self.pool.reset(env_id, seed=seed, options=options)
+        shown = self._note(info, np.zeros(len(info["env_id"]), np.bool_))
+        return self._players(obs, shown), info
+
+    def step(self, action: Any, env_id: Any = None) -> StepResult:
+        """Advance all environments, or those named, by one step of all their players; see `send`, `Pool.step`."""
+        return self._stepped(*self.pool.step(*self._dense(action, env_id)))
+
+    def send(self, action: Any, env_id: Any = None) -> None:
+        """Start one step and return at once.
+
+        Args:
+            action: one row for each player, in the order of the last results; rows of those who have left may
+                be there or not. Or a dict: ``action``, or one array for each agent type; ``env_id``; and
+                ``players.env_id`` (with ``players.id``, rows may come in any order). EnvPool's nested form,
+                ``{"players": {"env_id": …, "action": …}}``, is the same.
+            env_id: the environments to step; all by default.
+
+        Raises:
+            ActionError: a player's action is missing, given twice, or wrong; nothing was stepped.
+        """
+        self.pool.send(*self._dense(action, env_id))
+
+    def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
+        """The next results; see `Pool.recv`."""
+        obs, *rest, info = self._stepped(*self.pool.recv(timeout))
+        if reset:
+            return (obs, info) if return_info else obs
+        return (obs, *rest, info)
+
+    def save_state(self, env_ids: Any = None) -> list[bytes]:
+        """Everything that decides the environments' futures: one blob each; see `Pool.save_state`."""
+        ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+        rows = np.hstack([self._alive, self._shown])
+        return [blob + rows[i].tobytes() for i, blob in zip(ids, self.pool.save_state(ids), strict=True)]
+
+    def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
+        """Put saved states into the environments named (None: all); see `Pool.load_state`."""
+        ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+        size = 2 * self._alive.shape[1]
+        if any(len(blob) <= size or max(blob[-size:]) > 1 for blob in blobs):
+            raise StateError("a state was not saved by a pool of this task in the players layout")
+        self.pool.load_state(ids, [blob[:-size] for blob in blobs])
+        rows = np.array([np.frombuffer(blob[-size:], np.bool_) for blob in blobs])
+        self._alive[ids], self._shown[ids] = np.hsplit(rows, 2)
+
+    def close(self) -> None:
+        """Close the pool."""
+        self.pool.close()
+
+    def __enter__(self) -> PlayersPool:
+        self.pool.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., PlayersPool], tuple[Any, ...]]:
+        return _rebuild, (self.pool, self.config["max_num_players"], self._alive, self._shown)
+
+    # -- from dense rows to players and back -----------------------------------------------------
+
+    def _stepped(
+        self, obs: Any, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]
+    ) -> StepResult:
+        shown = self._note(info, terminated | truncated)
+        return self._players(obs, shown), _flat(reward, shown), terminated, truncated, info
+
+    def _note(self, info: dict[str, Any], over: np.ndarray) -> np.ndarray:
+        """Whose rows are shown, bool[k, agents]: who acted or acts next. Moves what is theirs in info to them."""
+        ids, alive = info["env_id"], info["alive"]
+        fresh = (info["elapsed_step"] == 0) & ~over  # nobody acts in a reset
+        acted = self._alive[ids] & ~fresh[:, None]
+        shown = alive | acted
+        self._alive[ids], self._shown[ids] = alive, shown
+
+        rows, agents = np.nonzero(shown)
+        whose = {"env_id": ids[rows], "id": agents.astype(np.int32)}
+        info[PLAYERS] = whose | {name: _flat(info.pop(name), shown) for name in self._per_agent}
+        if "final_obs" in info:
+            final = info["final_info"]
+            final[PLAYERS] = {name: _flat(final.pop(name), shown) for name in self._per_agent}
+            info["final_obs"] = self._players(info["final_obs"], shown)
+            info["_final_obs"] = (over[:, None] & acted)[shown]
+        return shown
+
+    def _players(self, obs: Any, shown: np.ndarray) -> Any:
+        found = {c.name: _flat(c.of(obs), shown[:, c.first : c.first + c.count]) for c in self._seen}
+        return found.get(None, found)
+
+    def _dense(self, action: Any, env_id: Any) -> tuple[Any, np.ndarray | None]:
+        """The pool's own arguments."""
+        values, named = self._unpack(action)
+        given = named.get("env_id") if env_id is None else env_id
+        ids = self.all_env_ids if given is None else check_env_ids(given, self.num_envs)
+        rows, agents = self._whose(values, named, ids)
+        dense = {c.name: _filled(c, values, rows, agents, len(ids)) for c in self._acted}
+        return dense.get(None, dense), None if given is None else ids
+
+    def _unpack(self, action: Any) -> tuple[dict[str | None, Any], dict[str, Any]]:
+        """The arrays of actions by their columns' names, and what else a dict of EnvPool's says."""
+        names = [c.name for c in self._acted]
+        if not isinstance(action, Mapping):
+            if names != [None]:
+                raise ActionError(f"actions must be a dict with an array for each of {sorted(map(str, names))}")
+            return {None: action}, {}
+        flat = {k: v for k, v in action.items() if k != PLAYERS}
+        flat |= {f"{PLAYERS}.{k}": v for k, v in action.get(PLAYERS, {}).items()}
+        named = {k: flat.pop(k) for k in ("env_id", f"{PLAYERS}.env_id", f"{PLAYERS}.id") if k in flat}
+        plain = {k.removeprefix(f"{PLAYERS}."): v for k, v in flat.items()}
+        values = {None if names == [None] and k == "action" else k: v for k, v in plain.items()}
+        if values.keys() != set(names):
+            wanted = ["action" if name is None else name for name in names]
+            raise ActionError(f"a dict of actions holds {', '.join(wanted)} and env_ids, not {sorted(plain)}")
+        return values, named
+
+    def _whose(self, values: Mapping[Any, Any], named: Mapping[str, Any], ids: np.ndarray) -> tuple[Any, Any]:
+        """Rows of ``ids`` and numbers of the players that the actions belong to, in their order."""
+        alive, shown = self._alive[ids], self._shown[ids]
+        env_id, number = named.get(f"{PLAYERS}.env_id"), named.get(f"{PLAYERS}.id")
+        if env_id is None:
+            if number is not None:
+                raise ActionError("players.id needs players.env_id")
+            rows, agents = np.nonzero(self._expected(values, alive, shown))
+            return rows, agents
+        row_of = np.full(self.num_envs, -1)
+        row_of[ids] = np.arange(len(ids))
+        env_id = _numbers(f"{PLAYERS}.env_id", env_id, self.num_envs)
+        rows = row_of[env_id]
+        if (rows < 0).any():
+            raise ActionError(f"players.env_id {env_id[rows < 0][0]} is not among the environments to be stepped")
+        if number is None:
+            order = np.argsort(rows, kind="stable")
+            expected = np.where((np.bincount(rows, minlength=len(ids)) == alive.sum(1))[:, None], alive, shown)
+            found, agents = np.nonzero(expected)
+            if not np.array_equal(found, rows[order]):
+                raise ActionError(f"players.env_id must name each environment once for each player: {env_id.tolist()}")
+            places = np.empty_like(agents)
+            places[order] = agents
+            return rows, places
+        agents = _numbers(f"{PLAYERS}.id", number, alive.shape[1])
+        if len(agents) != len(rows):
+            raise ActionError(f"players.id has {len(agents)} rows, players.env_id {len(rows)}")
+        times = np.zeros(alive.shape, int)
+        np.add.at(times, (rows, agents), 1)
+        if (wrong := (times > 1) | (alive & (times == 0))).any():
+            row, agent = np.argwhere(wrong)[0]
+            what = "two actions" if times[row, agent] else "no action"
+            raise ActionError(f"player {agent} of environment {ids[row]} has {what}")
+        return rows, agents
+
+    def _expected(self, values: Mapping[Any, Any], alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
+        """Whose actions these are, by their number: of those who play on, or of all in the last result."""
+        for mask in (alive, shown):
+            if all(np.shape(values[c.name])[:1] == (mask[:, c.first : c.first + c.count].sum(),) for c in self._acted):
+                return mask
+        given = {c.name or "action": list(np.shape(values[c.name])) for c in self._acted}
+        raise ActionError(f"there are {alive.sum()} players to act, one row each, but actions have shapes {given}")
+
+
+def _rebuild(pool: Pool, max_num_players: int, alive: np.ndarray, shown: np.ndarray) -> PlayersPool:
+    view = PlayersPool(pool, max_num_players)
+    view._alive[:], view._shown[:] = alive, shown
+    return view
+
+
+def _single(of: list[Column]) -> gym.Space:
+    return of[0].space if of[0].name is None else gym.spaces.Dict({c.name: c.space for c in of if c.name})
+
+
+def _flat(dense: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """Dense [k, agents, …] → [p, …]; without a copy where everybody is shown."""
+    return dense.reshape(-1, *dense.shape[2:]) if shown.all() else dense[shown]
+
+
+def _filled(column: Column, values: Mapping[Any, Any], rows: np.ndarray, agents: np.ndarray, k: int) -> np.ndarray:
+    """Dense actions [k, count, …] from those of some players; the others get one that any pool accepts."""
+    name, space = column.name or "action", column.space
+    own = (agents >= column.first) & (agents < column.first + column.count)
+    array, shape, dtype = np.asarray(values[column.name]), tuple(space.shape or ()), np.dtype(space.dtype)
+    if array.shape != (own.sum(), *shape):
+        raise ActionError(
+            f"{name} has shape {array.shape}; this call needs {(int(own.sum()), *shape)}, one row a player"
+        )
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise ActionError(f"{name} has dtype {array.dtype}; this task needs {dtype}")
+    dense = np.empty((k, column.count, *shape), dtype)
+    if len(array) < k * column.count:
+        dense[:] = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else space.start  # type: ignore[attr-defined]
+    dense[rows[own], agents[own] - column.first] = array
+    return dense
+
+
+def _numbers(name: str, values: Any, limit: int) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ActionError(f"{name} must be a list of integers, not {array.dtype}{list(array.shape)}")
+    if array.size and (array.min() < 0 or array.max() >= limit):
+        raise ActionError(f"{name} must be in [0, {limit - 1}]: {array.min()} … {array.max()}")
+    return array

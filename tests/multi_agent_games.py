@@ -1,0 +1,252 @@
+"""Environments of many agents for tests: one of equal agents that die, one of two types with different spaces."""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+import headrace
+from headrace.pool.executors.kernels import AgentStreams, KernelTask, MultiAgentEnv, Option, agent_integers
+from headrace.pool.spec import AgentType, Field
+
+# -- the ring: each hands coins to the next, all at once; who has none left is out ---------------------------
+
+
+@wp.struct
+class RingState:
+    coins: wp.array2d[wp.int32]
+    handed: wp.array2d[wp.int32]
+    luck: wp.array2d[wp.int32]
+    lives: wp.array2d[wp.bool]
+    living: wp.array[wp.int32]
+    num_agents: int
+    start: int
+
+
+@wp.struct
+class RingView:
+    obs: wp.array3d[wp.float32]
+    luck: wp.array2d[wp.int32]
+    living: wp.array[wp.int32]
+
+
+@wp.func
+def ring_begin(state: RingState, env: int, agent: int, streams: AgentStreams):
+    state.coins[env, agent] = state.start + agent_integers(streams, env, agent, 0, 3)
+    state.handed[env, agent] = 0
+    state.luck[env, agent] = 0
+    state.lives[env, agent] = True
+    if agent == 0:
+        state.living[env] = state.num_agents
+
+
+@wp.func
+def ring_hand(state: RingState, env: int, agent: int, actions: wp.array2d[wp.int64], row: int, streams: AgentStreams):
+    handed = int(0)
+    if state.lives[env, agent]:
+        state.luck[env, agent] = agent_integers(streams, env, agent, 0, 3)
+        handed = wp.min(int(actions[row, agent]), state.coins[env, agent])
+    state.coins[env, agent] = state.coins[env, agent] - handed
+    state.handed[env, agent] = handed
+
+
+@wp.func
+def ring_take(state: RingState, env: int, agent: int, actions: wp.array2d[wp.int64], row: int, streams: AgentStreams):
+    if state.lives[env, agent]:
+        last = (agent + state.num_agents - 1) % state.num_agents
+        coins = state.coins[env, agent] + state.handed[env, last] - 1  # each step costs one
+        if state.luck[env, agent] == 2:
+            coins = coins + 1
+        state.coins[env, agent] = coins
+        if coins <= 0:
+            state.lives[env, agent] = False
+            wp.atomic_sub(state.living, env, 1)
+
+
+@wp.func
+def ring_reward(state: RingState, env: int, agent: int) -> float:
+    return float(state.handed[env, agent]) + 100.0 * float(state.living[env])
+
+
+@wp.func
+def ring_over(state: RingState, env: int) -> bool:
+    return state.living[env] <= 1
+
+
+@wp.func
+def ring_observe(state: RingState, env: int, agent: int, view: RingView, row: int):
+    last = (agent + state.num_agents - 1) % state.num_agents
+    view.obs[row, agent, 0] = float(state.coins[env, agent])
+    view.obs[row, agent, 1] = float(state.coins[env, last])
+    view.luck[row, agent] = state.luck[env, agent]
+    if agent == 0:
+        view.living[row] = state.living[env]
+
+
+@wp.func
+def ring_alive(state: RingState, env: int, agent: int) -> bool:
+    return state.lives[env, agent]
+
+
+def ring_picture(state):
+    frame = np.zeros((8, 8 * state["num_agents"], 3), np.uint8)
+    for agent, lives in enumerate(state["lives"]):
+        frame[:, 8 * agent : 8 * agent + 7] = (40, 200, 80) if lives else (90, 90, 90)
+    return frame
+
+
+RING = MultiAgentEnv(
+    "Ring",
+    RingState,
+    RingView,
+    reset=(ring_begin,),
+    step=(ring_hand, ring_take),
+    reward=ring_reward,
+    over=ring_over,
+    observe=ring_observe,
+    alive=ring_alive,
+    render=ring_picture,
+    shapes=dict.fromkeys(("coins", "handed", "luck", "lives"), ("num_agents",)),
+)
+
+
+def ring_agents(options):
+    coins = gym.spaces.Box(-1.0, np.inf, (2,), np.float32)
+    return (AgentType("player", options["players"], coins, gym.spaces.Discrete(4)),)
+
+
+def ring_info(options):
+    return (
+        Field("luck", np.dtype(np.int32), (options["players"],), per_agent=True),
+        Field("living", np.dtype(np.int32)),
+    )
+
+
+RING_TASK = KernelTask(
+    RING,
+    agents=ring_agents,
+    info=ring_info,
+    options={"players": Option(5, 1, 4096), "start": Option(4)},
+    max_episode_steps=30,
+)
+
+
+class RingReference:
+    """A game of the ring in plain NumPy, everybody at once."""
+
+    def __init__(self, coins):
+        self.coins = coins.astype(int)
+        self.lives = np.ones(len(coins), bool)
+
+    def step(self, actions, luck):
+        handed = np.where(self.lives, np.minimum(actions, self.coins), 0)
+        self.coins = self.coins - handed + np.where(self.lives, np.roll(handed, 1) - 1 + (luck == 2), 0)
+        self.lives = self.lives & (self.coins > 0)
+        return handed + 100.0 * self.lives.sum(), self.lives.sum() <= 1
+
+
+# -- the hunt: archers and a dog, whose spaces differ -------------------------------------------------------
+
+NUM_ARCHERS = wp.constant(3)
+
+
+@wp.struct
+class HuntState:
+    aim: wp.array2d[wp.int32]
+    lives: wp.array2d[wp.bool]
+    heard: wp.array2d[wp.int32]
+    steps: wp.array[wp.int32]
+    num_agents: int
+    limit: int
+
+
+@wp.struct
+class HuntView:
+    obs_archer: wp.array3d[wp.float32]
+    obs_dog: wp.array2d[wp.int64]
+
+
+@wp.struct
+class HuntActions:
+    archer: wp.array3d[wp.float32]
+    dog: wp.array3d[wp.int64]
+
+
+@wp.func
+def hunt_begin(state: HuntState, env: int, agent: int, streams: AgentStreams):
+    state.aim[env, agent] = agent_integers(streams, env, agent, 0, 10)
+    state.lives[env, agent] = True
+    state.heard[env, agent] = 0
+    if agent == 0:
+        state.steps[env] = 0
+
+
+@wp.func
+def hunt_act(state: HuntState, env: int, agent: int, actions: HuntActions, row: int, streams: AgentStreams):
+    state.heard[env, agent] = 0
+    if state.lives[env, agent] and agent < NUM_ARCHERS:
+        turn = wp.clamp(actions.archer[row, agent, 0] - actions.archer[row, agent, 1], -3.0, 3.0)
+        state.aim[env, agent] = state.aim[env, agent] + int(turn)
+    if state.lives[env, agent] and agent >= NUM_ARCHERS:
+        dog = agent - NUM_ARCHERS
+        state.aim[env, agent] = 10 * int(actions.dog[row, dog, 0]) + int(actions.dog[row, dog, 1])
+    if agent == 0:
+        state.steps[env] = state.steps[env] + 1
+
+
+@wp.func
+def hunt_listen(state: HuntState, env: int, agent: int, actions: HuntActions, row: int, streams: AgentStreams):
+    for other in range(state.num_agents):
+        if other != agent:
+            state.heard[env, agent] = state.heard[env, agent] + state.aim[env, other]
+    if agent_integers(streams, env, agent, 0, 8) == 0 and agent > 0:
+        state.lives[env, agent] = False
+
+
+@wp.func
+def hunt_reward(state: HuntState, env: int, agent: int) -> float:
+    return float(state.heard[env, agent])
+
+
+@wp.func
+def hunt_over(state: HuntState, env: int) -> bool:
+    return state.steps[env] >= state.limit
+
+
+@wp.func
+def hunt_observe(state: HuntState, env: int, agent: int, view: HuntView, row: int):
+    if agent < NUM_ARCHERS:
+        view.obs_archer[row, agent, 0] = float(state.aim[env, agent])
+        view.obs_archer[row, agent, 1] = float(state.heard[env, agent])
+        view.obs_archer[row, agent, 2] = float(agent)
+    else:
+        view.obs_dog[row, agent - NUM_ARCHERS] = wp.int64(state.aim[env, agent])
+
+
+@wp.func
+def hunt_alive(state: HuntState, env: int, agent: int) -> bool:
+    return state.lives[env, agent]
+
+
+HUNT = MultiAgentEnv(
+    "Hunt",
+    HuntState,
+    HuntView,
+    reset=(hunt_begin,),
+    step=(hunt_act, hunt_listen),
+    reward=hunt_reward,
+    over=hunt_over,
+    observe=hunt_observe,
+    alive=hunt_alive,
+    actions=HuntActions,
+    shapes=dict.fromkeys(("aim", "lives", "heard"), ("num_agents",)),
+)
+ARCHER = AgentType(
+    "archer", 3, gym.spaces.Box(-np.inf, np.inf, (3,), np.float32), gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+)
+DOG = AgentType("dog", 2, gym.spaces.Discrete(100), gym.spaces.MultiDiscrete([3, 10]))
+HUNT_TASK = KernelTask(HUNT, agents=(ARCHER, DOG), options={"limit": Option(9, 1)}, max_episode_steps=12)
+
+headrace.register("TestRing-v0", RING_TASK, replace=True)
+headrace.register("TestHunt-v0", HUNT_TASK, replace=True)
