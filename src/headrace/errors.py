@@ -44,3 +44,7 @@ class RecvTimeoutError(HeadraceError, TimeoutError):
 
 class EnvironmentFailure(HeadraceError, RuntimeError):
     """An environment raised while it ran; the message names it. Reset it before stepping it."""
+
+
+class KernelError(HeadraceError, TypeError):
+    """A kernel environment does not fit its task or cannot be compiled; the message names the author's line."""

@@ -24,6 +24,7 @@ from headrace.pool.executors.kernels.checks import check_environment, view_name
 from headrace.pool.executors.kernels.crew import Crew
 from headrace.pool.executors.kernels.launch import Run, load, record
 from headrace.pool.executors.kernels.memory import Table, pack_rows, struct_over, unpack_rows
+from headrace.pool.executors.kernels.mistakes import mistakes_named
 from headrace.pool.executors.kernels.program import (
     MODES,
     RESEED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ from headrace.pool.spec import AgentType, Field, Task, TaskSpec, multi_agent_spe
 
 if TYPE_CHECKING:
     from headrace.pool.executors.kernels.build import AnyEnv
+    from headrace.pool.executors.kernels.executor import KernelExecutor
 
 Options = Mapping[str, Any]
 HIGHEST = {int: 2**31 - 1, float: math.inf}
@@ -103,27 +105,40 @@ class KernelTask:
     agents: tuple[AgentType, ...] | Callable[[Options], tuple[AgentType, ...]] = ()
 
     def __call__(self, task: str, **options: Any) -> Task:
-        """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
-        from headrace.pool.executors.kernels.executor import KernelExecutor
+        """The task of this name; raises `OptionError` for options that do not exist or do not fit.
 
+        Every kernel task has the option ``debug`` too: run as plain Python, with every index checked.
+        """
         given = self._complete(task, options)
+        executor = _executor(given.pop("debug"))
         env, info, agents = (_decide(what, given) for what in (self.env, self.info, self.agents))
         rest = {"task": task, "info": info, "max_episode_steps": given.pop("max_episode_steps"), "options": given}
         if agents:
             spec = multi_agent_spec(agents=agents, **rest)
         else:
             spec = TaskSpec(observation=_decide(self.observation, given), action=_decide(self.action, given), **rest)
-        return Task(spec, partial(KernelExecutor, env))
+        return Task(spec, partial(executor, env))
 
     def _complete(self, task: str, given: Options) -> dict[str, Any]:
         """All options, those given checked."""
-        known = {"max_episode_steps": self.max_episode_steps, **self.options}
+        known = {"max_episode_steps": self.max_episode_steps, "debug": False, **self.options}
         for name in given:
             if name not in known:
                 close = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)
                 raise OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")
         options = {name: o if isinstance(o, Option) else Option(o) for name, o in known.items()}
         return {name: option.convert(task, name, given.get(name, option.default)) for name, option in options.items()}
+
+
+def _executor(debug: bool) -> type[KernelExecutor]:
+    """What runs a pool; the environment variable ``HEADRACE_DEBUG=1`` asks for debug mode everywhere."""
+    if debug or os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0"):
+        from headrace.pool.executors.kernels.debug import DebugExecutor
+
+        return DebugExecutor
+    from headrace.pool.executors.kernels.executor import KernelExecutor
+
+    return KernelExecutor
 
 
 def _decide(what: Any, options: Options) -> Any:
