@@ -41,6 +41,13 @@ class Canvas:
     def line(self, points: Sequence[Point], color: Color = BLACK, width: float = 1) -> None:
         self._draw.line([self._pixel(p) for p in points], fill=color, width=round(width * OVERSAMPLING), joint="curve")
 
+    def text(self, center: Point, text: str, height: float, color: Color = BLACK) -> None:
+        """Write a word around a point, in letters of about this height in pixels."""
+        from PIL import ImageFont
+
+        font = ImageFont.load_default(height * OVERSAMPLING)
+        self._draw.text(self._pixel(center), text, fill=color, font=font, anchor="mm")
+
     def array(self) -> np.ndarray:
         """The picture as uint8[height, width, 3]."""
         return np.asarray(self._image.reduce(OVERSAMPLING))

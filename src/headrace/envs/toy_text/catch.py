@@ -1,0 +1,102 @@
+"""Catch: a ball falls, one row a step; be under it when it lands.
+
+The game of bsuite (Osband et al., "Behaviour suite for reinforcement learning", 2020) with its rules:
+the ball begins in any column of the top row, the paddle in the middle of the bottom row; actions 0, 1, 2
+move the paddle left, not at all, or right; it pays 1 if the paddle is where the ball lands, else -1.
+Observations are the board, float32[height, width], 1 where ball and paddle are and 0 elsewhere.
+
+Options, those of EnvPool: ``height`` and ``width`` of the board (bsuite's rows and columns).
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.envs.drawing import box
+from headrace.envs.toy_text import tiles
+from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option, Streams, integers
+
+SIDE = 1024
+OPTIONS = {"height": Option(10, 2, SIDE), "width": Option(5, 1, SIDE)}
+SKY, CELL, BALL, PADDLE = (24, 30, 44), (34, 42, 60), (250, 180, 70), (120, 200, 250)
+
+
+NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
+
+
+@wp.struct
+class State:
+    """Columns of ball and paddle, and the ball's row, 0 at the top."""
+
+    ball_x: wp.array[wp.int32]
+    ball_y: wp.array[wp.int32]
+    paddle_x: wp.array[wp.int32]
+    height: wp.int32
+    width: wp.int32
+
+
+@wp.struct
+class View:
+    obs: wp.array3d[wp.float32]
+
+
+@wp.func
+def reset(state: State, env: int, streams: Streams):
+    state.ball_x[env] = integers(streams, env, 0, state.width)
+    state.ball_y[env] = wp.int32(0)
+    state.paddle_x[env] = state.width / 2
+
+
+@wp.func
+def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
+    paddle = wp.clamp(state.paddle_x[env] + wp.int32(actions[row]) - 1, 0, state.width - 1)
+    ball_y = wp.min(state.ball_y[env] + 1, state.height - 1)
+    state.paddle_x[env] = paddle
+    state.ball_y[env] = ball_y
+    landed = ball_y == state.height - 1
+    reward = wp.float32(0.0)
+    if landed:
+        reward = wp.where(paddle == state.ball_x[env], wp.float32(1.0), wp.float32(-1.0))
+    return reward, landed
+
+
+@wp.func
+def observe(state: State, env: int, view: View, row: int):
+    board = view.obs[row]
+    y = wp.int32(0)
+    while y < state.height:
+        x = wp.int32(0)
+        while x < state.width:
+            board[y & NOT_NEGATIVE, x & NOT_NEGATIVE] = wp.float32(0.0)
+            x += 1
+        y += 1
+    view.obs[row, state.ball_y[env], state.ball_x[env]] = wp.float32(1.0)
+    view.obs[row, state.height - 1, state.paddle_x[env]] = wp.float32(1.0)
+
+
+def render(state: Mapping[str, Any]) -> np.ndarray:
+    height, width = state["height"], state["width"]
+    grid = tiles.Grid(height, width, SKY)
+    for y in range(height):
+        for x in range(width):
+            grid.tile(y, x, CELL)
+    half = 0.45 * grid.side
+    at = grid.center(height - 1, int(state["paddle_x"]))
+    grid.canvas.polygon(box(-half, half, -half, -half / 3, at=at), PADDLE)
+    grid.canvas.circle(grid.center(int(state["ball_y"]), int(state["ball_x"])), 0.3 * grid.side, BALL)
+    return grid.canvas.array()
+
+
+TASKS = {
+    "Catch-v0": KernelTask(
+        KernelEnv("Catch", State, View, reset, step, observe, render),
+        lambda options: gym.spaces.Box(0.0, 1.0, (options["height"], options["width"]), np.float32),
+        gym.spaces.Discrete(3),
+        options=OPTIONS,
+    )
+}

@@ -1,0 +1,128 @@
+"""Problems that are tables: in every state each action has a few outcomes of known probability.
+
+The rules of such a problem are written as a plain Python function of state and action. They are
+called once for every pair, when the task is built; what runs in the pool is a look-up and, where
+there is chance, one random number.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from headrace.pool.executors.kernels import KernelEnv, Streams, integers, uniform
+from headrace.pool.spec import Field
+
+NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
+PROB = Field("prob", np.dtype(np.float32))
+
+
+class Outcome(NamedTuple):
+    """One thing that may follow an action."""
+
+    probability: float
+    state: int
+    reward: float
+    terminated: bool
+
+
+Rules = Callable[[int, int], Sequence[Outcome]]
+"""(state, action) → everything that may follow; the probabilities add up to 1."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem as the arrays that the functions below read, ready for a `KernelEnv`.
+
+    Attributes:
+        tables: ``next_state``, ``reward``, ``terminated``, ``prob`` and ``until`` (the probability of this
+            outcome or one before it), each [states · actions · outcomes]; and ``starts``, the first states.
+        constants: ``num_actions``, ``num_outcomes`` (most that any action has) and ``num_starts``.
+    """
+
+    tables: Mapping[str, np.ndarray]
+    constants: Mapping[str, int]
+
+
+def tabulate(num_states: int, num_actions: int, starts: Iterable[int], rules: Rules) -> Problem:
+    """The tables of a problem; an episode begins in any of ``starts`` with the same probability."""
+    every = [rules(state, action) for state in range(num_states) for action in range(num_actions)]
+    most = max(len(outcomes) for outcomes in every)
+    padded = [outcome for outcomes in every for outcome in (*outcomes, *[outcomes[-1]] * (most - len(outcomes)))]
+    probability, state, reward, terminated = (np.array(column) for column in zip(*padded, strict=True))
+    until = np.cumsum(probability.reshape(-1, most), axis=1)
+    until[:, -1] = 1.0  # whatever rounding left
+    first = np.array(list(starts), np.int32)
+    tables = {
+        "next_state": state.astype(np.int32),
+        "reward": reward.astype(np.float32),
+        "terminated": terminated.astype(np.bool_),
+        "prob": probability.astype(np.float32),
+        "until": until.ravel(),
+        "starts": first,
+    }
+    return Problem(tables, {"num_actions": num_actions, "num_outcomes": most, "num_starts": len(first)})
+
+
+@wp.struct
+class State:
+    """The state's number, and the probability that its last change had."""
+
+    s: wp.array[wp.int32]
+    chance: wp.array[wp.float32]
+
+    next_state: wp.array[wp.int32]
+    reward: wp.array[wp.float32]
+    terminated: wp.array[wp.bool]
+    prob: wp.array[wp.float32]
+    until: wp.array[wp.float64]
+    starts: wp.array[wp.int32]
+    num_actions: wp.int32
+    num_outcomes: wp.int32
+    num_starts: wp.int32
+
+
+@wp.struct
+class View:
+    obs: wp.array[wp.int32]
+    prob: wp.array[wp.float32]
+
+
+@wp.func
+def reset(state: Any, env: int, streams: Streams):
+    start = wp.int32(0)
+    if state.num_starts > 1:
+        start = integers(streams, env, 0, state.num_starts)
+    state.s[env] = state.starts[start]
+    state.chance[env] = wp.float32(1.0)
+
+
+@wp.func
+def step(state: Any, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
+    at = (state.s[env] * state.num_actions + wp.int32(actions[row])) * state.num_outcomes & NOT_NEGATIVE
+    if state.num_outcomes > 1:
+        chance = uniform(streams, env, wp.float64(0.0), wp.float64(1.0))
+        first = at
+        for outcome in range(state.num_outcomes - 1):
+            if chance >= state.until[(first + outcome) & NOT_NEGATIVE]:
+                at = at + 1
+    state.s[env] = state.next_state[at]
+    state.chance[env] = state.prob[at]
+    return state.reward[at], state.terminated[at]
+
+
+@wp.func
+def observe(state: Any, env: int, view: Any, row: int):
+    view.obs[row] = state.s[env]
+    view.prob[row] = state.chance[env]
+
+
+def environment(name: str, problem: Problem, render: Callable[[Mapping[str, Any]], np.ndarray]) -> KernelEnv:
+    """A problem that observes its state's number and reports ``prob``."""
+    return KernelEnv(
+        name, State, View, reset, step, observe, render, constants=problem.constants, tables=problem.tables
+    )
