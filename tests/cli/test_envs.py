@@ -34,6 +34,12 @@ def test_filter(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ("Pendulum-v1" in out) == (words == "classic_control")
 
 
+def test_agents_are_described_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", "TagGrid"]) == 0
+    out = capsys.readouterr().out
+    assert "10 taggers + 1 runner:" in out and "float32[6]" in out and "5 choices" in out
+
+
 def test_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs"]) == 0
     out = capsys.readouterr().out

@@ -19,7 +19,7 @@ import headrace
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 
-ACTION_SETS = 64
+ACTION_SETS = 16
 IMAGE_DIMENSIONS = 3
 
 

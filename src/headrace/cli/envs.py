@@ -17,6 +17,7 @@ import headrace
 from headrace.envs import FAMILIES
 from headrace.errors import UnknownTaskError
 from headrace.pool.registry import nearest
+from headrace.pool.spec import AgentType
 
 DETAILED = 12
 """longest list of tasks that is shown as a table; asking a simulator for its spaces takes a moment"""
@@ -82,11 +83,15 @@ def _matching(wanted: str, family: str, tasks: list[str]) -> list[str]:
 
 
 def _table(tasks: list[str]) -> Table:
+    rows = [(task, *_describe(task)) for task in tasks]
+    columns = ["task", "observation", "action", "steps", "frames a step"]
+    if all(row[-1] in ("1", "-") for row in rows):
+        columns.pop()
     table = Table()
-    for column in ("task", "observation", "action", "steps", "frames a step"):
-        table.add_column(column, no_wrap=column in ("task", "observation"))
-    for task in tasks:
-        table.add_row(task, *_describe(task))
+    for column in columns:
+        table.add_column(column, no_wrap=column in ("task", "observation", "action"))
+    for row in rows:
+        table.add_row(*row[: len(columns)])
     return table
 
 
@@ -97,7 +102,18 @@ def _describe(task: str) -> tuple[str, ...]:
     except ImportError:
         return ("-",) * 4
     most = str(spec.max_episode_steps or "-")
-    return space_text(spec.observation), space_text(spec.action), most, str(spec.frame_skip)
+    kinds = spec.agents
+    if not kinds:
+        return space_text(spec.observation), space_text(spec.action), most, str(spec.frame_skip)
+    alike = all((kind.observation, kind.action) == (kinds[0].observation, kinds[0].action) for kind in kinds)
+    described = kinds[:1] if alike else kinds
+    counts = [" + ".join(_count(kind) for kind in kinds)] if alike else [_count(kind) for kind in kinds]
+    seen = "\n".join(f"{n}:\n  {space_text(kind.observation)}" for n, kind in zip(counts, described, strict=True))
+    return seen, "\n".join("\n" + space_text(kind.action) for kind in described), most, str(spec.frame_skip)
+
+
+def _count(kind: AgentType) -> str:
+    return f"{kind.count} {kind.name}{'s' * (kind.count > 1)}"
 
 
 def space_text(space: gym.Space) -> str:

@@ -42,6 +42,11 @@ class Trainer:
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         self.config, self.run = config, run
         self.device = _device(config.device)
+        agents = headrace.make_spec(config.task, **config.env_options).agents
+        if agents:
+            raise OptionError(
+                f"{config.task} has {sum(a.count for a in agents)} agents; training is for one agent so far"
+            )
         self.pool = make_pool(config)
         self.distribution = distribution_for(self.pool.single_action_space)
         space = self.pool.single_observation_space
