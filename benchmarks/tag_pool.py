@@ -1,0 +1,136 @@
+"""Tag on the grid and in the plane, beside WarpDrive's own CPU classes.
+
+WarpDrive's package brings its games as Python classes too, which it compares its GPU
+versions with; they are what a machine without a GPU would run. They are installed apart,
+because the package asks for CUDA libraries that these classes do not need, and brings
+folders of common names:
+
+    pip install --no-deps --target build/peers/warpdrive rl-warp-drive==2.7.1
+
+Equal rules and sizes for all: partial observations, random actions that change with every
+step, resets included. An environment step moves all agents of one environment. Ours runs
+on two threads; a class of theirs is one environment in one process on one core. What we want is a
+thousand times the figures that were taken as the mark before anything was built; what the
+class does here and now, where it is installed, stands beside them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import tyro
+
+import headrace
+from common import Args, Case, Report, alternate, stepping
+
+UNIT = "env steps/s"
+MARK, LEAST = "the mark", 1000.0
+ACTION_SETS = 8
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Game:
+    """One setting: our task and options, WarpDrive's class and its keyword arguments, and the mark (env steps/s)."""
+
+    name: str
+    task: str
+    num_envs: int
+    agents: int
+    options: dict[str, Any]
+    module: str
+    keywords: dict[str, Any]
+    mark: float
+
+
+def grid(agents: int, num_envs: int, mark: float) -> Game:
+    return Game(
+        f"grid, {agents} agents x {num_envs}", "TagGridWorld-v0", num_envs, agents,
+        {"num_taggers": agents - 1}, "tag_gridworld.tag_gridworld:TagGridWorld",
+        {"num_taggers": agents - 1, "use_full_observation": False}, mark,
+    )  # fmt: skip
+
+
+GAMES = (
+    grid(5, 2000, 10_700.0),
+    grid(1000, 100, 84.0),
+    Game(
+        "plane, 110 agents x 100", "TagContinuous-v0", 100, 110, {}, "tag_continuous.tag_continuous:TagContinuous",
+        {"num_taggers": 10, "num_runners": 100, "use_full_observation": False}, 18.0,
+    ),
+)  # fmt: skip
+
+
+@dataclass
+class TagArgs(Args):
+    """Tag beside WarpDrive's CPU classes."""
+
+    num_threads: int = 2
+    """threads of our pool"""
+    warpdrive: Path = ROOT / "build" / "peers" / "warpdrive"
+    """where rl-warp-drive was installed to"""
+
+
+def ours(game: Game, threads: int) -> Callable[[float], float]:
+    """A pool of our task, stepping with prepared actions."""
+    pool = headrace.make(game.task, num_envs=game.num_envs, num_threads=threads, seed=0, **game.options)
+    pool.reset()
+    one: Any = pool.spec.agents[0].action
+    limits = one.n if isinstance(one, gymnasium.spaces.Discrete) else one.nvec
+    rng = np.random.default_rng(0)
+    shape = (game.num_envs, *(pool.action_space.shape or ()))
+    actions = [rng.integers(0, limits, shape) for _ in range(ACTION_SETS)]
+    return stepping(pool.step, actions, game.num_envs)
+
+
+def theirs(game: Game, folder: Path) -> Callable[[float], float]:
+    """WarpDrive's class: one environment in this process, reset when it is over."""
+    sys.modules.setdefault("gym", gymnasium)  # whose spaces are all that is used
+    sys.path.insert(0, str(folder))
+    module, _, name = game.module.partition(":")
+    env = getattr(__import__(f"example_envs.{module}", fromlist=[name]), name)(**game.keywords)
+    env.reset()
+    levels = [np.arange(5)] if "Grid" in game.task else [env.acceleration_actions, env.turn_actions]
+    rng = np.random.default_rng(0)
+    shape = (ACTION_SETS, game.agents, len(levels))
+    drawn = rng.integers(0, [len(level) for level in levels], shape)
+    actions = [dict(enumerate(a[:, 0] if len(levels) == 1 else a)) for a in drawn]
+
+    def run(seconds: float) -> float:
+        steps, start = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < seconds:
+            *_, done, _ = env.step(actions[steps % ACTION_SETS])
+            steps += 1
+            if done["__all__"]:
+                env.reset()
+        return steps / elapsed
+
+    return run
+
+
+def main() -> None:
+    args = tyro.cli(TagArgs)
+    report = Report(
+        "tag_pool",
+        "Tag, random actions, partial observations, resets included",
+        {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds},
+    )
+    for game in GAMES:
+        contenders = {"headrace": ours(game, args.num_threads)}
+        if args.warpdrive.is_dir():
+            contenders["WarpDrive's class"] = theirs(game, args.warpdrive)
+        rates = alternate(contenders, args)
+        rates[MARK] = [game.mark] * args.repeats
+        report.cases.append(Case(game.name, rates, {MARK: LEAST} if "grid" in game.name else {}, UNIT))
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()
