@@ -127,9 +127,7 @@ def multi_agent_spec(task: str, agents: tuple[AgentType, ...], info: tuple[Field
     count = sum(kind.count for kind in agents)
     for f in info:
         if f.name in RESERVED or (f.per_agent and f.shape[:1] != (count,)):
-            raise TypeError(
-                f"{task}: the info field {f.name!r} {list(f.shape)} needs another name, or {count} rows first"
-            )
+            raise TypeError(f"{task}: {f} needs another name, or a shape with {count} agents first")
     return TaskSpec(
         task=task,
         observation=_joined(task, [(kind.name, kind.observation, kind.count) for kind in agents]),
@@ -147,9 +145,7 @@ def _joined(task: str, spaces: list[tuple[str, gym.Space, int]]) -> gym.Space:
     for name, space, _ in spaces:
         parts = space.spaces.values() if isinstance(space, gym.spaces.Dict) and alike else (space,)
         if not all(isinstance(part, ARRAYS) for part in parts):
-            raise TypeError(
-                f"{task}: {name} must have spaces that are one array, or all types an equal flat Dict: {space}"
-            )
+            raise TypeError(f"{task}: {name}'s space must be one array, or a flat Dict that all types have: {space}")
     if alike:
         return _many(first, sum(count for *_, count in spaces))
     return gym.spaces.Dict({name: _many(space, count) for name, space, count in spaces})

@@ -48,8 +48,11 @@ class DmPool(dm_env.Environment):
         return self._observation_spec
 
     def action_spec(self) -> Any:
-        """Spec of one environment's action."""
-        return _spec_of(self.pool.action_space, "action")
+        """Spec of one environment's action; a dict of them for a `Dict` space."""
+        space = self.pool.action_space
+        if isinstance(space, gym.spaces.Dict):
+            return {key: _spec_of(sub, key) for key, sub in space.spaces.items()}
+        return _spec_of(space, "action")
 
     def reward_spec(self) -> specs.Array:
         return specs.Array(self.pool.spec.reward_shape, np.float32, "reward")

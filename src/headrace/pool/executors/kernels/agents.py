@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from headrace.errors import KernelError
 from headrace.pool.executors.kernels.program import (
     NEXT_STEP,
     NOT_NEGATIVE,
@@ -92,6 +93,11 @@ class MultiAgentEnv:
     shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, phases in (("reset", self.reset), ("step", self.step)):
+            if not isinstance(phases, tuple) or not phases:
+                raise KernelError(f"{self.name}: {name} must be a tuple of phases, at least one, not {phases!r}")
 
 
 def lanes_for(num_agents: int, device: str) -> int:

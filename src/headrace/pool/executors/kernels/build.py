@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from headrace.errors import KernelError
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.executors.kernels.agents import (
     AgentsOutcome,
@@ -66,11 +67,24 @@ def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
 
 
 def _actions_type(env: AnyEnv, spec: TaskSpec) -> Any:
-    fields = action_fields(spec.action)
-    if ACTION not in fields:
-        return getattr(env, "actions", None)
-    dtype, shape = fields[ACTION]
-    return wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=1 + len(shape))
+    """The type of the kernel's argument ``actions``: an array, or the environment's own struct of them."""
+    wanted = {
+        name: wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=1 + len(shape))
+        for name, (dtype, shape) in action_fields(spec.action).items()
+    }
+    struct = env.actions if isinstance(env, MultiAgentEnv) else None
+    if ACTION in wanted:
+        if struct is not None:
+            raise KernelError(f"{env.name}: all actions of {spec.task} are one array, so it needs no {struct.key}")
+        return wanted[ACTION]
+    what = ", ".join(f"{name}: {kind.ndim}d of {kind.dtype.__name__}" for name, kind in wanted.items())
+    if struct is None:
+        who = "its `actions`" if isinstance(env, MultiAgentEnv) else "the `actions` of a MultiAgentEnv"
+        raise KernelError(f"{env.name}: {who} must be a warp.struct of the arrays that {spec.task} needs ({what})")
+    given = {name: (var.type.ndim, var.type.dtype) for name, var in struct.vars.items() if wp.types.is_array(var.type)}
+    if struct.vars.keys() != given.keys() or given != {name: (kind.ndim, kind.dtype) for name, kind in wanted.items()}:
+        raise KernelError(f"{env.name}: {struct.key} must have the arrays that {spec.task} needs and no more ({what})")
+    return struct
 
 
 class ActionsIn:

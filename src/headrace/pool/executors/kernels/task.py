@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from headrace.errors import OptionError
+from headrace.errors import KernelError, OptionError
 from headrace.pool.spec import AgentType, Field, Task, TaskSpec, multi_agent_spec
 
 if TYPE_CHECKING:
@@ -109,9 +109,14 @@ class KernelTask:
 
         Every kernel task has the option ``debug`` too: run as plain Python, with every index checked.
         """
+        from headrace.pool.executors.kernels.agents import MultiAgentEnv
+
         given = self._complete(task, options)
         executor = _executor(given.pop("debug"))
         env, info, agents = (_decide(what, given) for what in (self.env, self.info, self.agents))
+        if isinstance(env, MultiAgentEnv) != bool(agents):
+            rule = "needs agents=… in its task" if not agents else "is of one agent, so its task has no agents"
+            raise KernelError(f"{task}: {env.name} is a {type(env).__name__}, which {rule}")
         rest = {"task": task, "info": info, "max_episode_steps": given.pop("max_episode_steps"), "options": given}
         if agents:
             spec = multi_agent_spec(agents=agents, **rest)

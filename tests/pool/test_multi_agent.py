@@ -1,0 +1,564 @@
+"""Environments of many agents in the pool: everybody at once, whoever is computed first, and whoever has left."""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from dataclasses import replace
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import warp as wp
+
+import headrace
+import multi_agent_games as games
+from headrace.errors import ActionError, SequenceError
+from headrace.pool.executors.kernels import AgentStreams, KernelTask, build, executor
+from headrace.pool.executors.kernels.agents import block_for, lanes_for
+from headrace.pool.executors.kernels.build import program_of
+from headrace.pool.executors.kernels.launch import quiet
+from headrace.pool.spec import AgentType, Field, multi_agent_spec
+
+RING, HUNT = "TestRing-v0", "TestHunt-v0"
+MODES = ["next_step", "same_step"]
+
+
+def draw(task, rng, n, players=5):
+    """Actions of n environments."""
+    if task == RING:
+        return rng.integers(0, 4, (n, players))
+    dog = np.stack([rng.integers(0, 3, (n, 2)), rng.integers(0, 10, (n, 2))], -1)
+    return {"archer": rng.uniform(-1, 1, (n, 3, 2)).astype(np.float32), "dog": dog}
+
+
+def rows_of(action, ids):
+    return {k: v[ids] for k, v in action.items()} if isinstance(action, dict) else action[ids]
+
+
+def flat(result):
+    """All arrays of a result, without the rows' numbers."""
+    obs, *rest, info = result
+    values = [*(obs.values() if isinstance(obs, dict) else [obs]), *rest, info["alive"], info["elapsed_step"]]
+    return [*values, *(info[key] for key in ("luck", "living") if key in info)]
+
+
+def play(task, steps=60, n=7, order=None, seed=11, **settings):
+    """Every result over some steps, environments in order."""
+    rng, results = np.random.default_rng(5), []
+    players = settings.get("players", 5)
+    with headrace.make(task, num_envs=n, seed=seed, **settings) as pool:
+        actions = [draw(task, rng, n, players) for _ in range(steps)]
+        for result in (order or in_one_go)(pool, actions):
+            results.append([np.copy(array) for array in flat(result)])
+    return [np.stack(column) for column in zip(*results, strict=True)]
+
+
+def in_one_go(pool, actions):
+    pool.reset()
+    for action in actions:
+        yield pool.step(action)
+
+
+def in_parts(pool, actions):
+    rng = np.random.default_rng(1)
+    pool.reset()
+    for action in actions:
+        parts = np.array_split(rng.permutation(pool.num_envs), 3)
+        yield merged([pool.step(rows_of(action, ids), ids) for ids in parts])
+
+
+def asynchronously(pool, actions):
+    rng = np.random.default_rng(2)
+    rounds = pool.num_envs // pool.batch_size
+    pool.async_reset()
+    for _ in range(rounds):
+        pool.recv()
+    for action in actions:
+        for ids in np.array_split(rng.permutation(pool.num_envs), 2):
+            pool.send(rows_of(action, ids), ids)
+        yield merged([pool.recv() for _ in range(rounds)])
+
+
+def merged(parts):
+    order = np.argsort(np.concatenate([info["env_id"] for *_, info in parts]))
+
+    def join(values):
+        if isinstance(values[0], dict):
+            return {k: join([v[k] for v in values]) for k in values[0]}
+        return np.concatenate(values)[order]
+
+    *columns, infos = zip(*parts, strict=True)
+    names = [key for key in infos[0] if "final" not in key]
+    return *map(join, columns), {key: join([info[key] for info in infos]) for key in names}
+
+
+def assert_equal(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# -- what happens ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("players", [1, 2, 5, 40])
+def test_everybody_acts_at_once(players):
+    """Against plain NumPy, in which nobody is first."""
+    n, rng, deaths, ends = 6, np.random.default_rng(0), 0, 0
+    with headrace.make(RING, num_envs=n, players=players, seed=0, autoreset="disabled") as pool:
+        obs, info = pool.reset()
+        assert (info["living"] == players).all()
+        rivals = [games.RingReference(o[:, 0]) for o in obs]
+        for _ in range(120):
+            actions = rng.integers(0, 4, (n, players))
+            obs, reward, terminated, truncated, info = pool.step(actions)
+            for i, game in enumerate(rivals):
+                want, over = game.step(actions[i], info["luck"][i])
+                np.testing.assert_array_equal(reward[i], want)
+                np.testing.assert_array_equal(obs[i, :, 0], game.coins)
+                np.testing.assert_array_equal(obs[i, :, 1], np.roll(game.coins, 1))
+                np.testing.assert_array_equal(info["alive"][i], game.lives)
+                assert info["living"][i] == game.lives.sum()
+                assert terminated[i] == over
+            deaths += (~info["alive"]).sum()
+            done = np.flatnonzero(terminated | truncated)
+            ends += len(done)
+            if len(done):
+                new, info = pool.reset(done)
+                assert info["alive"].all()
+                for i, o in zip(done, new, strict=True):
+                    rivals[i] = games.RingReference(o[:, 0])
+    assert ends > 0
+    assert deaths > 0 or players == 1
+
+
+def test_shapes_and_spaces_of_equal_agents():
+    with headrace.make(RING, num_envs=3, players=4, seed=0) as pool:
+        obs, info = pool.reset()
+        assert pool.observation_space.shape == (4, 2)
+        assert pool.action_space == gym.spaces.MultiDiscrete([4] * 4)
+        assert obs.shape == (3, 4, 2)
+        assert obs[0] in pool.observation_space
+        assert info["alive"].shape == info["luck"].shape == (3, 4)
+        _, reward, terminated, truncated, _ = pool.step(np.zeros((3, 4), int))
+        assert reward.shape == (3, 4)
+        assert reward.dtype == np.float32
+        assert terminated.shape == truncated.shape == (3,)
+        assert pool.spec.num_agents == 4
+        assert headrace.make_spec(RING, players=9).num_agents == 9
+
+
+def test_types_of_their_own_spaces():
+    with headrace.make(HUNT, num_envs=2, seed=0) as pool:
+        assert set(pool.observation_space) == set(pool.action_space) == {"archer", "dog"}
+        assert pool.observation_space["dog"] == gym.spaces.MultiDiscrete([100, 100])
+        assert pool.action_space["dog"] == gym.spaces.MultiDiscrete([[3, 10], [3, 10]])
+        start, _ = pool.reset()
+        turn = np.zeros((2, 3, 2), np.float32)
+        turn[:, 1, 0] = 1.0
+        obs, reward, *_, info = pool.step({"archer": turn, "dog": np.array([[[1, 2], [2, 9]]] * 2)})
+        aim = np.concatenate([start["archer"][:, :, 0] + [0, 1, 0], [[12, 29]] * 2], 1)
+        np.testing.assert_array_equal(obs["dog"], [[12, 29]] * 2)
+        np.testing.assert_array_equal(obs["archer"][:, :, 0], aim[:, :3])
+        np.testing.assert_array_equal(obs["archer"][:, :, 2], [[0, 1, 2]] * 2)
+        np.testing.assert_array_equal(reward, aim.sum(1, keepdims=True) - aim)
+        assert info["alive"].shape == (2, 5)
+
+
+def test_truncation_and_both_ends_at_once():
+    with headrace.make(HUNT, num_envs=2, seed=0, limit=9, max_episode_steps=3, autoreset="disabled") as pool:
+        pool.reset()
+        rng = np.random.default_rng(0)
+        for t in range(3):
+            *_, terminated, truncated, info = pool.step(draw(HUNT, rng, 2))
+            assert truncated.tolist() == [t == 2] * 2
+            assert not terminated.any()
+            assert (info["elapsed_step"] == t + 1).all()
+    with headrace.make(HUNT, num_envs=1, seed=0, limit=2, max_episode_steps=2) as pool:
+        pool.reset()
+        pool.step(draw(HUNT, rng, 1))
+        *_, terminated, truncated, _ = pool.step(draw(HUNT, rng, 1))
+        assert terminated[0]
+        assert truncated[0]
+
+
+# -- what it depends on ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("task", [RING, HUNT])
+def test_results_do_not_depend_on_how_calls_are_cut(task, mode):
+    whole = play(task, n=6, autoreset=mode)
+    assert_equal(whole, play(task, n=6, autoreset=mode))
+    assert_equal(whole, play(task, n=6, autoreset=mode, order=in_parts))
+    assert_equal(whole, play(task, n=6, autoreset=mode, order=asynchronously, batch_size=3))
+    alive, ends = (whole[-4], whole[-6]) if task == RING else (whole[-2], whole[-4])
+    assert not alive.all()
+    assert ends.any()
+
+
+def test_results_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr(executor, "PROBE_ROWS", 8)
+    monkeypatch.setattr(executor, "HANDOVER_NS", 1)
+    alone = play(RING, n=51, num_threads=1)
+    for threads in (2, 5):
+        assert_equal(alone, play(RING, n=51, num_threads=threads))
+        assert_equal(alone, play(RING, n=51, num_threads=threads, order=in_parts))
+
+
+def test_every_agent_has_a_stream_of_its_own():
+    with headrace.make(RING, num_envs=40, players=40, seed=3, start=100) as pool:
+        pool.reset()
+        luck = np.stack([pool.step(np.zeros((40, 40), int))[4]["luck"] for _ in range(20)], -1)
+    streams = luck.reshape(-1, 20)
+    assert len(np.unique(streams, axis=0)) == len(streams)  # 1,600 of 3²⁰ possible
+    assert abs(np.bincount(streams.ravel()) / streams.size - 1 / 3).max() < 0.01
+    few = headrace.make(RING, num_envs=2, players=40, seed=3, start=100)
+    few.reset()
+    again = np.stack([few.step(np.zeros((2, 40), int))[4]["luck"] for _ in range(20)], -1)
+    np.testing.assert_array_equal(again, luck[:2])  # not on how many environments there are
+    few.close()
+    with headrace.make(RING, num_envs=1, players=7, seed=3, start=100) as pool:
+        pool.reset()
+        own = np.stack([pool.step(np.zeros((1, 7), int))[4]["luck"] for _ in range(20)], -1)
+    np.testing.assert_array_equal(own, luck[:1, :7])  # nor on how many agents
+
+
+def test_a_reset_restarts_the_streams_or_continues_them():
+    with headrace.make(RING, num_envs=3, seed=9, players=20) as pool:
+        first = pool.reset()[0].copy()
+        second = pool.reset()[0].copy()
+        assert (first != second).any(axis=(1, 2)).all()
+        np.testing.assert_array_equal(pool.reset(seed=9)[0], first)
+        np.testing.assert_array_equal(pool.reset([2, 1])[0], second[[2, 1]])
+        np.testing.assert_array_equal(pool.reset([2], seed=[10])[0][0], first[1])
+
+
+# -- how episodes end --------------------------------------------------------------------------------------
+
+
+def test_next_step_resets_in_the_step_after():
+    with headrace.make(HUNT, num_envs=3, seed=0, limit=4) as pool:
+        pool.reset()
+        rng = np.random.default_rng(0)
+        for t in range(20):
+            *_, reward, terminated, truncated, info = pool.step(draw(HUNT, rng, 3))
+            reset = t % 5 == 4
+            assert (terminated == (t % 5 == 3)).all()
+            assert not truncated.any()
+            assert (info["elapsed_step"] == (0 if reset else t % 5 + 1)).all()
+            assert (reward == 0).all() == reset
+            assert info["alive"].all() or not reset
+
+
+@pytest.mark.parametrize("task", [RING, HUNT])
+def test_same_step_keeps_the_exact_last_observation(task):
+    plain = headrace.make(task, num_envs=6, seed=3, autoreset="disabled")
+    same = headrace.make(task, num_envs=6, seed=3, autoreset="same_step")
+    rng, ended, gone = np.random.default_rng(0), 0, 0
+    with plain, same:
+        plain.reset()
+        same.reset()
+        for _ in range(60):
+            action = draw(task, rng, 6)
+            want, *want_rest, want_info = plain.step(action)
+            obs, *rest, info = same.step(action)
+            assert_equal(rest, want_rest)
+            done = rest[1] | rest[2]
+            np.testing.assert_array_equal(info["alive"][~done], want_info["alive"][~done])
+            if not done.any():
+                assert "final_obs" not in info
+                continue
+            np.testing.assert_array_equal(info["_final_obs"], done)
+            for part in ("archer", "dog") if task == HUNT else (slice(None),):
+                np.testing.assert_array_equal(info["final_obs"][part][done], want[part][done])
+            for key in ("alive", "elapsed_step", "luck", "living"):
+                if key in want_info:
+                    np.testing.assert_array_equal(info["final_info"][key][done], want_info[key][done])
+            new, new_info = plain.reset(np.flatnonzero(done))
+            for part in ("archer", "dog") if task == HUNT else (slice(None),):
+                np.testing.assert_array_equal(obs[part][done], new[part])
+            np.testing.assert_array_equal(info["alive"][done], new_info["alive"])
+            gone += (~want_info["alive"][done]).sum()
+            ended += done.sum()
+    assert ended > 10
+    assert gone > 10
+
+
+def test_disabled_autoreset_waits_for_a_reset():
+    with headrace.make(HUNT, num_envs=2, seed=0, limit=1, autoreset="disabled") as pool:
+        pool.reset()
+        action = draw(HUNT, np.random.default_rng(0), 2)
+        assert pool.step(action)[2].all()
+        with pytest.raises(SequenceError, match="environment 0 has finished"):
+            pool.step(action)
+        pool.reset([0])
+        pool.step(rows_of(action, [0]), [0])
+
+
+# -- states, buffers, views --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("task", [RING, HUNT])
+def test_saved_states_continue_bit_by_bit(task, mode):
+    rng = np.random.default_rng(0)
+    one = headrace.make(task, num_envs=4, seed=1, autoreset=mode)
+    other = headrace.make(task, num_envs=7, seed=99, autoreset=mode)
+    with one, other:
+        one.reset()
+        for _ in range(13):
+            one.step(draw(task, rng, 4))
+        blobs, where = one.save_state(), [6, 0, 3, 5]
+        other.load_state(where, blobs)
+        assert other.save_state(where) == blobs
+        for _ in range(40):
+            action = draw(task, rng, 4)
+            assert_equal(flat(one.step(action)), flat(other.step(action, where)))
+
+
+def test_results_are_written_where_the_caller_says():
+    rng = np.random.default_rng(0)
+    pool, twin = (headrace.make(HUNT, num_envs=3, seed=0) for _ in range(2))
+    with pool, twin:
+        pool.reset()
+        twin.reset()
+        archer, dog = np.zeros((10, 3, 3, 3), np.float32), np.zeros((10, 3, 2), np.int64)
+        reward, alive = np.zeros((10, 3, 5), np.float32), np.zeros((10, 3, 5), bool)
+        for t in range(10):
+            out = {"obs:archer": archer[t], "obs:dog": dog[t], "reward": reward[t], "info:alive": alive[t]}
+            action = draw(HUNT, rng, 3)
+            pool.step(action, out=pool.make_batch(out))
+            obs, want, *_, info = twin.step(action)
+            assert_equal([archer[t], dog[t], reward[t], alive[t]], [obs["archer"], obs["dog"], want, info["alive"]])
+
+
+def test_as_a_gymnasium_vector_env():
+    for mode in MODES:
+        envs = headrace.make_gymnasium(HUNT, num_envs=3, seed=0, autoreset=mode, limit=3)
+        rng = np.random.default_rng(0)
+        obs, _ = envs.reset()
+        assert obs in envs.observation_space
+        assert envs.action_space.sample()["dog"].shape == (3, 2, 2)
+        for _ in range(8):
+            obs, reward, *_, info = envs.step(draw(HUNT, rng, 3))
+            assert obs in envs.observation_space
+            assert reward.shape == (3, 5)
+            if "final_obs" in info:
+                assert info["final_obs"][0]["archer"].shape == (3, 3)
+        envs.close()
+    ring = headrace.make_gymnasium(RING, num_envs=2, seed=0)
+    assert ring.reset()[0] in ring.observation_space
+    ring.step(ring.action_space.sample())
+    ring.close()
+
+
+def test_as_a_dm_env():
+    env = headrace.make_dm(HUNT, num_envs=2, seed=0, limit=2)
+    start = env.reset()
+    assert start.reward.shape == (2, 5)
+    assert start.observation.archer.shape == (2, 3, 3)
+    env.reward_spec().validate(start.reward[0])
+    for name, spec in env.action_spec().items():
+        assert spec.shape == {"archer": (3, 2), "dog": (2, 2)}[name]
+    step = env.step(draw(HUNT, np.random.default_rng(0), 2))
+    assert step.discount.shape == (2,)
+    assert step.observation.alive.shape == (2, 5)
+    env.close()
+
+
+def test_pictures():
+    with headrace.make(RING, num_envs=2, seed=0) as pool:
+        pool.reset()
+        assert pool.render([1]).shape == (1, 8, 40, 3)
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------
+
+
+GOOD = {"archer": np.zeros((2, 3, 2), np.float32), "dog": np.zeros((2, 2, 2), int)}
+BAD_ACTIONS = [
+    ({"archer": GOOD["archer"]}, r"\['archer', 'dog'\]"),
+    ({**GOOD, "cat": GOOD["dog"]}, "cat"),
+    (GOOD["dog"], "must be a dict"),
+    ({**GOOD, "dog": np.zeros((2, 2), int)}, "dog: actions have shape"),
+    ({**GOOD, "dog": np.zeros((2, 2, 2))}, "dog: actions have dtype float64"),
+    ({**GOOD, "dog": np.array([[[0, 0], [0, 10]]] * 2)}, r"dog: action 10 at \(0, 1, 1\) is not in \[0, 9\]"),
+    ({**GOOD, "dog": np.array([[[0, 0], [0, 0]], [[-1, 0], [0, 0]]])}, r"dog: action -1 at \(1, 0, 0\)"),
+    ({**GOOD, "archer": np.full((2, 3, 2), np.nan, np.float32)}, "archer: .* not finite"),
+]
+
+
+@pytest.mark.parametrize(("action", "message"), BAD_ACTIONS)
+def test_bad_actions_are_refused_and_change_nothing(action, message):
+    with headrace.make(HUNT, num_envs=2, seed=0) as pool:
+        pool.reset()
+        before = pool.save_state()
+        with pytest.raises(ActionError, match=message):
+            pool.step(action)
+        with pytest.raises(ActionError, match=message):
+            pool.send(action)
+        assert pool.save_state() == before
+        pool.step(GOOD)
+
+
+@wp.struct
+class FlatActions:
+    archer: wp.array2d[wp.float32]
+    dog: wp.array3d[wp.int64]
+
+
+@wp.struct
+class FewActions:
+    archer: wp.array3d[wp.float32]
+
+
+@wp.struct
+class NarrowView:
+    obs_archer: wp.array2d[wp.float32]
+    obs_dog: wp.array2d[wp.int64]
+
+
+@wp.func
+def forgetful(state: games.HuntState, env: int, agent: int, streams: AgentStreams):
+    state.hats[env, agent] = 1
+
+
+@wp.func
+def act_in_reset(
+    state: games.HuntState, env: int, agent: int, actions: games.HuntActions, row: int, streams: AgentStreams
+):
+    state.lives[env, agent] = True
+
+
+WRONG_ENVIRONMENTS = [
+    ({"actions": None}, r"Hunt: its `actions` must be .* \(archer: 3d of float32, dog: 3d of int64"),
+    ({"actions": FlatActions}, r"FlatActions must have the arrays .* \(archer: 3d of float32"),
+    ({"actions": FewActions}, "FewActions must have the arrays .* dog: 3d of int64"),
+    ({"view": NarrowView}, "NarrowView.obs_archer must be an array of float32 with 3 dimensions"),
+    ({"view": games.RingView}, "RingView"),
+    ({"shapes": {"aim": ("num_agents",), "lives": ("num_agents",)}}, "heard"),
+    ({"reset": (forgetful,)}, "hats"),
+    ({"reset": (act_in_reset,)}, "act_in_reset"),
+    ({"step": (games.hunt_begin,)}, "hunt_begin"),
+    ({"reward": games.hunt_over}, "hunt_over"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG_ENVIRONMENTS)
+def test_wrong_environments_are_named_when_made(change, message):
+    task = KernelTask(replace(games.HUNT, **change), agents=(games.ARCHER, games.DOG), options={"limit": 3})
+    headrace.register("TestWrongHunt-v0", task, replace=True)
+    with pytest.raises(TypeError, match=message):
+        headrace.make("TestWrongHunt-v0")
+
+
+@pytest.mark.parametrize(
+    "change", [{"reset": ()}, {"step": ()}, {"step": games.hunt_act}, {"reset": [games.hunt_begin]}]
+)
+def test_an_environment_needs_phases(change):
+    with pytest.raises(TypeError, match=r"Hunt: (reset|step) must be a tuple of phases"):
+        replace(games.HUNT, **change)
+
+
+def test_one_agent_or_many():
+    from headrace.envs.classic_control import cartpole
+
+    for task, message in (
+        (KernelTask(games.RING, observation=gym.spaces.Discrete(2), action=gym.spaces.Discrete(2)), "Ring .*agents"),
+        (KernelTask(cartpole.ENV, agents=(games.ARCHER,)), "CartPole .* one agent"),
+    ):
+        headrace.register("TestMixedUp-v0", task, replace=True)
+        with pytest.raises(TypeError, match=message):
+            headrace.make("TestMixedUp-v0")
+    needless = replace(games.RING, actions=games.HuntActions)
+    headrace.register("TestMixedUp-v0", replace(games.RING_TASK, env=needless), replace=True)
+    with pytest.raises(TypeError, match="one array, so it needs no HuntActions"):
+        headrace.make("TestMixedUp-v0")
+
+
+def some(name="walker", count=2, observation=None, action=None):
+    box = gym.spaces.Box(0.0, 1.0, (2,), np.float32)
+    return AgentType(name, count, observation or box, action or gym.spaces.Discrete(3))
+
+
+WRONG_TYPES = [
+    ((), (), "agent types"),
+    ((some("a b"),), (), "identifier"),
+    ((some(count=0),), (), "at least one agent"),
+    ((some(), some()), (), "two agent types of one name"),
+    ((some("action"),), (), "cannot be called 'action'"),
+    ((some(), some("env_id")), (), "cannot be called 'env_id'"),
+    ((some(action=gym.spaces.Text(3)),), (), "walker's space must be one array"),
+    ((some(), some("rider", action=gym.spaces.Dict(a=gym.spaces.Discrete(2)))), (), "rider's space must be one"),
+    ((some(action=gym.spaces.Dict(a=gym.spaces.Dict(b=gym.spaces.Discrete(2)))),), (), "flat Dict"),
+    ((some(),), (Field("alive", np.dtype(bool), (2,)),), "alive"),
+    ((some(),), (Field("hits", np.dtype(np.int32), (3,), per_agent=True),), "a shape with 2 agents first"),
+]
+
+
+@pytest.mark.parametrize(("agents", "info", "message"), WRONG_TYPES)
+def test_wrong_agent_types_are_refused(agents, info, message):
+    with pytest.raises(TypeError, match=message):
+        multi_agent_spec("TestTypes-v0", agents, info)
+
+
+def test_spaces_of_all_agents():
+    spaces = gym.spaces.Dict(where=gym.spaces.Box(0, 1, (2,)), what=gym.spaces.Discrete(3, start=1))
+    spec = multi_agent_spec("TestTypes-v0", (some("a", 2, spaces), some("b", 1, spaces)))
+    what = spec.observation["what"]
+    assert spec.observation["where"].shape == (3, 2)
+    assert (what.nvec == 3).all()
+    assert (what.start == 1).all()
+    assert spec.action == gym.spaces.MultiDiscrete([3, 3, 3])
+
+
+# -- many lanes --------------------------------------------------------------------------------------------
+
+COUNTS = {1: (1, 256), 2: (2, 256), 5: (8, 256), 32: (32, 256), 33: (64, 64), 500: (512, 512), 5000: (1024, 1024)}
+
+
+def test_how_many_threads_serve_an_environment():
+    for agents, (lanes, block) in COUNTS.items():
+        assert lanes_for(agents, "cuda:0") == lanes
+        assert block_for(lanes, "cuda:0") == block
+        assert block % lanes == 0, "an environment may not straddle two blocks"
+        assert lanes <= 32 or block == lanes, "environments that share a block may not share its barrier"
+        assert lanes_for(agents, "cpu") == block_for(1, "cpu") == 1
+        spec = headrace.make_spec(RING, players=min(agents, 4096))
+        program = program_of(games.RING, spec, "cuda:1")
+        assert (program.lanes, program.block_dim) == (lanes, block)
+
+
+@pytest.mark.parametrize("players", [1, 5, 33, 70])
+@pytest.mark.parametrize("lanes", [1, 2, 8, 32, 64])
+def test_results_do_not_depend_on_how_many_lanes_serve_an_environment(lanes, players, monkeypatch):
+    """Lanes are fibers here, which change places at the barriers alone."""
+    alone = [play(RING, steps=25, players=players, n=3, autoreset=mode) for mode in MODES]
+    monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
+    monkeypatch.setattr(build, "lanes_for", lambda agents, device: lanes)
+    for mode, want in zip(MODES, alone, strict=True):
+        assert_equal(want, play(RING, steps=25, players=players, n=3, autoreset=mode))
+
+
+@pytest.mark.parametrize("lanes", [4, 64])
+def test_lanes_of_several_types(lanes, monkeypatch):
+    alone = play(HUNT, steps=25, n=3, order=in_parts)
+    monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
+    monkeypatch.setattr(build, "lanes_for", lambda agents, device: lanes)
+    assert_equal(alone, play(HUNT, steps=25, n=3, order=in_parts))
+
+
+@pytest.mark.parametrize("agents", [1, 5, 32, 33, 1000, "two types"])
+def test_compiles_for_cuda(agents, tmp_path):
+    if agents == "two types":
+        program = program_of(games.HUNT, headrace.make_spec(HUNT), "cuda:0")
+    else:
+        program = program_of(games.RING, headrace.make_spec(RING, players=agents), "cuda:0")
+    program.kernel.module.options["block_dim"] = program.block_dim
+    with quiet():
+        wp.compile_aot_module(program.kernel.module, device=None, arch=90, module_dir=tmp_path, use_ptx=True)
+    (file,) = Path(tmp_path).glob("*.ptx")
+    ptx = file.read_text()
+    assert f".maxntid {program.block_dim}" in ptx  # else a large block might want more registers than there are
+    assert "bar.warp.sync" in ptx
+    assert "bar.sync" in ptx or "barrier.sync" in ptx
