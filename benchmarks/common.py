@@ -146,7 +146,7 @@ def spread(rates: Sequence[float]) -> float:
 
 
 PACKAGES = (
-    "headrace", "numpy", "gymnasium", "warp-lang", "torch", "envpool", "ale-py", "stable-baselines3",
+    "headrace", "numpy", "gymnasium", "warp-lang", "torch", "envpool", "ale-py", "stable-baselines3", "MinAtar",
 )  # fmt: skip
 
 

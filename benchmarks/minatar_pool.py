@@ -1,0 +1,119 @@
+"""MinAtar's Breakout and Space Invaders at 1,024 environments, beside the package's own Python environments.
+
+Random actions, precomputed, of the minimal action set; sticky actions and difficulty ramping as the
+package has them by default. Every step produces its observation. The package has no batched
+form, so it plays one environment in a loop: in this process, and in two processes at once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import tyro
+
+import headrace
+from common import Args, Case, Report, alternate, stepping
+
+GAMES = {"Breakout": "breakout", "SpaceInvaders": "space_invaders"}
+LEAST = 15.0  # of the package's rate with two processes, on two cores
+ACTION_SETS = 64
+PROCESSES = 2
+
+
+@dataclass
+class MinAtarArgs(Args):
+    """MinAtar's games beside the package's."""
+
+    num_threads: int = 2
+    """threads of the pool"""
+    num_envs: int = 1024
+    """environments of the pool"""
+
+
+def package_loop(game: str, seed: int) -> Callable[[float], float]:
+    """A contender that plays one of the package's environments, and looks at the screen after every step."""
+    import minatar
+
+    env = minatar.Environment(game)
+    env.seed(seed)
+    env.reset()
+    actions = np.random.default_rng(seed).choice(env.minimal_action_set(), 4096).tolist()
+
+    def act(action: int) -> Any:
+        over = env.act(action)[1]
+        if over:
+            env.reset()
+        return env.state()
+
+    return stepping(act, actions, 1)
+
+
+def serve(game: str, seed: int, pipe: Connection) -> None:
+    """In a process of its own: take turns of so many seconds until told to end."""
+    run = package_loop(game, seed)
+    pipe.send(None)
+    while (seconds := pipe.recv()) is not None:
+        pipe.send(run(seconds))
+
+
+class Workers:
+    """The package's loop in several processes at once; called with the seconds, answers the sum of their rates."""
+
+    def __init__(self, game: str):
+        context = multiprocessing.get_context("spawn")
+        self.pipes, self.processes = [], []
+        for seed in range(PROCESSES):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=serve, args=(game, seed, theirs), daemon=True)
+            process.start()
+            self.pipes.append(ours)
+            self.processes.append(process)
+        for pipe in self.pipes:
+            pipe.recv()
+
+    def __call__(self, seconds: float) -> float:
+        for pipe in self.pipes:
+            pipe.send(seconds)
+        return sum(pipe.recv() for pipe in self.pipes)
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.send(None)
+        for process in self.processes:
+            process.join()
+
+
+def ours(game: str, n: int, threads: int) -> Callable[[float], float]:
+    """A pool of n environments that restart in the step in which they end, as the package's loop does."""
+    pool: Any = headrace.make(f"MinAtar-{game}-v1", num_envs=n, num_threads=threads, seed=0, autoreset="same_step")
+    pool.reset()
+    rng = np.random.default_rng(0)
+    return stepping(pool.step, [rng.integers(0, pool.action_space.n, n) for _ in range(ACTION_SETS)], n)
+
+
+def main() -> None:
+    args = tyro.cli(MinAtarArgs)
+    settings = {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds}
+    report = Report("minatar_pool", "MinAtar, random actions", settings)
+    for game, module in GAMES.items():
+        workers = Workers(module)
+        contenders = {
+            "headrace": ours(game, args.num_envs, args.num_threads),
+            "headrace, one thread": ours(game, args.num_envs, 1),
+            "minatar": package_loop(module, 0),
+            f"minatar, {PROCESSES} processes": workers,
+        }
+        rates = alternate(contenders, args)
+        workers.close()
+        case = Case(f"MinAtar-{game}-v1 N={args.num_envs}", rates, {f"minatar, {PROCESSES} processes": LEAST})
+        report.cases.append(case)
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()
