@@ -3,7 +3,7 @@
 The small networks of classic control and locomotion spend their time in dispatching tiny
 operations, not in arithmetic. So `MLP` computes actor and critic side by side as one batched
 product, and carries its own backward pass, which writes into the gradient buffer directly.
-Everything else (`NatureCNN`, or a user's module) is differentiated by autograd.
+Everything else (`NatureCNN`, `SmallCNN`, or a user's module) is differentiated by autograd.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.train.config import Config
 from headrace.train.distributions import DiagonalGaussian, Distribution
+
+SMALL_SIDE = 8  # shorter images have nothing for a filter to find
+NATURE_SIDE = 36  # the least that three layers of the Nature-CNN leave anything of
 
 
 class MLP(nn.Module):
@@ -133,6 +136,29 @@ class NatureCNN(nn.Module):
         return _with_log_std(self.policy(x), self.log_std), self.value(x).squeeze(1)
 
 
+class SmallCNN(nn.Module):
+    """A convolution and a dense layer over small images, with a policy and a value head.
+
+    The network of Young and Tian 2019 (arXiv:1903.03176) for MinAtar's 10 x 10 screens: 16 filters of 3 x 3,
+    then 128 units. Takes uint8[B, C, H, W] and divides it by ``high``, folded into the first layer's weights.
+    """
+
+    def __init__(self, channels: int, height: int, width: int, high: float, outputs: int, log_std: nn.Parameter | None):
+        super().__init__()
+        self.scale = 1 / high
+        self.conv = _initialised(nn.Conv2d(channels, 16, 3))
+        self.dense = _initialised(nn.Linear(16 * (height - 2) * (width - 2), 128))
+        self.policy = _initialised(nn.Linear(128, outputs), 0.01)
+        self.value = _initialised(nn.Linear(128, 1), 1.0)
+        self.log_std = log_std
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Images uint8[B, C, H, W] to action parameters [B, size] and values [B], float32."""
+        x = F.relu(F.conv2d(x.float(), self.conv.weight * self.scale, self.conv.bias))
+        x = F.relu(self.dense(x.flatten(1)))
+        return _with_log_std(self.policy(x), self.log_std), self.value(x).squeeze(1)
+
+
 def make_network(config: Config, space: gym.Space, distribution: Distribution) -> nn.Module:
     """The actor-critic for an observation space, on the CPU, initialised from torch's global generator.
 
@@ -143,22 +169,25 @@ def make_network(config: Config, space: gym.Space, distribution: Distribution) -
     outputs = distribution.noise_size
     log_std = nn.Parameter(torch.full((outputs,), config.log_std_init)) if gaussian else None
     if config.network == "cnn" and not is_image(space):
-        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 36 x 36, not {space}")
+        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
     if uses_cnn(config, space):
-        assert space.shape is not None
+        assert isinstance(space, gym.spaces.Box)
         channels, height, width = space.shape
+        if min(height, width) < NATURE_SIDE:
+            return SmallCNN(channels, height, width, float(space.high.max()), outputs, log_std)
         return NatureCNN(channels, height, width, outputs, log_std, config.bf16)
     return MLP(input_size(space), outputs, config.hidden, config.activation, log_std)
 
 
 def is_image(space: gym.Space) -> bool:
-    """Whether observations are uint8 images [C, H, W] large enough for `NatureCNN`."""
+    """Whether observations are uint8 images [C, H, W] that a CNN can take."""
     shape = space.shape or ()
-    return isinstance(space, gym.spaces.Box) and space.dtype == np.uint8 and len(shape) == 3 and min(shape[1:]) >= 36
+    flat = not isinstance(space, gym.spaces.Box) or space.dtype != np.uint8 or len(shape) != 3
+    return not flat and min(shape[1:]) >= SMALL_SIDE
 
 
 def uses_cnn(config: Config, space: gym.Space) -> bool:
-    """Whether `make_network` gives a `NatureCNN`."""
+    """Whether `make_network` gives a `NatureCNN` or a `SmallCNN`."""
     return is_image(space) and config.network != "mlp"
 
 
