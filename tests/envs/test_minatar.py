@@ -2,14 +2,19 @@
 
 # pyright: reportAttributeAccessIssue=false
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
+import warp as wp
 
 import headrace
-from headrace.envs.minatar import TASKS, build
+from headrace.envs.minatar import TASKS, breakout, build, space_invaders
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels import executor
+from headrace.pool.executors.kernels.build import program_of
+from headrace.pool.executors.kernels.launch import quiet
 
 BREAKOUT, INVADERS = "MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v1"
 CHANNELS = {"Breakout": 4, "SpaceInvaders": 6}
@@ -189,3 +194,19 @@ def test_frames_show_the_screen(task):
             seen.add(frames.tobytes())
             obs, *_ = pool.step(rng.integers(0, pool.action_space.n, 3))
     assert len(seen) > 30
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+def test_interpreted_as_python_it_plays_the_same_games(task):
+    """Debug mode checks every index, and whose row it is."""
+    assert_equal(play(task, steps=60, n=6), play(task, steps=60, n=6, debug=True))
+
+
+@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
+def test_compiles_for_cuda(task, tmp_path):
+    env: Any = (breakout.TASKS | space_invaders.TASKS)[task].env
+    program = program_of(env, headrace.make_spec(task), "cuda:0")
+    with quiet():
+        wp.compile_aot_module(program.kernel.module, device=None, arch=90, module_dir=tmp_path, use_ptx=True)
+    (file,) = tmp_path.glob("*.ptx")
+    assert ".visible .entry advance_MinAtar" in file.read_text()
