@@ -250,3 +250,83 @@ HUNT_TASK = KernelTask(HUNT, agents=(ARCHER, DOG), options={"limit": Option(9, 1
 
 headrace.register("TestRing-v0", RING_TASK, replace=True)
 headrace.register("TestHunt-v0", HUNT_TASK, replace=True)
+
+# -- the duel: equal agents whose observations and actions are dicts ----------------------------------------
+
+
+@wp.struct
+class DuelState:
+    hurt: wp.array2d[wp.int32]
+    guard: wp.array2d[wp.bool]
+    num_agents: int
+
+
+@wp.struct
+class DuelView:
+    obs_own: wp.array2d[wp.int64]
+    obs_all: wp.array3d[wp.float32]
+
+
+@wp.struct
+class DuelActions:
+    strike: wp.array2d[wp.int64]
+    guard: wp.array2d[wp.int64]
+
+
+@wp.func
+def duel_begin(state: DuelState, env: int, agent: int, streams: AgentStreams):
+    state.hurt[env, agent] = agent_integers(streams, env, agent, 0, 2)
+
+
+@wp.func
+def duel_guard(state: DuelState, env: int, agent: int, actions: DuelActions, row: int, streams: AgentStreams):
+    state.guard[env, agent] = actions.guard[row, agent] == wp.int64(1)
+
+
+@wp.func
+def duel_strike(state: DuelState, env: int, agent: int, actions: DuelActions, row: int, streams: AgentStreams):
+    other = int(actions.strike[row, agent]) - 1  # numbered from 1; oneself is nobody
+    if other != agent and not state.guard[env, other] and not state.guard[env, agent]:
+        wp.atomic_add(state.hurt, env, other, 1)
+
+
+@wp.func
+def duel_reward(state: DuelState, env: int, agent: int) -> float:
+    return -float(state.hurt[env, agent])
+
+
+@wp.func
+def duel_over(state: DuelState, env: int) -> bool:
+    over = bool(False)
+    for agent in range(state.num_agents):
+        over = over or state.hurt[env, agent] >= 9
+    return over
+
+
+@wp.func
+def duel_observe(state: DuelState, env: int, agent: int, view: DuelView, row: int):
+    view.obs_own[row, agent] = wp.int64(state.hurt[env, agent])
+    for other in range(state.num_agents):
+        view.obs_all[row, agent, other] = float(state.hurt[env, other])
+
+
+DUEL = MultiAgentEnv(
+    "Duel",
+    DuelState,
+    DuelView,
+    reset=(duel_begin,),
+    step=(duel_guard, duel_strike),
+    reward=duel_reward,
+    over=duel_over,
+    observe=duel_observe,
+    actions=DuelActions,
+    shapes={"hurt": ("num_agents",), "guard": ("num_agents",)},
+)
+FENCER = AgentType(
+    "fencer",
+    3,
+    gym.spaces.Dict(own=gym.spaces.Discrete(20), all=gym.spaces.Box(0.0, 20.0, (3,), np.float32)),
+    gym.spaces.Dict(strike=gym.spaces.Discrete(3, start=1), guard=gym.spaces.Discrete(2)),
+)
+DUEL_TASK = KernelTask(DUEL, agents=(FENCER,), max_episode_steps=40)
+headrace.register("TestDuel-v0", DUEL_TASK, replace=True)

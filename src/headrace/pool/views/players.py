@@ -43,6 +43,12 @@ class Column:
         """The array, from an observation or action."""
         return values if self.name is None else values[self.name]
 
+    def filler(self, k: int) -> np.ndarray:
+        """Actions [k, count, …] that any pool accepts, for agents whose actions do not matter."""
+        space: Any = self.space
+        low = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else space.start
+        return np.full((k, self.count, *(space.shape or ())), low, space.dtype)
+
 
 def columns(spec: TaskSpec, which: str) -> list[Column]:
     """The arrays of a multi-agent task's ``"observation"`` or ``"action"``."""
@@ -291,9 +297,8 @@ def _filled(column: Column, values: Mapping[Any, Any], rows: np.ndarray, agents:
         )
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ActionError(f"{name} has dtype {array.dtype}; this task needs {dtype}")
-    dense = np.empty((k, column.count, *shape), dtype)
-    if len(array) < k * column.count:
-        dense[:] = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else space.start  # type: ignore[attr-defined]
+    everyone = len(array) == k * column.count
+    dense = np.empty((k, column.count, *shape), dtype) if everyone else column.filler(k)
     dense[rows[own], agents[own] - column.first] = array
     return dense
 
