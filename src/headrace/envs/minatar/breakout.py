@@ -39,7 +39,7 @@ PADDLE_COLOR, BALL_COLOR, TRAIL_COLOR, BRICK_COLOR = (92, 190, 255), (255, 255, 
 TOP = wp.constant(1)  # the wall's first row
 HEIGHT = wp.constant(3)
 FULL_ROW = wp.constant((1 << SIZE) - 1)
-WALL = wp.constant((1 << 3 * SIZE) - 1)  # all bricks, the top row in the lowest bits
+WALL = wp.constant((1 << HEIGHT * SIZE) - 1)  # all bricks, the top row in the lowest bits
 START_ROW = wp.constant(3)
 START_PADDLE = wp.constant(4)
 
