@@ -71,7 +71,7 @@ def held(hand: wp.uint64, card: int) -> wp.uint64:
 
 @wp.func
 def is_natural(hand: wp.uint64) -> wp.bool:
-    return hand == ACE_AND_TEN or hand == TEN_AND_ACE  # noqa: SIM109, Warp has no tuples
+    return hand == ACE_AND_TEN or hand == TEN_AND_ACE  # Warp has no tuples
 
 
 @wp.func
