@@ -48,3 +48,7 @@ class EnvironmentFailure(HeadraceError, RuntimeError):
 
 class KernelError(HeadraceError, TypeError):
     """A kernel environment does not fit its task or cannot be compiled; the message names the author's line."""
+
+
+class ConformanceError(HeadraceError, AssertionError):
+    """An environment does not keep the contract; the message names the check, what was expected and what was seen."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "play": "show what a trained agent does, and film it",
     "bench": "measure how fast a task's environments run",
     "envs": "list the tasks",
+    "check": "find out whether a task keeps the contract of environments",
 }
 EXTRAS = ("torch", "safetensors", "rich", "tyro", "av")
 EXAMPLES = (
@@ -28,6 +29,7 @@ EXAMPLES = (
     ("headrace train Pong-v5 --seed 2", "the same on an Atari game"),
     ("headrace play runs/…", "watch it, with the folder that train named"),
     ("headrace bench Pong-v5 --num-envs 16", "steps a second with random actions"),
+    ("headrace check my_env.py", "is the environment of my own file sound?"),
 )
 
 

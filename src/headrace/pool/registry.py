@@ -13,11 +13,13 @@ import numpy as np
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.pool import Pool
 from headrace.pool.seeds import SeedLike, seeds_of
+from headrace.pool.sources import import_source, split
 from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
 
 Build = Callable[..., Task]
 
 _builders: dict[str, Build | str] = {}
+_sources: dict[str, tuple[str, ...]] = {}  # files and modules imported by name, and what each registered
 
 
 def register(task: str, build: Build | str, *, replace: bool = False) -> None:
@@ -60,6 +62,7 @@ def nearest(name: str, names: Iterable[str], n: int = 5) -> list[str]:
 
 def build_task(task: str, **options: Any) -> Task:
     """The task of this name, with its own options checked and completed."""
+    task = _found(task)
     try:
         build = _builders[task]
     except (KeyError, TypeError):
@@ -70,6 +73,24 @@ def build_task(task: str, **options: Any) -> Task:
         module, _, name = build.partition(":")
         build = _builders[task] = getattr(importlib.import_module(module), name)
     return build(task, **options)
+
+
+def _found(task: str) -> str:
+    """The registered name; a file or module in front of it (``my_env.py:MyTask-v0``) is imported first."""
+    if not isinstance(task, str) or task in _builders:
+        return task
+    source, name = split(task)
+    if not source:
+        return task
+    if source not in _sources:
+        before = set(_builders)
+        import_source(source)
+        _sources[source] = tuple(registered for registered in _builders if registered not in before)
+    theirs = _sources[source]
+    if name in _builders or (not name and len(theirs) == 1):
+        return name or theirs[0]
+    known = ", ".join(f"{source}:{registered}" for registered in theirs)
+    raise UnknownTaskError(f"there is no task {task!r}: " + (f"say {known}" if known else f"{source} registers none"))
 
 
 def make_spec(task: str, **options: Any) -> TaskSpec:

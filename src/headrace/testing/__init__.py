@@ -1,0 +1,86 @@
+"""Does my environment keep the contract? Checks that run on any registered task.
+
+    >>> import headrace.testing
+    >>> headrace.testing.check("TargetCart-v0")  # all of them; raises ConformanceError
+
+    >>> @pytest.mark.parametrize("check", headrace.testing.CHECKS)
+    ... def test_my_environment(check):
+    ...     check("TargetCart-v0", seed=3)
+
+Each check plays short runs with random actions and compares them bit by bit. They take the
+task's own options, and ``seed``, ``num_envs`` and ``steps``. ``headrace check TASK`` shows them
+in a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.errors import ConformanceError
+from headrace.testing.episodes import (
+    autoreset_disabled,
+    autoreset_next_step,
+    autoreset_same_step,
+    elapsed_step,
+    rendering,
+    saved_states,
+    spaces,
+    truncation,
+)
+from headrace.testing.report import Check, NotApplicable, Report, Result, run_checks
+from headrace.testing.results import (
+    asynchronous,
+    determinism,
+    devices,
+    equal_seeds,
+    number_of_environments,
+    number_of_threads,
+    own_streams,
+    partial_steps,
+    resets,
+    seeds,
+)
+
+__all__ = ["CHECKS", "Check", "ConformanceError", "NotApplicable", "Report", "Result", "check", "run_checks"]
+
+CHECKS: tuple[Check, ...] = (
+    determinism,
+    seeds,
+    own_streams,
+    equal_seeds,
+    resets,
+    number_of_environments,
+    number_of_threads,
+    partial_steps,
+    asynchronous,
+    devices,
+    autoreset_next_step,
+    autoreset_same_step,
+    autoreset_disabled,
+    elapsed_step,
+    truncation,
+    spaces,
+    saved_states,
+    rendering,
+)
+"""Every check as a function of a task's name and options, for `pytest.mark.parametrize`."""
+
+
+def check(task: str, **options: Any) -> Report:
+    """Run all checks on a task.
+
+    Args:
+        task: a registered name.
+        options: the task's own; and ``seed`` (0), ``num_envs`` (5), ``steps`` (100) of a run.
+
+    Returns:
+        The report, with what was skipped and why.
+
+    Raises:
+        ConformanceError: checks failed; the message names each with what was expected and what was
+            seen, and the call that shows it again.
+    """
+    report = run_checks(task, CHECKS, **options)
+    if report.failures:
+        raise ConformanceError(str(report))
+    return report

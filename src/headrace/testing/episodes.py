@@ -1,0 +1,282 @@
+"""Checks of how episodes begin, end and are kept: autoreset, truncation, spaces, saved states, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import OptionError, SequenceError
+from headrace.pool.pool import Pool
+from headrace.testing.report import NotApplicable, conformance
+from headrace.testing.trial import (
+    FINAL,
+    Frame,
+    Mismatch,
+    Trial,
+    advance,
+    merged,
+    observations,
+    play,
+    same,
+    stack,
+    start,
+    subspaces,
+    taken,
+    text,
+)
+
+
+def _ended(one: Frame) -> np.ndarray:
+    return one["terminated"] | one["truncated"]
+
+
+def _by_hand(trial: Trial, told: Callable[[Pool, np.ndarray, Frame | None], Frame], waits: bool) -> list[Frame]:
+    """A run in disabled mode whose resets are done here: at once, or in the place of the next step."""
+    frames = []
+    with trial.make(autoreset="disabled") as pool:
+        frames.append(start(pool))
+        over = np.zeros(trial.num_envs, np.bool_)
+        for action in trial.actions():
+            going = np.flatnonzero(~over) if waits else np.arange(trial.num_envs)
+            stepped = advance(pool, taken(action, going), going) if going.size else None
+            frames.append(told(pool, over, stepped))
+            over = np.zeros(trial.num_envs, np.bool_)
+            if waits and stepped is not None:
+                over[going] = _ended(stepped)
+    return frames
+
+
+def _begun(pool: Pool, ids: np.ndarray, like: Frame | None) -> Frame:
+    """A reset of these environments as a step: nothing earned, nothing ended."""
+    fresh = start(pool, ids)
+    spec = pool.spec
+    nothing = np.zeros(len(ids), np.bool_)
+    return {
+        "reward": np.zeros((len(ids), *spec.reward_shape), np.float32),
+        "terminated": nothing,
+        "truncated": nothing,
+        **fresh,
+    }
+
+
+@conformance
+def autoreset_next_step(trial: Trial) -> None:
+    """The step after an episode's end ignores its action and begins the next one."""
+
+    def told(pool: Pool, over: np.ndarray, stepped: Frame | None) -> Frame:
+        if not over.any():
+            assert stepped is not None
+            return stepped
+        fresh = _begun(pool, np.flatnonzero(over), stepped)
+        return merged([fresh, stepped]) if stepped is not None else fresh
+
+    expected = _by_hand(trial, told, waits=True)
+    with trial.make(autoreset="next_step") as pool:
+        seen = play(pool, trial.actions())
+    same(expected, seen, "next_step must give what resetting by hand in the step after gives")
+
+
+@conformance
+def autoreset_same_step(trial: Trial) -> None:
+    """The step that ends an episode begins the next; the last observation and info are kept exactly."""
+
+    def told(pool: Pool, over: np.ndarray, stepped: Frame | None) -> Frame:
+        assert stepped is not None
+        ended = _ended(stepped)
+        described = [n for n in stepped if n not in ("reward", "terminated", "truncated", "env_id")]
+        final = {"final": ended}
+        for name in described:
+            mask = ended.reshape(-1, *(1,) * (stepped[name].ndim - 1))
+            final[FINAL + name] = np.where(mask, stepped[name], np.zeros((), stepped[name].dtype))
+        now = {name: array.copy() for name, array in stepped.items()}
+        if ended.any():
+            fresh = start(pool, np.flatnonzero(ended))
+            for name in described:
+                now[name][ended] = fresh[name]
+        return now | final
+
+    expected = _by_hand(trial, told, waits=False)
+    with trial.make(autoreset="same_step") as pool:
+        seen = play(pool, trial.actions())
+    same(expected, seen, "same_step must give what resetting by hand at once gives, and keep what was last")
+
+
+@conformance
+def autoreset_disabled(trial: Trial) -> None:
+    """An environment that has ended is not stepped; a mask says which to reset."""
+    with trial.make(autoreset="disabled") as pool:
+        start(pool)
+        for action in trial.actions():
+            ended = _ended(advance(pool, action))
+            if ended.any():
+                break
+        else:
+            raise NotApplicable(f"no episode ended in {trial.steps} steps: give max_episode_steps, or more steps")
+        try:
+            pool.step(action)
+        except SequenceError:
+            pass
+        else:
+            raise Mismatch(f"environment {np.flatnonzero(ended)[0]} has ended, but stepping it is no SequenceError")
+        _, info = pool.reset(options={"reset_mask": ended})
+        if info["env_id"].tolist() != np.flatnonzero(ended).tolist() or info["elapsed_step"].any():
+            raise Mismatch(f"reset_mask must reset {np.flatnonzero(ended)}, but {info['env_id']} came back")
+        pool.step(action)
+
+
+@conformance
+def elapsed_step(trial: Trial) -> None:
+    """``elapsed_step`` counts an episode's steps from 0."""
+    with trial.make(autoreset="disabled") as pool:
+        one = start(pool)
+        count = np.zeros(trial.num_envs, np.int32)
+        for step, action in enumerate(trial.actions()):
+            _expect_count(one, count, step)
+            one, count = advance(pool, action), count + 1
+            _expect_count(one, count, step + 1)
+            if (ended := _ended(one)).any():
+                fresh = start(pool, np.flatnonzero(ended))
+                count[ended] = 0
+                one = {name: array.copy() for name, array in one.items()}
+                one["elapsed_step"][ended] = fresh["elapsed_step"]
+
+
+def _expect_count(one: Frame, count: np.ndarray, step: int) -> None:
+    if not np.array_equal(one["elapsed_step"], count):
+        raise Mismatch(f"after {step} steps elapsed_step should be {text(count)}, but is {text(one['elapsed_step'])}")
+
+
+@conformance
+def truncation(trial: Trial) -> None:
+    """An episode is truncated after exactly ``max_episode_steps``, and not before."""
+    if not trial.can_be_limited:
+        raise NotApplicable("the task has no option max_episode_steps")
+    limit = 5
+    with trial.make(autoreset="disabled", max_episode_steps=limit) as pool:
+        for action in trial.actions(3):  # three episodes, with one action each
+            one, over = start(pool), np.zeros(trial.num_envs, np.bool_)
+            for step in range(1, limit + 1):
+                going = np.flatnonzero(~over)
+                if not going.size:
+                    break
+                one = advance(pool, taken(action, going), going)
+                wrong = np.flatnonzero(one["truncated"] != (step == limit))
+                if wrong.size:
+                    seen = bool(one["truncated"][wrong[0]])
+                    raise Mismatch(
+                        f"max_episode_steps={limit}: in step {step} truncated should be {step == limit}, "
+                        f"but is {seen} in environment {going[wrong[0]]}"
+                    )
+                over[going] = _ended(one)
+
+
+@conformance
+def spaces(trial: Trial) -> None:
+    """Observations lie in the observation space, rewards are finite, and actions at the bounds are accepted."""
+    with trial.make() as pool:
+        _inside(pool, start(pool), 0)
+        actions = trial.actions()
+        actions[1::4] = [_at_bound(pool, "low")] * len(actions[1::4])
+        actions[3::4] = [_at_bound(pool, "high")] * len(actions[3::4])
+        for step, action in enumerate(actions, 1):
+            one = advance(pool, action)
+            _inside(pool, one, step)
+            if one["reward"].dtype != np.float32 or not np.isfinite(one["reward"]).all():
+                raise Mismatch(f"after {step} steps rewards should be finite float32, but are {text(one['reward'])}")
+
+
+def _inside(pool: Pool, one: Frame, step: int) -> None:
+    spaces = subspaces(pool.observation_space)
+    for final in (False, True) if "final" in one else (False,):
+        for key, array in observations(one, final=final):
+            space, name = spaces[key], f"{'final_obs' if final else 'obs'}{f'[{key!r}]' if key else ''}"
+            if array.dtype != space.dtype or array.shape[1:] != space.shape:
+                wanted = f"{space.dtype}{list(space.shape or ())}"
+                raise Mismatch(f"{name} should be {wanted}, but is {array.dtype}{list(array.shape[1:])}")
+            for env_id, row in enumerate(array):
+                if (final and not one["final"][env_id]) or row in space:
+                    continue
+                if not space.contains(row if row.ndim else row.item() if array.dtype.kind == "f" else row):
+                    raise Mismatch(
+                        f"after {step} steps, environment {env_id}: {name} is {text(row)}, "
+                        f"which is not in {space}{_where_outside(space, row)}"
+                    )
+
+
+def _where_outside(space: gym.Space, row: np.ndarray) -> str:
+    if not isinstance(space, gym.spaces.Box):
+        return ""
+    wrong = np.argwhere(~((row >= space.low) & (row <= space.high)))
+    if not wrong.size:
+        return ""
+    at = tuple(int(i) for i in wrong[0])
+    return f": at {list(at)} it is {row[at]}, outside of [{space.low[at]}, {space.high[at]}]"
+
+
+def _at_bound(pool: Pool, which: str) -> object:
+    """An action with the lowest or highest numbers that the space has; 0 where it has no bound."""
+    found = {key: _extreme(space, which) for key, space in subspaces(pool.action_space).items()}
+    return stack([found.get("", found)] * pool.num_envs)
+
+
+def _extreme(space: gym.Space, which: str) -> np.ndarray:
+    if isinstance(space, gym.spaces.Box):
+        bound = np.asarray(getattr(space, which))
+        return np.where(np.isfinite(bound), bound, 0).astype(space.dtype)
+    if isinstance(space, gym.spaces.Discrete):
+        return np.asarray(space.start + (space.n - 1) * (which == "high"), space.dtype)
+    assert isinstance(space, gym.spaces.MultiDiscrete)
+    return (space.start + (space.nvec - 1) * (which == "high")).astype(space.dtype)
+
+
+@conformance
+def saved_states(trial: Trial) -> None:
+    """A loaded state goes on bit by bit as the saved one did, also in another pool and place."""
+    actions = trial.actions()
+    before, after = actions[: trial.steps // 2], actions[trial.steps // 2 :]
+    ids = np.arange(trial.num_envs)
+    with trial.make() as pool:
+        play(pool, before)
+        blobs = pool.save_state()
+        expected = [advance(pool, action) for action in after]
+        pool.load_state(None, blobs)
+        if pool.save_state() != blobs:
+            raise Mismatch("states saved, loaded and saved again must be equal, but are not")
+        same(expected, [advance(pool, action) for action in after], "states loaded into their own pool must go on")
+    with trial.make(num_envs=trial.num_envs + 1, seed=trial.seed + 5) as pool:
+        start(pool)
+        places = trial.num_envs - ids  # backwards, and environment 0 is left alone
+        pool.load_state(places, blobs)
+        moved = []
+        for action in after:
+            one = advance(pool, action, places)
+            moved.append({name: array[::-1] for name, array in one.items()} | {"env_id": ids.astype(np.int32)})
+        same(expected, moved, "states loaded into another pool, in other places, must go on")
+
+
+@conformance
+def rendering(trial: Trial) -> None:
+    """Frames are uint8[height, width, 3], follow from the state, and change nothing."""
+    actions = trial.actions()[: trial.steps // 4]
+    with trial.make() as pool:
+        unseen = play(pool, actions)
+    with trial.make() as pool:
+        seen = [start(pool)]
+        try:
+            first = pool.render()
+        except OptionError as error:
+            raise NotApplicable(str(error)) from None
+        for action in actions:
+            pool.render([trial.num_envs - 1])
+            seen.append(advance(pool, action))
+        last = pool.render(np.arange(trial.num_envs))
+        again = pool.render(np.arange(trial.num_envs))
+    same(unseen, seen, "rendering must not change what happens")
+    if last.dtype != np.uint8 or last.shape != (trial.num_envs, *first.shape[1:]) or last.shape[-1] != 3:
+        raise Mismatch(
+            f"frames should be uint8[{trial.num_envs}, height, width, 3], but are {last.dtype}{list(last.shape)}"
+        )
+    if not np.array_equal(last, again):
+        raise Mismatch("rendering one state twice must give the same frame")

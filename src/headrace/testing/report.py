@@ -1,0 +1,104 @@
+"""One check made into a function that names itself when it fails, and all of them run one after the other."""
+
+from __future__ import annotations
+
+import functools
+import time
+import unittest
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headrace.errors import ConformanceError, HeadraceError
+from headrace.pool.registry import make_pool
+from headrace.testing.trial import Mismatch, Trial
+
+Check = Callable[..., None]
+Verdict = Literal["passed", "failed", "skipped"]
+MARKS: dict[Verdict, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}
+
+
+class NotApplicable(unittest.SkipTest):
+    """A check does not apply to this task or machine; the message says why. pytest reports it as skipped."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one check went.
+
+    Attributes:
+        name: the check's.
+        verdict: whether it held.
+        note: why not: what was expected and what was seen, or why it was skipped.
+        seconds: how long it took.
+    """
+
+    name: str
+    verdict: Verdict
+    note: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """How all checks of a task went; as text, a line for each."""
+
+    task: str
+    results: tuple[Result, ...]
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        return tuple(result for result in self.results if result.verdict == "failed")
+
+    def __str__(self) -> str:
+        width = max(len(result.name) for result in self.results)
+        skipped = sum(result.verdict == "skipped" for result in self.results)
+        failed = len(self.failures)
+        held = f"{len(self.results) - failed - skipped} checks passed, {failed} failed, {skipped} skipped"
+        lines = [f"{MARKS[r.verdict]} {r.name:<{width}}  {r.note}".rstrip() for r in self.results]
+        return "\n".join([f"{self.task}: {held}", *lines])
+
+
+def conformance(check: Callable[[Trial], None]) -> Check:
+    """A check of a `Trial` as ``check(task, **options)``, whose failures say how to see them again."""
+
+    @functools.wraps(check)
+    def run(task: str, **options: Any) -> None:
+        settings = {name: options.pop(name) for name in ("seed", "num_envs", "steps") if name in options}
+        trial = Trial(task, options, **settings)
+        try:
+            check(trial)
+        except (Mismatch, HeadraceError) as error:
+            kind = "" if isinstance(error, Mismatch) else f"{type(error).__name__}: "
+            given = {"seed": trial.seed, "num_envs": trial.num_envs, "steps": trial.steps, **options}
+            call = ", ".join([repr(task), *(f"{name}={value!r}" for name, value in given.items())])
+            raise ConformanceError(
+                f"{task}, {check.__name__}: {kind}{error}\n  again: headrace.testing.{check.__name__}({call})"
+            ) from error
+
+    # inspect must not see the inner signature: pytest would take its arguments for fixtures
+    del run.__wrapped__  # type: ignore[attr-defined]
+    return run
+
+
+def run_checks(
+    task: str, checks: Iterable[Check], *, watch: Callable[[Result], object] | None = None, **options: Any
+) -> Report:
+    """Run checks one after the other, whatever fails, and report; `watch` is told each result as it comes."""
+    settings = {name: value for name, value in options.items() if name not in ("seed", "num_envs", "steps")}
+    make_pool(task, **settings).close()  # a task that cannot be made at all says so itself
+    results = []
+    for check in checks:
+        began = time.perf_counter()
+        verdict: Verdict = "passed"
+        note = ""
+        try:
+            check(task, **options)
+        except NotApplicable as reason:
+            verdict, note = "skipped", str(reason)
+        except ConformanceError as error:
+            verdict, note = "failed", str(error).removeprefix(f"{task}, {check.__name__}: ")
+        results.append(Result(check.__name__, verdict, note, time.perf_counter() - began))
+        if watch is not None:
+            watch(results[-1])
+    return Report(task, tuple(results))

@@ -1,0 +1,210 @@
+"""Checks of what a result may depend on: on seeds and actions, and on nothing else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.pool.executors.kernels.launch import quiet
+from headrace.pool.pool import Pool
+from headrace.testing.report import NotApplicable, conformance
+from headrace.testing.trial import (
+    Actions,
+    Frame,
+    Mismatch,
+    Trial,
+    advance,
+    differ,
+    frame,
+    merged,
+    play,
+    rows_of,
+    same,
+    start,
+    taken,
+)
+
+LIGHT = 50e-6  # seconds a step, the call included, of environments that can be had by the thousand
+MANY = 3000
+DEVICE_STEPS = 1000
+DEVICE_TOLERANCE = 1e-5
+
+
+@conformance
+def determinism(trial: Trial) -> None:
+    """The same seeds and actions give the same bits, also while another pool is being stepped."""
+    actions = trial.actions()
+    with trial.make() as pool:
+        first = play(pool, actions)
+    with trial.make() as pool, trial.make(seed=trial.seed + 999) as other:
+        again = [start(pool)]
+        start(other)
+        for action in actions:
+            advance(other, action)
+            again.append(advance(pool, action))
+    same(first, again, "two pools with the same seeds and actions must give the same results")
+
+
+@conformance
+def seeds(trial: Trial) -> None:
+    """Other seeds give other episodes, and so does the next reset without a seed."""
+    actions = trial.actions()
+    with trial.make() as pool:
+        first = play(pool, actions)
+        second = play(pool, actions)
+    with trial.make(seed=trial.seed + 1000) as pool:
+        other = play(pool, actions)
+    if not differ(first, second) and not differ(first, other):
+        raise NotApplicable("nothing here is random: neither a second episode nor another seed differs")
+    if not differ(first, other):
+        raise Mismatch(f"seeds {trial.seed} and {trial.seed + 1000} must give different results, but all are equal")
+    if not differ(first, second):
+        raise Mismatch("reset() without a seed must go on with the random stream, but the same episode began again")
+
+
+@conformance
+def own_streams(trial: Trial) -> None:
+    """What one environment draws changes nothing for another: nobody shares a random stream."""
+    actions = trial.actions()
+    last = trial.num_envs - 1
+    with trial.make() as pool:
+        alone = play(pool, actions)
+    with trial.make() as pool:
+        disturbed = [start(pool)]
+        for action in actions:
+            start(pool, [last])  # the others must not notice
+            disturbed.append(advance(pool, action))
+    claim = f"resetting environment {last} before every step must not change the others"
+    same(rows_of(alone, slice(0, last)), rows_of(disturbed, slice(0, last)), claim)
+
+
+@conformance
+def equal_seeds(trial: Trial) -> None:
+    """Environments with equal seeds and actions do the same, whatever their numbers and rows."""
+    actions = [taken(action, np.zeros(trial.num_envs, int)) for action in trial.actions()]
+    with trial.make(seed=[trial.seed] * trial.num_envs) as pool:
+        frames = play(pool, actions)
+    for i in range(1, trial.num_envs):
+        claim = f"environments 0 and {i} have equal seeds and actions, so they must do the same"
+        same(rows_of(frames, [0]), rows_of(frames, [i]), claim)
+
+
+@conformance
+def resets(trial: Trial) -> None:
+    """``reset(seed=…)`` begins exactly as a new pool does, whatever was played before."""
+    actions = trial.actions()
+    with trial.make() as pool:
+        fresh = play(pool, actions)
+    with trial.make(seed=trial.seed + 77) as pool:
+        play(pool, trial.actions(seed=1))
+        used = play(pool, actions, seed=trial.seed)
+        claim = f"reset(seed={trial.seed}) in a used pool must give what a new pool gives: does reset set every field?"
+        same(fresh, used, claim)
+        ids = np.arange(trial.num_envs)[::-1]
+        play(pool, trial.actions(seed=2)[: trial.steps // 2])
+        parts = merged([start(pool, [i], seed=[trial.seed + int(i)]) for i in ids])
+        same(fresh[:1], [parts], "resetting environments one by one must give what resetting all at once gives")
+
+
+@conformance
+def number_of_environments(trial: Trial) -> None:
+    """An environment does the same alone as among others."""
+    actions = trial.actions()
+    with trial.make() as pool:
+        together = play(pool, actions)
+    for i in range(trial.num_envs):
+        with trial.make(num_envs=1, seed=trial.seed + i) as pool:
+            alone = play(pool, [taken(action, slice(i, i + 1)) for action in actions])
+        claim = f"environment {i} must do the same alone (in row 0, with seed {trial.seed + i}) as among others"
+        same(alone, rows_of(together, [i]), claim)
+
+
+@conformance
+def number_of_threads(trial: Trial) -> None:
+    """Results do not depend on how many threads there are."""
+    actions = trial.actions()
+    with trial.make() as pool:
+        began = time.perf_counter()
+        play(pool, actions)
+        seconds = time.perf_counter() - began
+    if seconds < LIGHT * trial.steps * trial.num_envs:
+        trial = replace(trial, num_envs=MANY)  # threads share the work on light environments when there are many
+    actions = trial.actions(min(trial.steps, 40))
+    with trial.make(num_threads=1) as pool:
+        one = play(pool, actions)
+    for threads in (2, 5):
+        with trial.make(num_threads=threads) as pool:
+            same(one, play(pool, actions), f"{threads} threads must give what 1 thread gives")
+
+
+@conformance
+def partial_steps(trial: Trial) -> None:
+    """Stepping some environments at a time, in any order, is the same as stepping all."""
+    actions = trial.actions()
+    rng = np.random.default_rng(trial.seed)
+    with trial.make() as pool:
+        whole = play(pool, actions)
+    with trial.make() as pool:
+        cut = [start(pool)]
+        for action in actions:
+            parts = np.array_split(rng.permutation(trial.num_envs), 2)
+            cut.append(merged([advance(pool, taken(action, ids), ids) for ids in parts]))
+    same(whole, cut, "stepping the environments in two parts, shuffled, must give what stepping all at once gives")
+
+
+@conformance
+def asynchronous(trial: Trial) -> None:
+    """An asynchronous pool gives what a synchronous one gives, at any batch size."""
+    actions = trial.actions()
+    with trial.make() as pool:
+        waited = play(pool, actions)
+    for batch_size in {1, trial.num_envs - 1} - {trial.num_envs, 0}:
+        with trial.make(batch_size=batch_size) as pool:
+            frames = _play_asynchronously(trial, pool, actions)
+        for step, (one, other) in enumerate(zip(waited, frames, strict=True)):
+            if not step:  # a reset comes as a step with nothing earned
+                other = {name: other[name] for name in one}
+            same([one], [other], f"with batch_size={batch_size}, step {step} must give what a synchronous pool gives")
+
+
+def _play_asynchronously(trial: Trial, pool: Pool, actions: Actions) -> list[Frame]:
+    """Every environment through its actions at its own pace; frames by step.
+
+    Those that are through go on, so that there is always a whole batch in flight.
+    """
+    done = np.zeros(trial.num_envs, int)
+    parts: list[list[Frame]] = [[] for _ in range(len(actions) + 1)]
+    pool.async_reset()
+    while done.min() <= len(actions):
+        one = frame(pool, pool.recv(timeout=60))
+        for row, env_id in enumerate(one["env_id"].tolist()):
+            if done[env_id] <= len(actions):
+                parts[done[env_id]].append({name: array[row : row + 1] for name, array in one.items()})
+            following = actions[min(done[env_id], len(actions) - 1)]
+            pool.send(taken(following, slice(env_id, env_id + 1)), [env_id])
+            done[env_id] += 1
+    return [merged(part) for part in parts]
+
+
+@conformance
+def devices(trial: Trial) -> None:
+    """CPU and CUDA agree over 1,000 steps: integers exactly, floats within 1e-5."""
+    import warp as wp
+
+    with quiet():
+        found = wp.is_cuda_available()
+    if not found:
+        raise NotApplicable("this machine has no CUDA device")
+    actions = trial.actions(DEVICE_STEPS)
+    with trial.make() as pool:
+        here = play(pool, actions)
+    try:
+        pool = trial.make(device="cuda")
+    except OptionError as error:
+        raise NotApplicable(str(error)) from None
+    with pool:
+        there = play(pool, actions)
+    same(here, there, "CUDA must give what the CPU gives", DEVICE_TOLERANCE)

@@ -1,0 +1,199 @@
+"""How the checks play: the same seeds and actions in one pool or another, and what came out compared.
+
+What a pool returns is kept as frames, dicts of arrays in the order of env_id, so that results
+are comparable however they were called for.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.pool.pool import Pool
+from headrace.pool.registry import make_pool, make_spec
+
+Frame = dict[str, np.ndarray]
+Actions = list[Any]
+FINAL = "final "
+
+
+class Mismatch(Exception):
+    """Something is not as it should be; the message says what was expected and what was seen."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is checked, and how long.
+
+    Attributes:
+        task: a registered name.
+        options: the task's own options.
+        seed: of the environments and of the actions.
+        num_envs: environments in a pool.
+        steps: steps of one run.
+        limit: ``max_episode_steps`` in most runs, so that episodes end; where the task has that option.
+    """
+
+    task: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    num_envs: int = 5
+    steps: int = 100
+    limit: int = 13
+
+    def make(self, **settings: Any) -> Pool:
+        """A pool with the trial's seed; `settings` override everything."""
+        given = {"num_envs": self.num_envs, "seed": self.seed, "autoreset": "same_step", **self.options}
+        if "max_episode_steps" not in given and self.can_be_limited:
+            given["max_episode_steps"] = self.limit
+        return make_pool(self.task, **given | settings)
+
+    @property
+    def can_be_limited(self) -> bool:
+        """Whether the task has the option ``max_episode_steps``."""
+        try:
+            return make_spec(self.task, **{**self.options, "max_episode_steps": 7}).max_episode_steps == 7
+        except OptionError:
+            return False
+
+    def actions(self, steps: int = 0, seed: int = 0) -> Actions:
+        """Random actions: one for each step, rows by env_id."""
+        space = copy.deepcopy(make_spec(self.task, **self.options).action)
+        space.seed(self.seed + seed)
+        rows = [stack([space.sample() for _ in range(min(self.num_envs, 64))]) for _ in range(steps or self.steps)]
+        return [taken(row, np.arange(self.num_envs) % 64) for row in rows]
+
+
+def stack(rows: Sequence[Any]) -> Any:
+    """One action of many; for a `Dict` space a dict of arrays."""
+    if isinstance(rows[0], dict):
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return np.stack(rows)
+
+
+def taken(action: Any, rows: Any) -> Any:
+    """Some rows of an action."""
+    return {name: array[rows] for name, array in action.items()} if isinstance(action, dict) else action[rows]
+
+
+# -- frames --------------------------------------------------------------------------------------
+
+
+def start(pool: Pool, env_ids: Any = None, seed: Any = None) -> Frame:
+    """Reset, and the frame of what came."""
+    obs, info = pool.reset(env_ids, seed=seed)
+    return _ordered({**_named("obs", obs), **_infos(info)})
+
+
+def advance(pool: Pool, action: Any, env_ids: Any = None) -> Frame:
+    """Step, and the frame of what came."""
+    return frame(pool, pool.step(action, env_ids))
+
+
+def frame(pool: Pool, result: Any) -> Frame:
+    """The frame of a five-tuple; ``final …`` fields are 0 in rows where no episode ended."""
+    obs, reward, terminated, truncated, info = result
+    fields = {"reward": reward, "terminated": terminated, "truncated": truncated}
+    fields |= {**_named("obs", obs), **_infos(info)}
+    if pool.autoreset == "same_step":
+        ended = info.get("_final_obs", np.zeros(len(terminated), np.bool_))
+        fields["final"] = ended
+        last = {**_named("obs", info.get("final_obs", obs)), **_infos(info.get("final_info", info))}
+        for name, array in last.items():
+            mask = ended.reshape(-1, *(1,) * (array.ndim - 1))
+            fields[FINAL + name] = np.where(mask, array, np.zeros((), array.dtype))
+        fields.pop(FINAL + "env_id", None)
+    return _ordered(fields)
+
+
+def merged(parts: Sequence[Frame]) -> Frame:
+    """One frame with the rows of several."""
+    return _ordered({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def rows_of(frames: Sequence[Frame], rows: Any) -> list[Frame]:
+    """Some rows of all frames, numbered anew."""
+    chosen = [{name: array[rows] for name, array in one.items()} for one in frames]
+    return [one | {"env_id": np.arange(len(one["env_id"]), dtype=np.int32)} for one in chosen]
+
+
+def play(pool: Pool, actions: Actions, seed: Any = None) -> list[Frame]:
+    """Reset, then all actions: one frame more than there are actions."""
+    return [start(pool, seed=seed), *(advance(pool, action) for action in actions)]
+
+
+def observations(one: Frame, *, final: bool = False) -> Iterator[tuple[str, np.ndarray]]:
+    """The observation's arrays of a frame, by their keys in a `Dict` space, or by ``""``."""
+    prefix = f"{FINAL if final else ''}obs"
+    for name, array in one.items():
+        if name == prefix or name.startswith(prefix + "."):
+            yield name[len(prefix) + 1 :], array
+
+
+def _named(name: str, obs: Any) -> Frame:
+    return {f"{name}.{key}": array for key, array in obs.items()} if isinstance(obs, dict) else {name: obs}
+
+
+def _infos(info: Mapping[str, Any]) -> Frame:
+    plain = {key: value for key, value in info.items() if isinstance(value, np.ndarray)}
+    kept = [key for key in plain if not key.startswith(("_", "final_", "players"))]
+    return {key if key in ("env_id", "elapsed_step") else f"info {key}": plain[key] for key in kept}
+
+
+def _ordered(fields: Frame) -> Frame:
+    order = np.argsort(fields["env_id"], kind="stable")
+    return {name: array[order] for name, array in fields.items()}
+
+
+# -- comparison ----------------------------------------------------------------------------------
+
+
+def same(expected: Sequence[Frame], seen: Sequence[Frame], claim: str, tolerance: float = 0.0) -> None:
+    """Raise `Mismatch` at the first difference; floats may differ by ``tolerance``, integers never."""
+    for step, (one, other) in enumerate(zip(expected, seen, strict=True)):
+        if one.keys() != other.keys():
+            raise Mismatch(f"{claim}: fields {sorted(one)} were expected, {sorted(other)} came")
+        for name in one:
+            if (env_id := difference(one[name], other[name], tolerance)) is not None:
+                wanted, got = text(one[name][env_id]), text(other[name][env_id])
+                raise Mismatch(
+                    f"{claim}. After {step} steps, environment {env_id}: {name} should be {wanted}, but is {got}"
+                )
+
+
+def differ(one: Sequence[Frame], other: Sequence[Frame]) -> bool:
+    """Whether the runs differ in what is observed or earned."""
+    return any(
+        difference(a[name], b[name]) is not None
+        for a, b in zip(one, other, strict=True)
+        for name in a
+        if name.startswith(("obs", "reward"))
+    )
+
+
+def difference(one: np.ndarray, other: np.ndarray, tolerance: float = 0.0) -> int | None:
+    """The first row that differs, or None."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return 0
+    equal = one == other
+    if one.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            equal = equal | (np.isnan(one) & np.isnan(other)) | (np.abs(one - other) <= tolerance)
+    wrong = np.flatnonzero(~equal.reshape(len(one), -1).all(axis=1))
+    return int(wrong[0]) if wrong.size else None
+
+
+def text(value: Any) -> str:
+    """A value in one line."""
+    return np.array2string(np.asarray(value), threshold=8, edgeitems=3, precision=9, separator=", ").replace("\n", "")
+
+
+def subspaces(space: gym.Space) -> dict[str, gym.Space]:
+    """The spaces of an observation by the keys of `observations`."""
+    return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else {"": space}
