@@ -11,6 +11,7 @@ import pytest
 import warp as wp
 
 import headrace
+import headrace.testing
 import multi_agent_games as games
 from headrace.errors import ActionError, SequenceError
 from headrace.pool.executors.kernels import AgentStreams, KernelTask, build, executor
@@ -231,6 +232,36 @@ def test_a_reset_restarts_the_streams_or_continues_them():
         np.testing.assert_array_equal(pool.reset(seed=9)[0], first)
         np.testing.assert_array_equal(pool.reset([2, 1])[0], second[[2, 1]])
         np.testing.assert_array_equal(pool.reset([2], seed=[10])[0][0], first[1])
+
+
+@wp.func
+def flat_reward(state: games.RingState, env: int, agent: int) -> float:
+    return -1.0
+
+
+def test_environments_of_one_name_keep_their_own_functions():
+    before = play(RING, steps=10)
+    twin = replace(games.RING, reward=flat_reward)
+    headrace.register("TestTwin-v0", replace(games.RING_TASK, env=twin), replace=True)
+    with headrace.make("TestTwin-v0", num_envs=2, seed=0) as pool:
+        pool.reset()
+        assert (pool.step(np.zeros((2, 5), int))[1] == -1).all()
+    headrace.register("TestTwin-v0", replace(games.RING_TASK, env=replace(games.RING)), replace=True)
+    with headrace.make("TestTwin-v0", num_envs=2, seed=0) as pool:
+        pool.reset()
+        assert (pool.step(np.zeros((2, 5), int))[1] > 0).all()
+    assert_equal(before, play(RING, steps=10))
+
+
+@pytest.mark.parametrize("task", [RING, HUNT])
+def test_debug_mode_plays_the_same(task):
+    assert_equal(play(task, n=2, steps=15), play(task, n=2, steps=15, debug=True))
+
+
+@pytest.mark.parametrize("task", [RING, HUNT, "TestDuel-v0"])
+def test_the_conformance_suite_passes(task):
+    report = headrace.testing.check(task, steps=60)
+    assert len(report.results) > 10
 
 
 # -- how episodes end --------------------------------------------------------------------------------------
