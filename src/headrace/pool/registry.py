@@ -117,7 +117,7 @@ def make_pool(
     _check_int("thread_affinity_offset", thread_affinity_offset, -1)
     autoreset = _autoreset_mode(autoreset)
     if max_num_players != 1:
-        raise OptionError(f"{task} is for one player: max_num_players must be 1, not {max_num_players!r}")
+        raise OptionError(f"max_num_players must be 1 for a pool of dense rows, not {max_num_players!r}: see make")
     batch = batch_size or num_envs
     seeds = seeds_of(seed, np.arange(num_envs, dtype=np.int32))
     settings = PoolSettings(

@@ -97,6 +97,7 @@ class PlayersPool:
         self.observation_space = self.single_observation_space = _single(self._seen)
         self.action_space = self.single_action_space = _single(self._acted)
         self._per_agent = [f.name for f in pool.spec.info if f.per_agent]
+        self._numbers = np.arange(agents, dtype=np.int32)
         # of every environment's last result: who plays on, and who had a row
         self._alive = np.zeros((pool.num_envs, agents), np.bool_)
         self._shown = np.zeros((pool.num_envs, agents), np.bool_)
@@ -187,8 +188,12 @@ class PlayersPool:
         shown = alive | acted
         self._alive[ids], self._shown[ids] = alive, shown
 
-        rows, agents = np.nonzero(shown)
-        whose = {"env_id": ids[rows], "id": agents.astype(np.int32)}
+        if shown.all():
+            env_id, number = np.repeat(ids, alive.shape[1]), np.tile(self._numbers, len(ids))
+        else:
+            rows, agents = np.nonzero(shown)
+            env_id, number = ids[rows], agents.astype(np.int32)
+        whose = {"env_id": env_id, "id": number}
         info[PLAYERS] = whose | {name: _flat(info.pop(name), shown) for name in self._per_agent}
         if "final_obs" in info:
             final = info["final_info"]
@@ -206,8 +211,8 @@ class PlayersPool:
         values, named = self._unpack(action)
         given = named.get("env_id") if env_id is None else env_id
         ids = self.all_env_ids if given is None else check_env_ids(given, self.num_envs)
-        rows, agents = self._whose(values, named, ids)
-        dense = {c.name: _filled(c, values, rows, agents, len(ids)) for c in self._acted}
+        whose = self._whose(values, named, ids)
+        dense = {c.name: _filled(c, values[c.name], whose, len(ids)) for c in self._acted}
         return dense.get(None, dense), None if given is None else ids
 
     def _unpack(self, action: Any) -> tuple[dict[str | None, Any], dict[str, Any]]:
@@ -227,18 +232,23 @@ class PlayersPool:
             raise ActionError(f"a dict of actions holds {', '.join(wanted)} and env_ids, not {sorted(plain)}")
         return values, named
 
-    def _whose(self, values: Mapping[Any, Any], named: Mapping[str, Any], ids: np.ndarray) -> tuple[Any, Any]:
-        """Rows of ``ids`` and numbers of the players that the actions belong to, in their order."""
+    def _whose(
+        self, values: Mapping[Any, Any], named: Mapping[str, Any], ids: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Rows of ``ids`` and numbers of the players that the actions belong to; None for everybody in order."""
         alive, shown = self._alive[ids], self._shown[ids]
         env_id, number = named.get(f"{PLAYERS}.env_id"), named.get(f"{PLAYERS}.id")
         if env_id is None:
             if number is not None:
                 raise ActionError("players.id needs players.env_id")
-            rows, agents = np.nonzero(self._expected(values, alive, shown))
+            expected = self._expected(values, alive, shown)
+            if expected.all():
+                return None
+            rows, agents = np.nonzero(expected)
             return rows, agents
         row_of = np.full(self.num_envs, -1)
         row_of[ids] = np.arange(len(ids))
-        env_id = _numbers(f"{PLAYERS}.env_id", env_id, self.num_envs)
+        env_id = _integers(f"{PLAYERS}.env_id", env_id, self.num_envs)
         rows = row_of[env_id]
         if (rows < 0).any():
             raise ActionError(f"players.env_id {env_id[rows < 0][0]} is not among the environments to be stepped")
@@ -251,7 +261,7 @@ class PlayersPool:
             places = np.empty_like(agents)
             places[order] = agents
             return rows, places
-        agents = _numbers(f"{PLAYERS}.id", number, alive.shape[1])
+        agents = _integers(f"{PLAYERS}.id", number, alive.shape[1])
         if len(agents) != len(rows):
             raise ActionError(f"players.id has {len(agents)} rows, players.env_id {len(rows)}")
         times = np.zeros(alive.shape, int)
@@ -286,24 +296,24 @@ def _flat(dense: np.ndarray, shown: np.ndarray) -> np.ndarray:
     return dense.reshape(-1, *dense.shape[2:]) if shown.all() else dense[shown]
 
 
-def _filled(column: Column, values: Mapping[Any, Any], rows: np.ndarray, agents: np.ndarray, k: int) -> np.ndarray:
+def _filled(column: Column, values: Any, whose: tuple[np.ndarray, np.ndarray] | None, k: int) -> np.ndarray:
     """Dense actions [k, count, …] from those of some players; the others get one that any pool accepts."""
-    name, space = column.name or "action", column.space
-    own = (agents >= column.first) & (agents < column.first + column.count)
-    array, shape, dtype = np.asarray(values[column.name]), tuple(space.shape or ()), np.dtype(space.dtype)
-    if array.shape != (own.sum(), *shape):
-        raise ActionError(
-            f"{name} has shape {array.shape}; this call needs {(int(own.sum()), *shape)}, one row a player"
-        )
+    space, name, count = column.space, column.name or "action", column.count
+    shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
+    own = None if whose is None else (whose[1] >= column.first) & (whose[1] < column.first + count)
+    array, needed = np.asarray(values), (k * count if own is None else int(own.sum()), *shape)
+    if array.shape != needed:
+        raise ActionError(f"{name} has shape {array.shape}; this call needs {needed}, one row a player")
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ActionError(f"{name} has dtype {array.dtype}; this task needs {dtype}")
-    everyone = len(array) == k * column.count
-    dense = np.empty((k, column.count, *shape), dtype) if everyone else column.filler(k)
-    dense[rows[own], agents[own] - column.first] = array
+    if whose is None or own is None:
+        return array.reshape(k, count, *shape)
+    dense = column.filler(k)
+    dense[whose[0][own], whose[1][own] - column.first] = array
     return dense
 
 
-def _numbers(name: str, values: Any, limit: int) -> np.ndarray:
+def _integers(name: str, values: Any, limit: int) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ActionError(f"{name} must be a list of integers, not {array.dtype}{list(array.shape)}")
