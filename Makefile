@@ -53,7 +53,7 @@ format: $(DEV_ENV) ## ruff: put right what it can
 typecheck: $(DEV_ENV) ## pyright
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# the engine's C++ tests under the thread sanitizer, then under address + undefined
+# the engine and Atari games under the thread sanitizer, then under address + undefined
 sanitize: build/thread/.configured build/address/.configured ## the C++ tests under sanitizers
 	$(BIN)/cmake --build build/thread -j $(JOBS)
 	$(BIN)/ctest --test-dir build/thread --output-on-failure
@@ -85,9 +85,9 @@ $(DEV_ENV): $(BUILT_FROM) | $(BIN)/python
 	$(PIP) install -e '.[train,dev,bench,docs]'
 	touch $(RUN_ENV) $@
 
-# the emulator takes minutes to build, so only tests that run it make it part of these
+# the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again
 build/%/.configured: $(BUILT_FROM) $(wildcard native/tests/*) | $(DEV_ENV)
 	$(BIN)/cmake -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
-	    -DHEADRACE_ATARI=$(if $(wildcard native/tests/test_atari*),ON,OFF) \
+	    -DHEADRACE_ATARI=$(if $(filter thread address,$*),ON,OFF) \
 	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@

@@ -2,6 +2,18 @@
 # name says so, with a family of simulators. `ctest` runs them all.
 enable_testing()
 file(GLOB native_tests CONFIGURE_DEPENDS native/tests/test_*.cpp)
+
+# cartridges for the Atari tests: those of the ale-py that is installed, if it is
+set(HEADRACE_ROMS "" CACHE PATH "Folder of Atari ROMs for native/tests; empty: ale-py's")
+set(roms ${HEADRACE_ROMS})
+if(NOT roms AND TARGET headrace_atari)
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} -c
+            "from importlib.util import find_spec; print(find_spec('ale_py').submodule_search_locations[0] + '/roms')"
+    OUTPUT_VARIABLE roms OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+
+set(leaks suppressions=${PROJECT_SOURCE_DIR}/native/tests/leaks.txt:print_suppressions=0)
 foreach(source IN LISTS native_tests)
   get_filename_component(name ${source} NAME_WE)
   if(name MATCHES "^test_atari" AND NOT TARGET headrace_atari)
@@ -12,7 +24,10 @@ foreach(source IN LISTS native_tests)
   target_compile_options(${name} PRIVATE -Wall -Wextra -UNDEBUG)
   if(name MATCHES "^test_atari")
     target_link_libraries(${name} PRIVATE headrace_atari)
+    add_test(NAME ${name} COMMAND ${name} ${roms})
+  else()
+    add_test(NAME ${name} COMMAND ${name})
   endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT
+    "TSAN_OPTIONS=halt_on_error=1;UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1;LSAN_OPTIONS=${leaks}")
 endforeach()

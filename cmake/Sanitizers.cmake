@@ -8,6 +8,7 @@ elseif(HEADRACE_SANITIZE)
   message(FATAL_ERROR "HEADRACE_SANITIZE must be empty, thread or address, not '${HEADRACE_SANITIZE}'")
 endif()
 if(sanitize)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)  # the emulator sets -O3 for Release, after our -O1
   add_compile_options(${sanitize} -O1 -g -fno-omit-frame-pointer)
   add_link_options(${sanitize})
 endif()

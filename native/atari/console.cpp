@@ -1,7 +1,5 @@
 #include "console.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 #include <sstream>
@@ -89,8 +87,8 @@ void load_pointer(Reader& in, const T*& pointer) {
 
 // only errors are worth a line; answers the constructor's argument, so that it comes first
 bool quiet_emulator() {
-  ale::Logger::setMode(ale::Logger::Error);
-  return false;
+  static const bool once = (ale::Logger::setMode(ale::Logger::Error), false);   // all consoles share the logger
+  return once;
 }
 
 TIA& tia(ale::ALEInterface& ale) { return ale.theOSystem->console().system().tia(); }
@@ -254,27 +252,13 @@ void Console::load_machine(Reader& in) {
 }
 
 void Console::save(Writer& out) const {
-  std::vector<std::byte> machine;
-  Writer writer(machine);
-  save_machine(writer, true);
   out.text(fingerprint(ale_));
-  out.value(static_cast<std::uint64_t>(machine.size()));
-  out.value(static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(machine.data()), machine.size())));
-  out.bytes(machine.data(), machine.size());
+  save_machine(out, true);
 }
 
 void Console::load(Reader& in) {
   if (in.text() != fingerprint(ale_)) throw std::runtime_error("saved state is of another game");
-  const auto size = in.value<std::uint64_t>();
-  const auto sum = in.value<std::uint32_t>();
-  if (size > in.left()) throw std::runtime_error("saved state is too short");
-  std::vector<std::byte> machine(size);
-  in.bytes(machine.data(), machine.size());
-  // the emulator trusts what it reads
-  if (sum != crc32(0, reinterpret_cast<const Bytef*>(machine.data()), machine.size()))
-    throw std::runtime_error("saved state is corrupt");
-  Reader reader(machine);
-  load_machine(reader);
+  load_machine(in);
   follow_draws();
 }
 

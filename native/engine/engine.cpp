@@ -31,6 +31,21 @@ std::size_t item_bytes(const std::string& dtype) {
   throw std::invalid_argument("unknown dtype " + dtype);
 }
 
+// simulators trust what they read back, so it must be what they wrote; each round is one-to-one,
+// hence a change of one word is always seen
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  std::uint64_t sum = bytes.size();
+  while (!bytes.empty()) {
+    std::uint64_t word = 0;
+    const auto n = std::min(bytes.size(), sizeof word);
+    std::memcpy(&word, bytes.data(), n);
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
+    sum ^= sum >> 32;
+    bytes = bytes.subspan(n);
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::size_t Field::bytes() const {
@@ -281,17 +296,24 @@ void Engine::write_failure(int env_id, const Place& place, const std::string& wh
 
 void Engine::save(int env_id, std::vector<std::byte>& out) const {
   const auto& member = members_[static_cast<std::size_t>(env_id)];
+  const auto begin = out.size();
   Writer writer(out);
   writer.value(member.elapsed);
   writer.value(member.over);
   member.env->save(writer);
+  writer.value(checksum(std::span(out).subspan(begin)));
 }
 
 void Engine::load(int env_id, std::span<const std::byte> in) {
   auto& member = members_[static_cast<std::size_t>(env_id)];
+  std::uint64_t sum = 0;
+  if (in.size() < sizeof sum) throw BadState(env_id, "saved state is too short");
+  const auto body = in.first(in.size() - sizeof sum);
+  std::memcpy(&sum, in.data() + body.size(), sizeof sum);
+  if (sum != checksum(body)) throw BadState(env_id, "saved state is corrupt");
   member.failed = true;  // until all of it was read
   try {
-    Reader reader(in);
+    Reader reader(body);
     member.elapsed = reader.value<std::int32_t>();
     member.over = reader.value<bool>();
     member.env->load(reader);
