@@ -37,7 +37,7 @@ def official(task):
 
 def state_of(pool):
     """The state of environment 0 as Gymnasium keeps it."""
-    arrays = [a[0] for name, a in pool._executor._state.arrays.items() if name != "torque"]
+    arrays = [a[0] for name, a in pool._executor._state.arrays.items() if name not in ("torque", "trig")]
     state = np.concatenate([np.atleast_1d(a) for a in arrays])
     return tuple(state) if pool.spec.task == "MountainCar-v0" else state
 
@@ -77,8 +77,11 @@ def test_aligned_from_states_all_over_the_space(task):
     actions = rng.integers(0, reference.action_space.n, n)
     with headrace.make(task, num_envs=n, seed=0, autoreset="disabled") as pool:
         pool.reset()
-        for i, array in enumerate(pool._executor._state.arrays.values()):
-            array[:] = states if array.ndim == 2 else states[:, i]
+        for i, (name, array) in enumerate(pool._executor._state.arrays.items()):
+            if name == "trig":
+                array[:] = np.stack([f(states[:, link]) for link in (0, 1) for f in (np.sin, np.cos)], axis=1)
+            else:
+                array[:] = states if array.ndim == 2 else states[:, i]
         obs, reward, terminated, _, _ = pool.step(actions)
     ends = 0
     for i in range(n):

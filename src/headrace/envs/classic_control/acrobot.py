@@ -38,9 +38,13 @@ INFO = (Field("state", np.dtype(np.float32), (2,)),)
 
 @wp.struct
 class State:
-    """Per environment: angle of the first link (0 hangs down), of the second relative to it, and their speeds."""
+    """Angle of the first link (0 hangs down), of the second relative to it, and their speeds.
+
+    ``trig`` is sine and cosine of the first angle, then of the second: the next step needs again what was seen.
+    """
 
     links: wp.array[wp.vec4d]
+    trig: wp.array[wp.vec4d]
 
 
 @wp.struct
@@ -63,16 +67,21 @@ def reset(state: State, env: int, streams: Streams):
     speed1 = _start(streams, env)
     speed2 = _start(streams, env)
     state.links[env] = wp.vec4d(theta1, theta2, speed1, speed2)
+    state.trig[env] = _trig(theta1, theta2)
 
 
 @wp.func
-def _derivative(links: wp.vec4d, torque: wp.float64) -> wp.vec4d:
-    theta1 = links[0]
-    theta2 = links[1]
+def _trig(theta1: wp.float64, theta2: wp.float64) -> wp.vec4d:
+    sin1, cos1 = sincos(theta1)
+    sin2, cos2 = sincos(theta2)
+    return wp.vec4d(sin1, cos1, sin2, cos2)
+
+
+@wp.func
+def _derivative(links: wp.vec4d, trig: wp.vec4d, torque: wp.float64) -> wp.vec4d:
     speed1 = links[2]
     speed2 = links[3]
-    sin2, cos2 = sincos(theta2)
-    sin1, cos1 = sincos(theta1)
+    sin1, cos1, sin2, cos2 = trig[0], trig[1], trig[2], trig[3]
     d1 = wp.float64(0.25) + (wp.float64(1.25) + cos2) + TWO
     d2 = (wp.float64(0.25) + HALF * cos2) + ONE
     phi2 = HALF * G * (sin1 * cos2 + cos1 * sin2)
@@ -80,6 +89,11 @@ def _derivative(links: wp.vec4d, torque: wp.float64) -> wp.vec4d:
     acc2 = (torque + d2 / d1 * phi1 - HALF * (speed1 * speed1) * sin2 - phi2) / (wp.float64(1.25) - d2 * d2 / d1)
     acc1 = -(d2 * acc2 + phi1) / d1
     return wp.vec4d(speed1, speed2, acc1, acc2)
+
+
+@wp.func
+def _derivative_at(links: wp.vec4d, torque: wp.float64) -> wp.vec4d:
+    return _derivative(links, _trig(links[0], links[1]), torque)
 
 
 @wp.func
@@ -95,31 +109,30 @@ def _wrap(angle: wp.float64) -> wp.float64:
 def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
     links = state.links[env]
     torque = wp.float64(actions[row] - wp.int64(1))
-    k1 = _derivative(links, torque)
-    k2 = _derivative(links + DT * HALF * k1, torque)
-    k3 = _derivative(links + DT * HALF * k2, torque)
-    k4 = _derivative(links + DT * k3, torque)
+    k1 = _derivative(links, state.trig[env], torque)
+    k2 = _derivative_at(links + DT * HALF * k1, torque)
+    k3 = _derivative_at(links + DT * HALF * k2, torque)
+    k4 = _derivative_at(links + DT * k3, torque)
     links = links + DT / wp.float64(6.0) * (k1 + TWO * k2 + TWO * k3 + k4)
 
     theta1, theta2 = _wrap(links[0]), _wrap(links[1])
     speed1 = wp.clamp(links[2], -MAX_SPEED_1, MAX_SPEED_1)
     speed2 = wp.clamp(links[3], -MAX_SPEED_2, MAX_SPEED_2)
     state.links[env] = wp.vec4d(theta1, theta2, speed1, speed2)
-    sin1, cos1 = sincos(theta1)
-    sin2, cos2 = sincos(theta2)
-    terminated = -cos1 - (cos1 * cos2 - sin1 * sin2) > ONE
+    trig = _trig(theta1, theta2)
+    state.trig[env] = trig
+    terminated = -trig[1] - (trig[1] * trig[3] - trig[0] * trig[2]) > ONE
     return wp.where(terminated, wp.float32(0.0), wp.float32(-1.0)), terminated
 
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
     links = state.links[env]
-    sin1, cos1 = sincos(links[0])
-    sin2, cos2 = sincos(links[1])
-    view.obs[row, 0] = wp.float32(cos1)
-    view.obs[row, 1] = wp.float32(sin1)
-    view.obs[row, 2] = wp.float32(cos2)
-    view.obs[row, 3] = wp.float32(sin2)
+    trig = state.trig[env]
+    view.obs[row, 0] = wp.float32(trig[1])
+    view.obs[row, 1] = wp.float32(trig[0])
+    view.obs[row, 2] = wp.float32(trig[3])
+    view.obs[row, 3] = wp.float32(trig[2])
     view.obs[row, 4] = wp.float32(links[2])
     view.obs[row, 5] = wp.float32(links[3])
     view.state[row, 0] = wp.float32(links[0])
