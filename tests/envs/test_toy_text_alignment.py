@@ -21,10 +21,10 @@ LAKES = [
 ]
 
 
-def official(task, **options):
+def official(task: str, **options):
     """Gymnasium's environment; it has the first cliff and the third taxi under their next names only."""
     renamed = {"CliffWalking-v0": "CliffWalking-v1", "Taxi-v3": "Taxi-v4"}
-    return gym.make(renamed[task] if task in renamed else task, **options).unwrapped
+    return gym.make(renamed.get(task, task), **options).unwrapped
 
 
 def state_arrays(pool):
