@@ -10,7 +10,7 @@ import pytest
 
 import headrace
 import multi_agent_games  # noqa: F401  (registers the tasks)
-from headrace.errors import ActionError, EnvIdError, OptionError, SequenceError, StateError
+from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError, StateError
 
 RING, HUNT = "TestRing-v0", "TestHunt-v0"
 N, AGENTS = 6, 5
@@ -239,6 +239,8 @@ WRONG = [
     ),
     ({"players": {"action": np.zeros(5, int), "env_id": [1] * 5, "id": [0, 1, 2, 3, 5]}, "env_id": [1]}, r"\[0, 4\]"),
     ({"players": {"action": np.zeros(5, int), "env_id": [1] * 5, "id": [0, 1]}, "env_id": [1]}, "2 rows"),
+    ([[1, 2], [3]], "one row a player"),
+    ({"players": np.zeros(30, int)}, "players must be a dict"),
     ({"players": {"action": np.zeros(5, int), "env_id": [0.5] * 5}, "env_id": [1]}, "list of integers"),
 ]
 
@@ -252,6 +254,20 @@ def test_wrong_actions_are_refused_and_change_nothing(action: Any, message: str)
             pool.step(action)
         assert pool.save_state() == before
         pool.step(np.zeros(30, int))
+
+
+def test_a_wrong_moment_is_named() -> None:
+    pool: Any = headrace.make(RING, num_envs=2, seed=1, max_num_players=AGENTS)
+    with pytest.raises(SequenceError, match="environment 0 was never reset"):
+        pool.step(np.zeros(10, int))
+    pool.reset()
+    pool.send(np.zeros(5, int), [1])
+    with pytest.raises(SequenceError, match="environment 1 is in flight"):
+        pool.send(np.zeros(10, int))
+    pool.recv()
+    pool.close()
+    with pytest.raises(ClosedError):
+        pool.step(np.zeros(10, int))
 
 
 def test_wrong_environments_are_refused() -> None:
@@ -287,3 +303,28 @@ def test_spaces_and_settings_are_those_of_one_player() -> None:
         assert pool.render is not None
     with headrace.make(HUNT, max_num_players=5) as pool:
         assert set(pool.action_space) == {"archer", "dog"}  # type: ignore[arg-type]
+
+
+def drive(env: Any, steps: int) -> None:
+    """A program for EnvPool's environments of several players, in EnvPool's words."""
+    obs, info = env.reset()
+    n = len(env)
+    for _ in range(steps):
+        players = info["players"]["env_id"]
+        assert obs.shape[0] == len(players)
+        assert players.dtype == np.int32
+        action = np.zeros(len(players), np.int32)
+        sent = {"env_id": np.arange(n, dtype=np.int32), "players.env_id": players, "players.action": action}
+        obs, reward, terminated, truncated, info = env.step(sent)
+        assert reward.shape == info["players"]["env_id"].shape
+        assert terminated.shape == truncated.shape == info["elapsed_step"].shape == (n,)
+    assert len(env.step(np.zeros(len(info["players"]["env_id"]), np.int32))) == 5
+
+
+def test_programs_written_for_envpool() -> None:
+    drive(headrace.make("TagGridWorld-v0", num_envs=3, num_taggers=4, max_num_players=5), 20)
+
+
+def test_envpool_takes_the_same_program() -> None:
+    envpool = pytest.importorskip("envpool", reason="EnvPool is not installed")
+    drive(envpool.make_gymnasium("IntersectionMultiAgent-v0", num_envs=3), 20)

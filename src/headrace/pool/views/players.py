@@ -211,29 +211,33 @@ class PlayersPool:
         values, named = self._unpack(action)
         given = named.get("env_id") if env_id is None else env_id
         ids = self.all_env_ids if given is None else check_env_ids(given, self.num_envs)
+        with self.pool._exclusive():  # else a wrong moment would look like a wrong number of rows
+            self.pool._ledger.check_steppable(ids)
         whose = self._whose(values, named, ids)
         dense = {c.name: _filled(c, values[c.name], whose, len(ids)) for c in self._acted}
         return dense.get(None, dense), None if given is None else ids
 
-    def _unpack(self, action: Any) -> tuple[dict[str | None, Any], dict[str, Any]]:
+    def _unpack(self, action: Any) -> tuple[dict[str | None, np.ndarray], dict[str, Any]]:
         """The arrays of actions by their columns' names, and what else a dict of EnvPool's says."""
         names = [c.name for c in self._acted]
         if not isinstance(action, Mapping):
             if names != [None]:
                 raise ActionError(f"actions must be a dict with an array for each of {sorted(map(str, names))}")
-            return {None: action}, {}
+            return {None: _array("action", action)}, {}
         flat = {k: v for k, v in action.items() if k != PLAYERS}
-        flat |= {f"{PLAYERS}.{k}": v for k, v in action.get(PLAYERS, {}).items()}
+        nested = action.get(PLAYERS, {})
+        if not isinstance(nested, Mapping):
+            raise ActionError(f"players must be a dict with env_id and actions, not {type(nested).__name__}")
+        flat |= {f"{PLAYERS}.{k}": v for k, v in nested.items()}
         named = {k: flat.pop(k) for k in ("env_id", f"{PLAYERS}.env_id", f"{PLAYERS}.id") if k in flat}
-        plain = {k.removeprefix(f"{PLAYERS}."): v for k, v in flat.items()}
-        values = {None if names == [None] and k == "action" else k: v for k, v in plain.items()}
-        if values.keys() != set(names):
-            wanted = ["action" if name is None else name for name in names]
-            raise ActionError(f"a dict of actions holds {', '.join(wanted)} and env_ids, not {sorted(plain)}")
-        return values, named
+        plain = {str(k).removeprefix(f"{PLAYERS}."): v for k, v in flat.items()}
+        if plain.keys() != {name or "action" for name in names}:
+            wanted = ", ".join(name or "action" for name in names)
+            raise ActionError(f"a dict of actions holds {wanted} and env_ids, not {sorted(plain)}")
+        return {name: _array(name or "action", plain[name or "action"]) for name in names}, named
 
     def _whose(
-        self, values: Mapping[Any, Any], named: Mapping[str, Any], ids: np.ndarray
+        self, values: Mapping[Any, np.ndarray], named: Mapping[str, Any], ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Rows of ``ids`` and numbers of the players that the actions belong to; None for everybody in order."""
         alive, shown = self._alive[ids], self._shown[ids]
@@ -272,12 +276,12 @@ class PlayersPool:
             raise ActionError(f"player {agent} of environment {ids[row]} has {what}")
         return rows, agents
 
-    def _expected(self, values: Mapping[Any, Any], alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    def _expected(self, values: Mapping[Any, np.ndarray], alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
         """Whose actions these are, by their number: of those who play on, or of all in the last result."""
         for mask in (alive, shown):
-            if all(np.shape(values[c.name])[:1] == (mask[:, c.first : c.first + c.count].sum(),) for c in self._acted):
+            if all(values[c.name].shape[:1] == (mask[:, c.first : c.first + c.count].sum(),) for c in self._acted):
                 return mask
-        given = {c.name or "action": list(np.shape(values[c.name])) for c in self._acted}
+        given = {c.name or "action": list(values[c.name].shape) for c in self._acted}
         raise ActionError(f"there are {alive.sum()} players to act, one row each, but actions have shapes {given}")
 
 
@@ -296,12 +300,12 @@ def _flat(dense: np.ndarray, shown: np.ndarray) -> np.ndarray:
     return dense.reshape(-1, *dense.shape[2:]) if shown.all() else dense[shown]
 
 
-def _filled(column: Column, values: Any, whose: tuple[np.ndarray, np.ndarray] | None, k: int) -> np.ndarray:
+def _filled(column: Column, array: np.ndarray, whose: tuple[np.ndarray, np.ndarray] | None, k: int) -> np.ndarray:
     """Dense actions [k, count, …] from those of some players; the others get one that any pool accepts."""
     space, name, count = column.space, column.name or "action", column.count
     shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
     own = None if whose is None else (whose[1] >= column.first) & (whose[1] < column.first + count)
-    array, needed = np.asarray(values), (k * count if own is None else int(own.sum()), *shape)
+    needed = (k * count if own is None else int(own.sum()), *shape)
     if array.shape != needed:
         raise ActionError(f"{name} has shape {array.shape}; this call needs {needed}, one row a player")
     if not np.can_cast(array.dtype, dtype, "same_kind"):
@@ -313,8 +317,15 @@ def _filled(column: Column, values: Any, whose: tuple[np.ndarray, np.ndarray] | 
     return dense
 
 
+def _array(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ActionError(f"{name} must be an array with one row a player: {error}") from None
+
+
 def _integers(name: str, values: Any, limit: int) -> np.ndarray:
-    array = np.asarray(values)
+    array = _array(name, values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ActionError(f"{name} must be a list of integers, not {array.dtype}{list(array.shape)}")
     if array.size and (array.min() < 0 or array.max() >= limit):
