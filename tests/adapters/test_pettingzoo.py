@@ -21,7 +21,8 @@ from headrace.adapters.pettingzoo import PettingZooEnv, parallel_env
 from headrace.errors import ActionError, OptionError, SequenceError, UnknownTaskError
 
 TAG = ("TagGridWorld-v0", {"num_taggers": 4, "random_start": True})
-CASES = [TAG, ("TestRing-v0", {}), ("TestHunt-v0", {}), ("TestDuel-v0", {})]
+PLANE = ("TagContinuous-v0", {"num_taggers": 3, "num_runners": 6, "tagging_distance": 0.1, "max_episode_steps": 60})
+CASES = [TAG, PLANE, ("TestRing-v0", {}), ("TestHunt-v0", {}), ("TestDuel-v0", {})]
 cases = pytest.mark.parametrize(("task", "options"), CASES, ids=[task for task, _ in CASES])
 
 
@@ -49,7 +50,7 @@ def test_pettingzoos_own_test_of_seeds(task: str, options: dict[str, Any]) -> No
     parallel_seed_test(partial(parallel_env, task, **options))
 
 
-@pytest.mark.parametrize(("task", "options"), CASES[:2])
+@pytest.mark.parametrize(("task", "options"), [TAG, PLANE, ("TestRing-v0", {})])
 def test_pettingzoos_own_test_of_pictures(task: str, options: dict[str, Any]) -> None:
     def make(render_mode: str = "") -> Any:
         # the test makes one in mode "human" too, only to ask which modes there are
