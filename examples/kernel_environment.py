@@ -6,6 +6,9 @@ compiles them into one kernel around which everything else (seeds, autoreset, pa
 steps, saved states) is already there. Then an agent is trained on it.
 
     python examples/kernel_environment.py [TOTAL_STEPS]
+
+The commands know its task by the file's name: ``headrace check examples/kernel_environment.py``,
+``headrace train examples/kernel_environment.py``. In docs/kernel-environment.md it is built step by step.
 """
 
 import sys
@@ -15,7 +18,7 @@ import numpy as np
 import warp as wp
 
 import headrace
-from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, uniform
+from headrace.kernels import KernelEnv, KernelTask, Streams, uniform
 
 
 @wp.struct

@@ -28,6 +28,7 @@ from headrace.pool.executors.kernels.executor import KernelExecutor
 from headrace.pool.executors.kernels.interpret import as_python
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
+from headrace.pool.executors.kernels.mistakes import first_line
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 HERE = Path(__file__).parent
@@ -170,7 +171,7 @@ def _whereabouts(error: Exception) -> tuple[str, str]:
     """The author's line that an error came from, and what it says."""
     if isinstance(error, _Wrong):
         code = error.function.func.__code__
-        return f"  {code.co_filename}:{code.co_firstlineno}, in {code.co_name}", str(error)
+        return f"  {code.co_filename}:{first_line(error.function)}, in {code.co_name}", str(error)
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_authors(frame)]
     said = f"{type(error).__name__}: {error}"
     if not frames:

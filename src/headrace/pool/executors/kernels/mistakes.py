@@ -56,7 +56,7 @@ def mistake(env: Any, what: str, function: Any = None, line: int = 0, source: st
     if function is None:
         return KernelError(f"{env.name}: {what}")
     code = getattr(function, "func", function).__code__
-    line = line or _first_line(function)
+    line = line or first_line(function)
     source = source or linecache.getline(code.co_filename, line)
     return KernelError(f"{env.name}: {what}\n  {code.co_filename}:{line}, in {code.co_name}\n    {source.strip()}")
 
@@ -175,7 +175,8 @@ def _mixed(env: Any, found: re.Match[str], source: str, function: Any) -> str:
 
 def _no_function(env: Any, found: re.Match[str], source: str, function: Any) -> str:
     name = found[1]
-    close = _nearest(name.removeprefix("wp."), dir(wp)) if name.startswith("wp.") else ""
+    functions = [known for known in dir(wp) if isinstance(vars(wp).get(known), FUNCTION)]
+    close = _nearest(name.removeprefix("wp."), functions, 0.7) if name.startswith("wp.") else ""
     return f"{name} is neither a Warp function nor one marked with @wp.func{close}"
 
 
@@ -188,8 +189,8 @@ def _retyped(env: Any, found: re.Match[str], source: str, function: Any) -> str:
     return f"{found[1]} is a {_short(found[2])} already and cannot become a {_short(found[3])}"
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, [k for k in known if k != name], 1, 0.7)
+def _nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    close = difflib.get_close_matches(name, [k for k in known if k != name], 1, likeness)
     return f": did you mean {close[0]!r}?" if close else ""
 
 
@@ -248,7 +249,7 @@ def _function_at(env: Any, name: str, file: str) -> Any:
     return None
 
 
-def _first_line(function: Any) -> int:
+def first_line(function: Any) -> int:
     """The line of its ``def``."""
     source = getattr(function, "func", function)
     first = source.__code__.co_firstlineno
