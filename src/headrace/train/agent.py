@@ -2,52 +2,83 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import dataclasses
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
 
 from headrace.errors import OptionError
+from headrace.pool.actions import ACTION, action_fields
+from headrace.pool.spec import TaskSpec
 from headrace.train import checkpoint as checkpoints
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
-from headrace.train.distributions import distribution_for
-from headrace.train.networks import make_network
-from headrace.train.rollout import InputEncoder
+from headrace.train.experience import InputEncoder
+from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
+from headrace.train.seats import Seat, seats
 
 
 class Agent:
-    """The policy of a checkpoint, on the CPU.
+    """The policies of a checkpoint, on the CPU: everybody's actions in an environment.
 
     Args:
         config: the run's configuration.
-        observation_space, action_space: those of one environment.
+        spec: the task.
         point: the checkpoint.
     """
 
-    def __init__(self, config: Config, observation_space: gym.Space, action_space: gym.Space, point: Checkpoint):
-        self.config = config
-        self.distribution = distribution_for(action_space)
-        self.network = make_network(config, observation_space, self.distribution)
-        self.network.load_state_dict(checkpoints.group("network", point.model))
-        self.encoder = InputEncoder(config, observation_space, torch.device("cpu"))
-        if self.encoder.normaliser is not None:
-            self.encoder.normaliser.load(checkpoints.group("normaliser", point.model))
+    def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint):
+        self.config, self.spec = config, spec
+        self._players = [
+            _Player(config.of_policy(name), name, seat, point) for name, seat in seats(spec, config.policies).items()
+        ]
         self._generator = torch.Generator().manual_seed(config.seed)
 
     @torch.inference_mode()
-    def act(self, observations: np.ndarray, deterministic: bool = True) -> np.ndarray:
-        """Actions [B, …] for observations [B, …]: the most likely ones, or a sample."""
+    def act(self, observations: Any, deterministic: bool = True) -> Any:
+        """Actions as a pool takes them, for observations as it gives them: the most likely ones, or a sample."""
+        generator = None if deterministic else self._generator
+        if not self.spec.agents:
+            return self._players[0].act(observations, generator)
+        fields = action_fields(self.spec.action).items()
+        rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
+        actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields}
+        for player in self._players:
+            sees, acts, width = player.seat.sees, player.seat.acts, player.seat.width
+            seen: Any = observations if sees.key is None else observations[sees.key]
+            chosen = player.act(seen[:, sees.among].reshape(rows * width, *seen.shape[2:]), generator)
+            into = actions[ACTION if acts.key is None else acts.key]
+            into[:, acts.among] = chosen.reshape(rows, width, *chosen.shape[1:])
+        return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
+
+    def score(self, rewards: np.ndarray) -> np.ndarray:
+        """What the first policy's agents earned on average, [B], of rewards [B] or [B, agents]."""
+        agents = self._players[0].seat.agents
+        return rewards if agents is None else rewards[:, agents].mean(-1)
+
+
+class _Player:
+    """One policy of a checkpoint."""
+
+    def __init__(self, config: Config, name: str, seat: Seat, point: Checkpoint):
+        policy = Policy(name, dataclasses.replace(config, compile=False), seat, torch.device("cpu"))
+        policy.load_model(point.model)
+        self.seat, self.network, self.distribution = seat, policy.network, policy.distribution
+        self.encoder = InputEncoder(config, seat.observation, torch.device("cpu"))
+        if self.encoder.normaliser is not None:
+            self.encoder.normaliser.load(checkpoints.group(policy.prefix("normaliser"), point.model))
+
+    def act(self, observations: np.ndarray, generator: torch.Generator | None) -> np.ndarray:
         raw = torch.from_numpy(np.ascontiguousarray(observations))
         out = torch.empty(len(raw), *self.encoder.shape, dtype=self.encoder.dtype)
         params, _ = self.network(self.encoder(raw, out))
-        if deterministic:
+        if generator is None:
             actions = self.distribution.mode(params)
         else:
-            noise = self.distribution.noise(len(raw), generator=self._generator)
-            actions = self.distribution.sample(params, noise)
+            actions = self.distribution.sample(params, self.distribution.noise(len(raw), generator=generator))
         return self.distribution.to_env(actions).numpy()
 
 
@@ -62,11 +93,3 @@ def load_checkpoint(run: RunFolder, which: str = "newest") -> Checkpoint:
     if path is None:
         raise OptionError(f"{run.path} has no checkpoint yet")
     return checkpoints.load(path)
-
-
-def load_agent(
-    run_dir: str | Path, observation_space: gym.Space, action_space: gym.Space, which: str = "newest"
-) -> Agent:
-    """The agent of a run folder, for environments with these spaces."""
-    run, config = RunFolder.open(run_dir)
-    return Agent(config, observation_space, action_space, load_checkpoint(run, which))

@@ -19,12 +19,12 @@ from headrace.errors import OptionError
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of a PPO run."""
+    """Settings of a run."""
 
     task: str
     """Name of the task, as `headrace envs` lists it."""
-    algo: Literal["ppo"] = "ppo"
-    """Learning algorithm."""
+    algo: Literal["ppo", "a2c"] = "ppo"
+    """Learning algorithm; a2c makes one update a rollout, from all of it, and has no use for epochs and clipping."""
     total_steps: int = 1_000_000
     """Agent steps to train for, all environments together."""
     stop_at_return: float | None = None
@@ -45,6 +45,10 @@ class Config:
     """Threads of the pool; 0 lets it choose."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """The task's own options, such as frame_skip or episodic_life."""
+
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Who plays the agents of a multi-agent task: policy name → settings of its own, and agents, a list of agent types
+    or numbers. By default every agent type has a policy, whose name is the type's."""
 
     # the network
     network: Literal["auto", "mlp", "cnn"] = "auto"
@@ -132,6 +136,13 @@ class Config:
             self.minibatch_size <= size, "minibatch_size", self.minibatch_size, f"at most num_envs*num_steps = {size}"
         )
 
+    def of_policy(self, name: str) -> Config:
+        """The settings of one policy: these, with its own in their place."""
+        own = {key: value for key, value in self.policies.get(name, {}).items() if key != "agents"}
+        if wrong := own.keys() & SHARED:
+            raise OptionError(f"policy {name!r} cannot have a {min(wrong)} of its own")
+        return make_config(defaults=False, **{**dataclasses.asdict(self), **own}) if own else self
+
     def to_json(self) -> str:
         """This configuration as the text of ``config.json``."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
@@ -140,6 +151,14 @@ class Config:
     def from_json(cls, text: str) -> Config:
         """The configuration that `to_json` wrote; fields it lacks keep their defaults."""
         return make_config(defaults=False, **json.loads(text))
+
+
+SHARED = {
+    "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "num_envs", "batch_size", "num_threads",
+    "env_options", "policies", "torch_threads", "num_steps", "log_steps", "checkpoint_seconds", "keep_checkpoints",
+    "tensorboard", "video",
+}  # fmt: skip
+"""settings of a run that its policies share"""
 
 
 def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config:

@@ -38,7 +38,7 @@ def evaluate(
     run, config = RunFolder.open(run_dir)
     num_envs = min(episodes, 16)
     with playing_pool(config, num_envs=num_envs, seed=seed) as pool:
-        agent = Agent(config, pool.single_observation_space, pool.single_action_space, load_checkpoint(run, which))
+        agent = Agent(config, pool.spec, load_checkpoint(run, which))
         return _play(agent, pool, -(-episodes // num_envs), deterministic)
 
 
@@ -56,7 +56,7 @@ def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool) -> 
     obs, _ = pool.reset()
     while left.any():
         obs, reward, terminated, truncated, _ = pool.step(agent.act(obs, deterministic))
-        earned += reward
+        earned += agent.score(reward)
         length += 1
         done = terminated | truncated
         for i in np.flatnonzero(done & (left > 0)):

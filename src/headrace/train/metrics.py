@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +89,12 @@ class MetricsWriter:
         self._events = _event_writer(tensorboard, step) if tensorboard is not None else None
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """One line; numbers in nested objects become ``outer/inner`` in TensorBoard."""
+        """One line; numbers in nested objects become ``outer/inner`` in TensorBoard, all others ``train/name``."""
         self._file.write(json.dumps(metrics).encode() + b"\n")
         self._file.flush()
         if self._events is not None:
-            for name, value in metrics.items():
-                for key, number in value.items() if isinstance(value, dict) else [(name, value)]:
-                    if isinstance(number, int | float):
-                        tag = f"{name}/{key}" if isinstance(value, dict) else f"train/{key}"
-                        self._events.add_scalar(tag, number, metrics["step"])
+            for name, number in _flat(metrics):
+                self._events.add_scalar(name if "/" in name else f"train/{name}", number, metrics["step"])
 
     def offset(self) -> int:
         """Bytes written so far, safely on disk."""
@@ -107,6 +105,15 @@ class MetricsWriter:
         self._file.close()
         if self._events is not None:
             self._events.close()
+
+
+def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """All numbers, by the names on the way to them."""
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float):
+            yield f"{prefix}{name}", value
 
 
 def read_metrics(file: Path) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ class Samples:
         actions: [M, *action_shape].
         log_probs: log-probabilities of the actions when they were taken, float32[M].
         advantages, returns, values: float32[M]; values are the critic's when the actions were taken.
+        rows: int64[K], the rows to learn from; None for all. Agents that had left the game have none.
     """
 
     inputs: Tensor
@@ -42,6 +43,7 @@ class Samples:
     advantages: Tensor
     returns: Tensor
     values: Tensor
+    rows: Tensor | None = None
 
 
 def advantages(
@@ -158,12 +160,16 @@ def update(
 ) -> Tensor:
     """All epochs over one rollout. Rows that do not fill a last minibatch sit out that epoch.
 
+    Advantage actor-critic (``algo="a2c"``) is one epoch of one minibatch: the ratio is then 1 everywhere, and
+    the gradient is that of ``-mean(A · log π)`` (Mnih et al. 2016, arXiv:1602.01783).
+
     Returns:
         `STATISTICS` averaged over the last epoch that ran, as one tensor on the network's device.
     """
     measured: list[Tensor] = []
-    for epoch in range(config.epochs):
-        measure = config.target_kl is not None or epoch == config.epochs - 1
+    epochs = 1 if config.algo == "a2c" else config.epochs
+    for epoch in range(epochs):
+        measure = config.target_kl is not None or epoch == epochs - 1
         measured.clear()
         for batch in minibatches(samples, config, generator):
             statistics = backward(network, optimiser, distribution, config, batch, measure)
@@ -177,10 +183,12 @@ def update(
 
 def minibatches(samples: Samples, config: Config, generator: torch.Generator) -> Iterator[Samples]:
     """One epoch: all rows in a random order, in pieces of ``minibatch_size``, advantages normalised in each."""
-    size = config.minibatch_size
-    device = samples.returns.device
-    order = torch.randperm(len(samples.returns), device=device, generator=generator)
-    order = order[: len(order) // size * size]
+    count = len(samples.returns if samples.rows is None else samples.rows)
+    size = count if config.algo == "a2c" else min(config.minibatch_size, count)
+    order = torch.randperm(count, device=samples.returns.device, generator=generator)
+    order = order[: count // size * size]
+    if samples.rows is not None:
+        order = samples.rows[order]
     # one gather an epoch, and views of it; only the inputs, which may be images, are gathered piece by piece
     actions, log_probs, gains, returns, values = (
         column.index_select(0, order)

@@ -15,19 +15,20 @@ from torch import Tensor
 
 import headrace
 from headrace.errors import OptionError, StateError
+from headrace.pool.batch import OBS
 from headrace.pool.registry import usable_cores
 from headrace.train import checkpoint as checkpoints
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.dashboard import Dashboard
-from headrace.train.distributions import distribution_for
 from headrace.train.interrupt import Interrupt
 from headrace.train.metrics import EpisodeTracker, MetricsWriter
-from headrace.train.networks import make_network, uses_cnn
-from headrace.train.optimiser import FlatAdam
-from headrace.train.ppo import STATISTICS, update
+from headrace.train.networks import uses_cnn
+from headrace.train.policy import Policy
+from headrace.train.ppo import STATISTICS
 from headrace.train.rollout import Collector
 from headrace.train.run import RunFolder
+from headrace.train.seats import seats
 
 
 class Trainer:
@@ -42,28 +43,18 @@ class Trainer:
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         self.config, self.run = config, run
         self.device = _device(config.device)
-        agents = headrace.make_spec(config.task, **config.env_options).agents
-        if agents:
-            raise OptionError(
-                f"{config.task} has {sum(a.count for a in agents)} agents; training is for one agent so far"
-            )
         self.pool = make_pool(config)
-        self.distribution = distribution_for(self.pool.single_action_space)
-        space = self.pool.single_observation_space
+        dealt = seats(self.pool.spec, config.policies)
         # before anything is computed: sums depend on how many threads share them
-        torch.set_num_threads(config.torch_threads or (usable_cores() if uses_cnn(config, space) else 1))
+        cnn = any(uses_cnn(config, seat.observation) for seat in dealt.values())
+        torch.set_num_threads(config.torch_threads or (usable_cores() if cnn else 1))
         torch.manual_seed(config.seed)
-        self.network = make_network(config, space, self.distribution).to(self.device)
-        self.optimiser = FlatAdam(self.network, epsilon=config.adam_epsilon)
-        forward = torch.compile(self.network) if config.compile else self.network
-        self.forward: Any = forward
-        self.collector = Collector(config, self.pool, self.forward, self.distribution, self.device)
-        self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes)
+        self.policies = [Policy(name, config.of_policy(name), seat, self.device) for name, seat in dealt.items()]
+        self.collector = Collector(config, self.pool, self.policies, self.device)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.step = self.iteration = 0
         self.seconds = 0.0
         self.best_return = float("-inf")
-        self.losses: Tensor | None = None
         self._logged = 0
         self._learning = 0.0
         self.collector.start()
@@ -96,24 +87,29 @@ class Trainer:
     def iterate(self) -> None:
         """One rollout, the updates from it, and a line of metrics if one is due."""
         config = self.config
-        left = max(0.0, 1.0 - self.step / config.total_steps) if config.anneal_learning_rate else 1.0
-        samples = self.collector.collect(self.generator)
-        self.tracker.update(self.collector.scores, self.collector.ends)
+        left = max(0.0, 1.0 - self.step / config.total_steps)
+        rollouts = self.collector.collect(self.generator)
+        ends = self.collector.ends
+        for policy in self.policies:
+            policy.tracker.update(self.collector.scores(policy.seat), ends)
         began = time.perf_counter()
-        self.losses = update(
-            self.forward,
-            self.optimiser,
-            self.distribution,
-            config,
-            samples,
-            config.learning_rate * left,
-            self.generator,
-        )
+        for policy, samples in zip(self.policies, rollouts, strict=True):
+            policy.learn(samples, left, self.generator)
         self._learning += time.perf_counter() - began
         self.step += config.num_envs * config.num_steps
         self.iteration += 1
         if self.step - self._logged >= config.log_steps:
             self._log()
+
+    @property
+    def tracker(self) -> EpisodeTracker:
+        """Episodes as the first policy's agents fared in them."""
+        return self.policies[0].tracker
+
+    @property
+    def losses(self) -> Tensor | None:
+        """The first policy's."""
+        return self.policies[0].losses
 
     def solved(self) -> bool:
         """Whether the last episodes reached ``stop_at_return``."""
@@ -125,19 +121,20 @@ class Trainer:
         return {**self.collector.seconds, "learning": self._learning}
 
     def _log(self) -> None:
-        assert self.losses is not None
         self._logged = self.step
-        self.writer.write(
-            {
-                "step": self.step,
-                "iteration": self.iteration,
-                "episodes": self.tracker.episodes,
-                "return": self.tracker.mean_return(),
-                "length": self.tracker.mean_length(),
-                "loss": dict(zip(STATISTICS, self.losses.tolist(), strict=True)),
-                "time": {"seconds": round(self.seconds, 3), **{k: round(v, 3) for k, v in self.split().items()}},
-            }
-        )
+        tracker = self.tracker
+        line = {
+            "step": self.step,
+            "iteration": self.iteration,
+            "episodes": tracker.episodes,
+            "return": tracker.mean_return(),
+            "length": tracker.mean_length(),
+            "loss": _losses(self.policies[0]),
+            "time": {"seconds": round(self.seconds, 3), **{k: round(v, 3) for k, v in self.split().items()}},
+        }
+        if self.policies[0].name:
+            line["policies"] = {p.name: {"return": p.tracker.mean_return(), "loss": _losses(p)} for p in self.policies}
+        self.writer.write(line)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -155,15 +152,21 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """Everything that decides the rest of the run."""
-        encoder, scaler = self.collector.encoder, self.collector.reward_scaler
-        model = checkpoints.prefixed("network", self.network.state_dict())
-        if encoder.normaliser is not None:
-            model |= checkpoints.prefixed("normaliser", encoder.normaliser.state())
+        model: dict[str, Tensor] = {}
+        optimiser: dict[str, Tensor] = {}
         state = checkpoints.pack_blobs(self.pool.save_state())
-        state["observations"] = self.collector.observations[0]
+        for policy, experience in zip(self.policies, self.collector.experiences, strict=True):
+            model |= policy.model()
+            moments = policy.optimiser.state()
+            optimiser |= checkpoints.prefixed(policy.name, moments) if policy.name else moments
+            if experience.encoder.normaliser is not None:
+                model |= checkpoints.prefixed(policy.prefix("normaliser"), experience.encoder.normaliser.state())
+            if experience.reward_scaler is not None:
+                state |= checkpoints.prefixed(policy.prefix("rewards"), experience.reward_scaler.state())
+        state |= {_key(name): tensor[0] for name, tensor in self.collector.observations.items()}
         state["generator"] = self.generator.get_state()
-        if scaler is not None:
-            state |= checkpoints.prefixed("rewards", scaler.state())
+        if self.pool.spec.agents:
+            state["present"] = torch.from_numpy(self.collector.present)
         counters = {
             "step": self.step,
             "iteration": self.iteration,
@@ -171,22 +174,26 @@ class Trainer:
             "seconds": self.seconds,
             "best_return": self.best_return if self.best_return > float("-inf") else None,
             "metrics_bytes": self.writer.offset(),
-            "episodes": self.tracker.state(),
+            "episodes": [policy.tracker.state() for policy in self.policies],
         }
-        return Checkpoint(model, self.optimiser.state(), state, counters)
+        return Checkpoint(model, optimiser, state, counters)
 
     def load(self, point: Checkpoint) -> int:
         """Continue from a checkpoint; returns how many bytes of the metrics belong to it."""
-        encoder, scaler = self.collector.encoder, self.collector.reward_scaler
         try:
-            load_model(self.network, point)
-            self.optimiser.load(point.optimizer)
-            if encoder.normaliser is not None:
-                encoder.normaliser.load(checkpoints.group("normaliser", point.model))
-            if scaler is not None:
-                scaler.load(checkpoints.group("rewards", point.state))
-            self.collector.observations[0].copy_(point.state["observations"])
+            for policy, experience in zip(self.policies, self.collector.experiences, strict=True):
+                policy.load_model(point.model)
+                moments = checkpoints.group(policy.name, point.optimizer) if policy.name else point.optimizer
+                policy.optimiser.load(moments)
+                if experience.encoder.normaliser is not None:
+                    experience.encoder.normaliser.load(checkpoints.group(policy.prefix("normaliser"), point.model))
+                if experience.reward_scaler is not None:
+                    experience.reward_scaler.load(checkpoints.group(policy.prefix("rewards"), point.state))
+            for name, tensor in self.collector.observations.items():
+                tensor[0].copy_(point.state[_key(name)])
             self.generator.set_state(point.state["generator"])
+            if self.pool.spec.agents:
+                self.collector.present[:] = point.state["present"].numpy()
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
         self.pool.load_state(None, checkpoints.unpack_blobs(point.state))
@@ -194,7 +201,8 @@ class Trainer:
         self.step, self.iteration, self._logged = counters["step"], counters["iteration"], counters["logged"]
         self.seconds = counters["seconds"]
         self.best_return = counters["best_return"] if counters["best_return"] is not None else float("-inf")
-        self.tracker.load(counters["episodes"])
+        for policy, episodes in zip(self.policies, counters["episodes"], strict=True):
+            policy.tracker.load(episodes)
         return counters["metrics_bytes"]
 
     def close(self) -> None:
@@ -216,9 +224,14 @@ def make_pool(config: Config, **changes: Any) -> headrace.Pool:
     return headrace.make(config.task, **(arguments | changes))
 
 
-def load_model(network: torch.nn.Module, point: Checkpoint) -> None:
-    """Copy a checkpoint's parameters into a network, in place."""
-    network.load_state_dict(checkpoints.group("network", point.model))
+def _key(array: str) -> str:
+    """The name of an observation array in a checkpoint."""
+    return array.replace(OBS, "observations", 1)
+
+
+def _losses(policy: Policy) -> dict[str, float]:
+    assert policy.losses is not None
+    return dict(zip(STATISTICS, policy.losses.tolist(), strict=True))
 
 
 def _device(name: str) -> torch.device:

@@ -24,7 +24,7 @@ def record(
     point = load_checkpoint(run, which)
     path = run.videos / f"step-{point.counters['step']:012d}.mp4"
     with playing_pool(config, num_envs=1, seed=seed) as pool:
-        agent = Agent(config, pool.single_observation_space, pool.single_action_space, point)
+        agent = Agent(config, pool.spec, point)
         write_video(path, _frames(agent, pool, max_steps), fps)
     return path
 
