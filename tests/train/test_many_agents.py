@@ -1,0 +1,187 @@
+"""Training many agents: rollouts as a plain loop would collect them, runs that learn and resume."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_training import SMALL, assert_same_run, facts
+
+import headrace
+import multi_agent_games  # noqa: F401  (registers the test tasks)
+from headrace.errors import OptionError
+from headrace.train import resume
+from headrace.train.config import make_config
+from headrace.train.evaluate import evaluate
+from headrace.train.metrics import read_metrics
+from headrace.train.policy import Policy
+from headrace.train.rollout import Collector
+from headrace.train.seats import seats
+from headrace.train.trainer import make_pool
+
+train: Any = headrace.train
+CPU = torch.device("cpu")
+GAMES: dict[str, dict[str, Any]] = {
+    "TagGridWorld-v0": {"env_options": {"num_taggers": 4, "grid_length": 4, "max_episode_steps": 9}},
+    "TestRing-v0": {"env_options": {"max_episode_steps": 12}},
+    "TestHunt-v0": {"env_options": {"max_episode_steps": 7}},
+}
+
+
+def collector_of(task: str, **settings: Any) -> Collector:
+    config = make_config(task, num_envs=4, num_steps=24, minibatch_size=32, seed=3, **settings)
+    pool = make_pool(config)
+    torch.manual_seed(0)
+    policies = [Policy(n, config.of_policy(n), seat, CPU) for n, seat in seats(pool.spec, config.policies).items()]
+    collector = Collector(config, pool, policies, CPU)
+    collector.start()
+    return collector
+
+
+def plain_advantages(collector: Collector, index: int) -> tuple[np.ndarray, np.ndarray]:
+    """Advantages and who was present, agent by agent and step by step, from a twin pool that takes the same actions."""
+    config, experience = collector.config, collector.experiences[index]
+    steps, gamma, decay = config.num_steps, config.gamma, config.gae_lambda
+    seat, envs = experience.seat, config.num_envs
+    agents = np.arange(collector.pool.spec.num_agents)[seat.agents]
+    values = experience.values.numpy().reshape(steps + 1, envs, seat.width)
+    rewards = collector.rewards.numpy()[:, :, agents]
+    with make_pool(config) as twin:
+        twin.reset()
+        present = np.ones((envs, twin.spec.num_agents), bool)
+        records = []
+        for t in range(steps):
+            actions = recorded_actions(collector, t)
+            _, reward, terminated, truncated, info = twin.step(actions)
+            np.testing.assert_array_equal(reward[:, agents], rewards[t])
+            done = terminated | truncated
+            after = info["alive"].copy()
+            finals = np.zeros((envs, seat.width))
+            for env in np.flatnonzero(done):
+                after[env] = info["final_info"]["alive"][env]
+                obs = info["final_obs"] if seat.sees.key is None else info["final_obs"][seat.sees.key]
+                seen = torch.from_numpy(obs[env][seat.sees.among])
+                out = torch.empty(seat.width, *experience.encoder.shape)
+                finals[env] = experience.network(experience.encoder(seen, out))[1].detach().numpy()
+            records.append((reward[:, agents], terminated, truncated, present[:, agents], after[:, agents], finals))
+            present = info["alive"].copy()
+    result = np.zeros((steps, envs, seat.width))
+    following = np.zeros((envs, seat.width))
+    for t in reversed(range(steps)):
+        reward, terminated, truncated, _, after, finals = records[t]
+        gone = terminated[:, None] | ~after
+        bootstrap = np.where(truncated[:, None], finals, values[t + 1])
+        delta = reward + gamma * np.where(gone, 0.0, bootstrap) - values[t]
+        result[t] = delta + gamma * decay * np.where(gone | truncated[:, None], 0.0, following)
+        following = result[t]
+    return result.reshape(steps, -1), np.stack([r[3] for r in records]).reshape(steps, -1)
+
+
+def recorded_actions(collector: Collector, t: int) -> Any:
+    """All agents' actions at step t, put together from the policies' parts."""
+    spec, envs = collector.pool.spec, collector.config.num_envs
+    parts = []
+    for experience in collector.experiences:
+        chosen = experience.distribution.to_env(experience.actions[t]).numpy()
+        parts.append((experience.seat.acts, chosen.reshape(envs, experience.seat.width, *chosen.shape[1:])))
+    if parts[0][0].key is not None:
+        return {place.key: part for place, part in parts}
+    whole = np.zeros((envs, spec.num_agents, *parts[0][1].shape[2:]), np.int64)
+    for place, part in parts:
+        whole[:, place.among] = part
+    return whole
+
+
+@pytest.mark.parametrize("task", GAMES)
+def test_advantages_are_those_of_a_plain_loop(task):
+    collector = collector_of(task, **GAMES[task])
+    samples = collector.collect(torch.Generator().manual_seed(1))
+    for index, part in enumerate(samples):
+        expected, present = plain_advantages(collector, index)
+        rows = np.flatnonzero(present.ravel())
+        if part.rows is not None:
+            np.testing.assert_array_equal(part.rows, rows)
+        np.testing.assert_allclose(part.advantages.numpy()[rows], expected.ravel()[rows], atol=2e-3, rtol=1e-4)
+    assert collector.truncated.any() or collector.terminated.any()
+    collector.pool.close()
+
+
+def test_agents_that_left_are_not_learnt_from():
+    collector = collector_of("TestRing-v0", **GAMES["TestRing-v0"])
+    (samples,) = collector.collect(torch.Generator().manual_seed(1))
+    assert samples.rows is not None and 0 < len(samples.rows) < len(samples.returns)
+    collector.pool.close()
+
+
+@pytest.mark.parametrize("task", GAMES)
+def test_an_asynchronous_pool_gives_the_same_samples(task):
+    together = collector_of(task, **GAMES[task])
+    in_turns = collector_of(task, batch_size=2, **GAMES[task])
+    for one, other in zip(
+        together.collect(torch.Generator().manual_seed(1)),
+        in_turns.collect(torch.Generator().manual_seed(1)),
+        strict=True,
+    ):
+        rows = slice(None) if one.rows is None else one.rows
+        torch.testing.assert_close(one.actions[rows], other.actions[rows])
+        torch.testing.assert_close(one.advantages[rows], other.advantages[rows], atol=2e-3, rtol=1e-4)
+    together.pool.close()
+    in_turns.pool.close()
+
+
+@pytest.mark.parametrize("task", GAMES)
+def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
+    options = SMALL | {"total_steps": 3000, "anneal_learning_rate": False} | GAMES[task]
+    train(task, run_dir=tmp_path / "alone", quiet=True, **options)
+    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1500}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+
+
+def test_policies_have_settings_and_losses_of_their_own(tmp_path: Path):
+    policies = {"chasers": {"agents": ["tagger"], "hidden": [16], "learning_rate": 1e-2}, "prey": {"agents": [4]}}
+    options = SMALL | {"total_steps": 2000, "video": True} | GAMES["TagGridWorld-v0"]
+    result = train("TagGridWorld-v0", run_dir=tmp_path / "run", policies=policies, **options)
+    last = read_metrics(tmp_path / "run" / "metrics.jsonl")[-1]
+    assert set(last["policies"]) == {"chasers", "prey"}
+    assert last["return"] == last["policies"]["chasers"]["return"] != last["policies"]["prey"]["return"]
+    assert last["policies"]["chasers"]["loss"] != last["policies"]["prey"]["loss"]
+    assert result.video is not None and result.video.stat().st_size > 1000
+    played = evaluate(tmp_path / "run", episodes=4)
+    assert len(played.returns) == 4 and max(played.lengths) <= 9
+
+
+def test_what_policies_share_cannot_be_set_for_one(tmp_path: Path):
+    with pytest.raises(OptionError, match=r"'tagger'.*num_steps"):
+        train("TagGridWorld-v0", run_dir=tmp_path, policies={"tagger": {"num_steps": 3}, "runner": {}}, **SMALL)
+
+
+def test_taggers_learn_to_catch(tmp_path: Path):
+    options = {"num_taggers": 2, "grid_length": 4, "random_start": True, "max_episode_steps": 30}
+    result = train(
+        "TagGridWorld-v0", run_dir=tmp_path, total_steps=120_000, num_envs=64, num_steps=16, minibatch_size=1024,
+        learning_rate=3e-3, normalise_rewards=True, entropy_coef=0.01, env_options=options, video=False, quiet=True,
+    )  # fmt: skip
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    assert lines[0]["length"] > 1.5 * lines[-1]["length"]
+    assert result.mean_return is not None and result.mean_return > 9.5
+
+
+def test_a2c_is_one_update_from_all_of_a_rollout(tmp_path: Path):
+    short = SMALL | {"total_steps": 128, "log_steps": 1, "normalise_advantages": False}
+    train("CartPole-v1", "a2c", run_dir=tmp_path / "a2c", quiet=True, **short)
+    train("CartPole-v1", "a2c", run_dir=tmp_path / "same", quiet=True, **(short | {"epochs": 9, "clip_range": 0.01}))
+    whole = short | {"epochs": 1, "minibatch_size": 128}
+    train("CartPole-v1", "ppo", run_dir=tmp_path / "ppo", quiet=True, **whole)
+    assert_same_run(tmp_path / "a2c", tmp_path / "same")
+    assert_same_run(tmp_path / "a2c", tmp_path / "ppo")
+    (line,) = facts(tmp_path / "a2c")
+    assert line["loss"]["clip_fraction"] == 0 and abs(line["loss"]["approx_kl"]) < 1e-6
+
+
+def test_ppo_clips_once_the_policy_has_moved(tmp_path: Path):
+    options = SMALL | {"total_steps": 2000, "epochs": 10, "learning_rate": 1e-2} | GAMES["TagGridWorld-v0"]
+    train("TagGridWorld-v0", run_dir=tmp_path, quiet=True, **options)
+    clipped = [line["policies"]["tagger"]["loss"]["clip_fraction"] for line in read_metrics(tmp_path / "metrics.jsonl")]
+    assert max(clipped) > 0.05

@@ -1,0 +1,69 @@
+"""Agents are dealt out to policies completely, once each, and only to those that can play them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headrace
+import multi_agent_games  # noqa: F401  (registers the test tasks)
+from headrace.errors import OptionError
+from headrace.train.seats import seats
+
+TAG = headrace.make_spec("TagGridWorld-v0", num_taggers=4)
+
+
+def test_one_agent_has_one_seat_without_a_name():
+    (name, seat), *others = seats(headrace.make_spec("CartPole-v1"), {}).items()
+    assert name == "" and not others and seat.width == 1
+    values = torch.arange(6.0).view(2, 3)
+    assert seat.of_all(values) is values and seat.of_each(values) is values
+    assert seat.columns(slice(1, 3)) == slice(1, 3)
+
+
+def test_every_type_is_a_policy_unless_said():
+    dealt = seats(TAG, {})
+    assert list(dealt) == ["tagger", "runner"]
+    assert dealt["tagger"].agents == slice(0, 4) and dealt["runner"].agents == slice(4, 5)
+    assert not dealt["tagger"].sees.whole
+
+
+def test_columns_are_the_seats_agents_environment_by_environment():
+    dealt = seats(TAG, {"odd": {"agents": [1, 3]}, "rest": {"agents": [0, 2, "runner"]}})
+    values = torch.arange(2 * 3 * 5).view(2, 3, 5)
+    np.testing.assert_array_equal(dealt["odd"].of_all(values)[0], [1, 3, 6, 8, 11, 13])
+    np.testing.assert_array_equal(dealt["rest"].of_all(values)[1], [15, 17, 19, 20, 22, 24, 25, 27, 29])
+    np.testing.assert_array_equal(dealt["odd"].of_each(torch.tensor([[7, 8, 9]])), [[7, 7, 8, 8, 9, 9]])
+    assert dealt["odd"].columns(slice(1, 3)) == slice(2, 6)
+
+
+def test_types_of_different_spaces_have_arrays_of_their_own():
+    spec = headrace.make_spec("TestHunt-v0")
+    dealt = seats(spec, {})
+    for kind in spec.agents:
+        seat = dealt[kind.name]
+        assert (seat.observation, seat.action, seat.width) == (kind.observation, kind.action, kind.count)
+        assert seat.sees.key == kind.name and seat.sees.whole
+    with pytest.raises(OptionError, match="different spaces"):
+        seats(spec, {"all": {"agents": [kind.name for kind in spec.agents]}})
+
+
+@pytest.mark.parametrize(
+    ("policies", "told"),
+    [
+        ({"all": {"agents": ["tagger"]}}, "agent 4 .* not in 0"),
+        ({"a": {"agents": ["tagger", "runner"]}, "b": {"agents": [2]}}, "agent 2 .* not in 2"),
+        ({"a": {"agents": ["tagger", 9]}}, "9"),
+        ({"a": {"agents": ["wolf"]}}, "'wolf'.*tagger, runner"),
+        ({"a": {"agents": []}}, "no agents"),
+    ],
+)
+def test_wrong_deals_are_named(policies: dict[str, Any], told: str):
+    with pytest.raises(OptionError, match=told):
+        seats(TAG, policies)
+
+
+def test_one_agent_has_no_policies_to_deal_out_to():
+    with pytest.raises(OptionError, match="one agent"):
+        seats(headrace.make_spec("CartPole-v1"), {"a": {"agents": [0]}})
