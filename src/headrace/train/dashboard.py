@@ -75,17 +75,16 @@ class Dashboard:
             self.console.print(self._line(trainer), highlight=False, soft_wrap=True)
 
     def _line(self, trainer: Trainer) -> str:
-        mean = trainer.tracker.mean_return()
         shares = ", ".join(f"{NAMES[k]} {share:.0%}" for k, share in _shares(trainer).items())
+        returns = ", ".join(f"{name} {value}" for name, value in _returns(trainer))
         return (
             f"{trainer.config.task}  step {trainer.step:,} of {trainer.config.total_steps:,}  "
-            f"return {'-' if mean is None else f'{mean:.1f}'}  {self._speed:,.0f} steps/s ({shares})  "
+            f"return {returns.strip()}  {self._speed:,.0f} steps/s ({shares})  "
             f"{trainer.seconds:.1f} s"
         )
 
     def _picture(self, trainer: Trainer) -> Panel:
         config = trainer.config
-        mean = trainer.tracker.mean_return()
         width = max(40, min(self.console.width, 100) - 4)
 
         progress = Table.grid(padding=(0, 1), expand=False)
@@ -95,9 +94,12 @@ class Dashboard:
             f"{trainer.seconds:7.1f} s",
         )
         goal = "" if config.stop_at_return is None else f"  (goal {config.stop_at_return:g})"
+        returns = [
+            part for name, value in _returns(trainer) for part in ((f"{name} ", "dim"), (f"{value} ", "bold green"))
+        ]
         headline = Text.assemble(
             ("return ", "dim"),
-            ("-" if mean is None else f"{mean:.1f}", "bold green"),
+            *returns,
             (goal, "dim"),
             ("   episodes ", "dim"),
             f"{trainer.tracker.episodes:,}",
@@ -144,6 +146,12 @@ def draw_curve(points: list[tuple[int, float]], width: int, height: int) -> list
 
 
 BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # dot bits by row and column
+
+
+def _returns(trainer: Trainer) -> list[tuple[str, str]]:
+    """Each policy's name and mean return."""
+    means = [(policy.name, policy.tracker.mean_return()) for policy in trainer.policies]
+    return [(name, "-" if mean is None else f"{mean:.1f}") for name, mean in means]
 
 
 def _shares(trainer: Trainer) -> dict[str, float]:
