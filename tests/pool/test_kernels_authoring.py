@@ -1,6 +1,6 @@
 """Writing a kernel environment: mistakes name the author's line, and debug mode finds what compiled code would not."""
 
-# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ MISTAKES: dict[str, tuple[tuple[str, str], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("change, told, source", MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.parametrize(("change", "told", "source"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_names_the_environment_the_line_and_what_to_do(written, change, told, source):
     outside = ("@wp.struct\nclass State", "TABLE = np.zeros(3)\n\n\n@wp.struct\nclass State")
     task, path, lines = written(change, outside)
@@ -263,7 +263,7 @@ def sums_step(state: Sums, env: int, actions: wp.array[wp.int64], row: int, stre
     state.total[env] = turn * (w + v) - pair.b * wp.float64(wp.length(wp.vec2(1.0, 2.0)))
     state.total[env][2] = wp.float64(byte) + wp.float64(big >> wp.uint64(40)) + wp.float64(~b)
     wp.atomic_add(state.counts, env, 0, k - wp.min(b, 3) + wp.where(a > 0 and b > 2, -7, 7))
-    smaller = v[1] < w[1] if b > 3 else a < 0 or not (b == 2)
+    smaller = v[1] < w[1] if b > 3 else a < 0 or not b % 2
     reward = float(a) * 0.1 + float(wp.sign(a)) * wp.sin(float(b)) - wp.max(float(k), 0.5) ** 2.0
     return reward, smaller and a < -60
 
@@ -313,15 +313,14 @@ INDEX = {
 }
 
 
-@pytest.mark.parametrize("change, told, source", INDEX.values(), ids=INDEX)
+@pytest.mark.parametrize(("change", "told", "source"), INDEX.values(), ids=INDEX)
 def test_debug_mode_reports_the_authors_line(written, change, told, source):
     task, path, lines = written(change)
     with (
         headrace.make(task, num_envs=3, seed=0, debug=True) as pool,
         pytest.raises(EnvironmentFailure, match=told) as e,
     ):
-        pool.reset()
-        pool.step([1, 1, 1])
+        _ = pool.reset(), pool.step([1, 1, 1])
     text = str(e.value)
     assert "environment 0: " in text
     assert place(path, lines, source).rstrip(",") in text
@@ -339,9 +338,7 @@ def test_other_environments_go_on_when_one_fails_and_it_can_be_reset(written):
 
 
 def test_debug_mode_prints_and_stops_at_breakpoints(written, capsys, monkeypatch):
-    task, path, lines = written(
-        ("\n    distance = ", '\n    print(f"x is {x:.3f}")\n    breakpoint()\n    distance = ')
-    )
+    task, path, _ = written(("\n    distance = ", '\n    print(f"x is {x:.3f}")\n    breakpoint()\n    distance = '))
     stops: list[Any] = []
     monkeypatch.setattr(sys, "breakpointhook", lambda: stops.append(sys._getframe(1)))
     with headrace.make(task, debug=True) as pool:

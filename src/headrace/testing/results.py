@@ -10,6 +10,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.launch import quiet
 from headrace.pool.pool import Pool
+from headrace.pool.registry import make_spec
 from headrace.testing.report import NotApplicable, conformance
 from headrace.testing.trial import (
     Actions,
@@ -20,11 +21,13 @@ from headrace.testing.trial import (
     differ,
     frame,
     merged,
+    on_device,
     play,
     rows_of,
     same,
     start,
     taken,
+    typed_as,
 )
 
 LIGHT = 50e-6  # seconds a step, the call included, of environments that can be had by the thousand
@@ -101,7 +104,7 @@ def resets(trial: Trial) -> None:
     with trial.make(seed=trial.seed + 77) as pool:
         play(pool, trial.actions(seed=1))
         used = play(pool, actions, seed=trial.seed)
-        claim = f"reset(seed={trial.seed}) in a used pool must give what a new pool gives: does reset set every field?"
+        claim = f"reset(seed={trial.seed}) in a used pool must give what a new pool gives (does reset set every field?)"
         same(fresh, used, claim)
         ids = np.arange(trial.num_envs)[::-1]
         play(pool, trial.actions(seed=2)[: trial.steps // 2])
@@ -198,6 +201,8 @@ def devices(trial: Trial) -> None:
         found = wp.is_cuda_available()
     if not found:
         raise NotApplicable("this machine has no CUDA device")
+    spec = make_spec(trial.task, **trial.options)  # episodes of their own length: errors may add up
+    trial = replace(trial, limit=spec.max_episode_steps)
     actions = trial.actions(DEVICE_STEPS)
     with trial.make() as pool:
         here = play(pool, actions)
@@ -206,5 +211,5 @@ def devices(trial: Trial) -> None:
     except OptionError as error:
         raise NotApplicable(str(error)) from None
     with pool:
-        there = play(pool, actions)
-    same(here, there, "CUDA must give what the CPU gives", DEVICE_TOLERANCE)
+        there = play(pool, [on_device(action, pool.device) for action in actions])
+    same(here, typed_as(here, there), "CUDA must give what the CPU gives", DEVICE_TOLERANCE)

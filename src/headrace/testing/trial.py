@@ -16,7 +16,8 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
-from headrace.pool.registry import make_pool, make_spec
+from headrace.pool.registry import make_spec
+from headrace.pool.views.make import make
 
 Frame = dict[str, np.ndarray]
 Actions = list[Any]
@@ -52,7 +53,7 @@ class Trial:
         given = {"num_envs": self.num_envs, "seed": self.seed, "autoreset": "same_step", **self.options}
         if "max_episode_steps" not in given and self.can_be_limited:
             given["max_episode_steps"] = self.limit
-        return make_pool(self.task, **given | settings)
+        return make(self.task, **given | settings)
 
     @property
     def can_be_limited(self) -> bool:
@@ -82,12 +83,21 @@ def taken(action: Any, rows: Any) -> Any:
     return {name: array[rows] for name, array in action.items()} if isinstance(action, dict) else action[rows]
 
 
+def on_device(action: Any, device: str) -> Any:
+    """An action as torch's tensors on a device."""
+    import torch
+
+    if isinstance(action, dict):
+        return {name: torch.from_numpy(array).to(device) for name, array in action.items()}
+    return torch.from_numpy(action).to(device)
+
+
 # -- frames --------------------------------------------------------------------------------------
 
 
 def start(pool: Pool, env_ids: Any = None, seed: Any = None) -> Frame:
     """Reset, and the frame of what came."""
-    obs, info = pool.reset(env_ids, seed=seed)
+    obs, info = host(pool.reset(env_ids, seed=seed))
     return _ordered({**_named("obs", obs), **_infos(info)})
 
 
@@ -98,7 +108,7 @@ def advance(pool: Pool, action: Any, env_ids: Any = None) -> Frame:
 
 def frame(pool: Pool, result: Any) -> Frame:
     """The frame of a five-tuple; ``final …`` fields are 0 in rows where no episode ended."""
-    obs, reward, terminated, truncated, info = result
+    obs, reward, terminated, truncated, info = host(result)
     fields = {"reward": reward, "terminated": terminated, "truncated": truncated}
     fields |= {**_named("obs", obs), **_infos(info)}
     if pool.autoreset == "same_step":
@@ -110,6 +120,15 @@ def frame(pool: Pool, result: Any) -> Frame:
             fields[FINAL + name] = np.where(mask, array, np.zeros((), array.dtype))
         fields.pop(FINAL + "env_id", None)
     return _ordered(fields)
+
+
+def host(result: Any) -> Any:
+    """The result in NumPy's arrays, wherever it lies."""
+    if isinstance(result, tuple):
+        return tuple(map(host, result))
+    if isinstance(result, dict):
+        return {name: host(value) for name, value in result.items()}
+    return result.cpu().numpy() if hasattr(result, "cpu") else result
 
 
 def merged(parts: Sequence[Frame]) -> Frame:
@@ -126,6 +145,14 @@ def rows_of(frames: Sequence[Frame], rows: Any) -> list[Frame]:
 def play(pool: Pool, actions: Actions, seed: Any = None) -> list[Frame]:
     """Reset, then all actions: one frame more than there are actions."""
     return [start(pool, seed=seed), *(advance(pool, action) for action in actions)]
+
+
+def typed_as(frames: Sequence[Frame], others: Sequence[Frame]) -> list[Frame]:
+    """The others with the dtypes of the first: most unsigned integers come from torch as signed ones."""
+    return [
+        {name: array.astype(one[name].dtype) if name in one else array for name, array in other.items()}
+        for one, other in zip(frames, others, strict=True)
+    ]
 
 
 def observations(one: Frame, *, final: bool = False) -> Iterator[tuple[str, np.ndarray]]:

@@ -1,0 +1,79 @@
+"""``headrace check`` shows every check; every command finds a task by its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import main
+from headrace.testing import CHECKS
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "kernel_environment.py").read_text()
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """A user's file in the working directory, with a task of its own name."""
+    monkeypatch.chdir(tmp_path)
+    name = "Cli" + request.node.name.title().replace("_", "").partition("[")[0]
+    (tmp_path / f"{name.lower()}.py").write_text(EXAMPLE.replace("TargetCart", name))
+    return f"{name.lower()}.py"
+
+
+def test_every_check_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "CartPole-v1", "--steps", "20"]) == 0
+    out = capsys.readouterr().out
+    assert all(check.__name__ in out for check in CHECKS)
+    assert "✓" in out
+    assert "✗" not in out
+
+
+def test_only_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--only", "seeds", "spaces", "--seed", "3", "--option", "max_episode_steps=9"]
+    assert main(["check", "CartPole-v1", *chosen]) == 0
+    out = capsys.readouterr().out
+    assert "seeds" in out
+    assert "rendering" not in out
+
+
+def test_a_failure_is_shown_with_the_call_that_repeats_it(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(file).read_text()
+    Path(file).write_text(text.replace("Box(-np.inf, np.inf,", "Box(-1e-3, 1e-3,"))
+    assert main(["check", file, "--only", "spaces", "determinism"]) == 1
+    out = capsys.readouterr().out
+    assert "✗" in out
+    assert "which is not in Box" in out
+    assert f"again: headrace.testing.spaces('{file}', seed=0" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["check", "CartPool-v1"], "CartPole-v1"),
+        (["check", "nothing.py"], "no file nothing.py"),
+        (["check", "CartPole-v1", "--only", "speed"], "there are determinism"),
+        (["check", "CartPole-v1", "--num-envs", "1"], "at least 2"),
+        (["check", "CartPole-v1", "--option", "gravity=3"], "no option 'gravity'"),
+    ],
+)
+def test_wrong_words_are_named(argv: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_mistake_in_the_file_is_one_message_with_its_line(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(file).read_text()
+    Path(file).write_text(text.replace("state.x[env] = x\n", "state.y[env] = x\n"))
+    assert main(["check", file]) == 1
+    error = capsys.readouterr().err
+    assert "has no field 'y'" in error
+    assert "state.y[env] = x" in error
+    assert "Traceback" not in error
+
+
+def test_training_and_playing_find_the_file(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--total-steps", "4096", "--run-dir", "run", "--quiet", "--no-video", "--no-tensorboard"]
+    assert main(["train", file, *arguments]) == 0
+    assert main(["play", "run", "--no-film"]) == 0
+    assert file in capsys.readouterr().out
