@@ -18,6 +18,7 @@ import warp as wp
 
 from headrace.envs.drawing import BLACK, Canvas, box
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, sincos, uniform
+from headrace.pool.executors.kernels.trigonometry import sincos_near_zero
 
 GRAVITY = wp.constant(wp.float64(9.8))  # m/s²
 POLE_MASS = wp.constant(wp.float64(0.1))  # kg
@@ -29,6 +30,7 @@ TAU = wp.constant(wp.float64(0.02))  # s between two steps
 FOUR_THIRDS = wp.constant(wp.float64(4.0 / 3.0))
 X_LIMIT = wp.constant(wp.float64(2.4))
 THETA_LIMIT = wp.constant(wp.float64(12 * 2 * math.pi / 360))
+SMALL = wp.constant(wp.float64(math.pi / 4))
 START = wp.constant(wp.float64(0.05))
 
 HIGH = np.array([2 * 2.4, np.inf, 2 * 12 * 2 * math.pi / 360, np.inf], np.float32)
@@ -68,7 +70,9 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
     theta = state.theta[env]
     theta_dot = state.theta_dot[env]
     force = wp.where(actions[row] == wp.int64(1), FORCE, -FORCE)
-    sin, cos = sincos(theta)
+    sin, cos = sincos_near_zero(theta)
+    if wp.abs(theta) > SMALL:  # possible in a state that was loaded
+        sin, cos = sincos(theta)
 
     temp = (force + POLE_MASS_LENGTH * (theta_dot * theta_dot) * sin) / TOTAL_MASS
     theta_acc = (GRAVITY * sin - cos * temp) / (HALF_LENGTH * (FOUR_THIRDS - POLE_MASS * (cos * cos) / TOTAL_MASS))

@@ -29,16 +29,22 @@ C2, C4, C6, C8, C10, C12, C14, C16 = (
 
 
 @wp.func
-def sincos(angle: wp.float64):
-    """(sin, cos) of an angle in radians."""
-    turns = (angle * TWO_OVER_PI + TO_INTEGER) - TO_INTEGER
-    x = (angle - turns * HALF_PI_HIGH) - turns * HALF_PI_LOW
+def sincos_near_zero(x: wp.float64):
+    """(sin, cos) of an angle in [-π/4, π/4], in which case it is what `sincos` says, bit by bit, but sooner."""
     x2 = x * x
     x4 = x2 * x2
     x8 = x4 * x4
     # pairs of terms are summed side by side (Estrin): the chain of dependent operations is half as long
     sin = x + x * x2 * ((S3 + x2 * S5) + x4 * (S7 + x2 * S9) + x8 * ((S11 + x2 * S13) + x4 * S15))
     cos = ONE + x2 * ((C2 + x2 * C4) + x4 * (C6 + x2 * C8) + x8 * ((C10 + x2 * C12) + x4 * (C14 + x2 * C16)))
+    return sin, cos
+
+
+@wp.func
+def sincos(angle: wp.float64):
+    """(sin, cos) of an angle in radians."""
+    turns = (angle * TWO_OVER_PI + TO_INTEGER) - TO_INTEGER
+    sin, cos = sincos_near_zero((angle - turns * HALF_PI_HIGH) - turns * HALF_PI_LOW)
 
     quarter = wp.int32(turns)
     swap = (quarter & 1) != 0
