@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from headrace.envs import classic_control, toy_text
 
 TASKS = (*classic_control.TASKS, *toy_text.TASKS)
 N, LEAST = 1024, 15.0
-CARTPOLES, LOOP_LEAST = 16_384, 0.7
+CARTPOLES, LOOP_LEAST, FAST_ENOUGH = 16_384, 0.7, 30e6
 ACTION_SETS = 128
 LOOP = Path(__file__).with_name("cartpole_loop.c")
 FLAGS = {"C loop, -O3": ("-O3",), "C loop, -O3 -march=native": ("-O3", "-march=native")}
@@ -106,7 +107,8 @@ def main() -> None:
     if args.num_cartpoles:
         with tempfile.TemporaryDirectory() as folder:
             rates = alternate(cartpoles(args.num_cartpoles, args.num_threads, Path(folder)), args)
-        least = {"C loop, -O3": LOOP_LEAST}
+        fast = statistics.median(rates["headrace"]) >= FAST_ENOUGH  # what we want is either
+        least = {} if fast else {"C loop, -O3": LOOP_LEAST}
         report.cases.append(Case(f"CartPole-v1 N={args.num_cartpoles}", rates, least))
     report.write(args.out)
 

@@ -25,6 +25,7 @@ from common import RESULTS
 HERE = Path(__file__).parent
 SCRIPTS = {
     "cartpole_pool": ["--repeats", "2", "--seconds", "0.2"],
+    "kernel_envs": ["--repeats", "2", "--seconds", "0.1"],
     "minatar_pool": ["--repeats", "2", "--seconds", "0.2"],
     "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
     "ppo_speed": ["--repeats", "1", "--seconds", "0.5", "--pong-envs", "8"],

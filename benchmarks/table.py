@@ -17,7 +17,16 @@ from common import RESULTS
 
 README = Path(__file__).parent.parent / "README.md"
 START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
-ORDER = ("atari_pool", "cartpole_pool", "minatar_pool", "ppo_speed", "ppo_learning", "learn_pong", "memory")
+ORDER = (
+    "atari_pool",
+    "cartpole_pool",
+    "kernel_envs",
+    "minatar_pool",
+    "ppo_speed",
+    "ppo_learning",
+    "learn_pong",
+    "memory",
+)
 
 
 def section(records: list[dict[str, Any]]) -> str:
