@@ -1,0 +1,66 @@
+"""However many threads serve an environment of many agents, what happens is the same; and it compiles for CUDA."""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from pathlib import Path
+
+import pytest
+import warp as wp
+from test_multi_agent import HUNT, MODES, RING, assert_equal, in_parts, play
+
+import headrace
+import headrace.testing
+import multi_agent_games as games
+from headrace.pool.executors.kernels import build
+from headrace.pool.executors.kernels.agents import block_for, lanes_for
+from headrace.pool.executors.kernels.build import program_of
+from headrace.pool.executors.kernels.launch import quiet
+
+COUNTS = {1: (1, 256), 2: (2, 256), 5: (8, 256), 32: (32, 256), 33: (64, 64), 500: (512, 512), 5000: (1024, 1024)}
+
+
+def test_how_many_threads_serve_an_environment():
+    for agents, (lanes, block) in COUNTS.items():
+        assert lanes_for(agents, "cuda:0") == lanes
+        assert block_for(lanes, "cuda:0") == block
+        assert block % lanes == 0, "an environment may not straddle two blocks"
+        assert lanes <= 32 or block == lanes, "environments that share a block may not share its barrier"
+        assert lanes_for(agents, "cpu") == block_for(1, "cpu") == 1
+        spec = headrace.make_spec(RING, players=min(agents, 4096))
+        program = program_of(games.RING, spec, "cuda:1")
+        assert (program.lanes, program.block_dim) == (lanes, block)
+
+
+@pytest.mark.parametrize("players", [1, 5, 33, 70])
+@pytest.mark.parametrize("lanes", [1, 2, 8, 32, 64])
+def test_results_do_not_depend_on_how_many_lanes_serve_an_environment(lanes, players, monkeypatch):
+    """Lanes are fibers here, which change places at the barriers alone."""
+    alone = [play(RING, steps=25, players=players, n=3, autoreset=mode) for mode in MODES]
+    monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
+    monkeypatch.setattr(build, "lanes_for", lambda agents, device: lanes)
+    for mode, want in zip(MODES, alone, strict=True):
+        assert_equal(want, play(RING, steps=25, players=players, n=3, autoreset=mode))
+
+
+@pytest.mark.parametrize("lanes", [4, 64])
+def test_lanes_of_several_types(lanes, monkeypatch):
+    alone = play(HUNT, steps=25, n=3, order=in_parts)
+    monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
+    monkeypatch.setattr(build, "lanes_for", lambda agents, device: lanes)
+    assert_equal(alone, play(HUNT, steps=25, n=3, order=in_parts))
+
+
+@pytest.mark.parametrize("agents", [1, 5, 32, 33, 1000, "two types"])
+def test_compiles_for_cuda(agents, tmp_path):
+    if agents == "two types":
+        program = program_of(games.HUNT, headrace.make_spec(HUNT), "cuda:0")
+    else:
+        program = program_of(games.RING, headrace.make_spec(RING, players=agents), "cuda:0")
+    program.kernel.module.options["block_dim"] = program.block_dim
+    with quiet():
+        wp.compile_aot_module(program.kernel.module, device=None, arch=90, module_dir=tmp_path, use_ptx=True)
+    (file,) = Path(tmp_path).glob("*.ptx")
+    ptx = file.read_text()
+    assert f".maxntid {program.block_dim}" in ptx  # else a large block might want more registers than there are
+    assert "bar.warp.sync" in ptx
+    assert "bar.sync" in ptx or "barrier.sync" in ptx
