@@ -20,7 +20,7 @@ from headrace.pool.pool import Pool
 from headrace.pool.registry import list_all_envs, make_spec, register
 from headrace.pool.spec import Field, PoolSettings, Task, TaskSpec
 from headrace.pool.views.gymnasium import register_with_gymnasium
-from headrace.pool.views.make import make, make_dm, make_gym, make_gymnasium
+from headrace.pool.views.make import make, make_dm, make_gym, make_gymnasium, make_torch
 
 if TYPE_CHECKING:
     from headrace import train as train
@@ -42,6 +42,7 @@ __all__ = [
     "make_gym",
     "make_gymnasium",
     "make_spec",
+    "make_torch",
     "register",
     "train",
 ]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import make_pool, nearest
+from headrace.pool.seeds import SeedLike
+from headrace.pool.spec import AutoresetMode
 
 if TYPE_CHECKING:
     from headrace.pool.views.dm import DmPool
     from headrace.pool.views.gymnasium import GymnasiumPool
     from headrace.pool.views.players import PlayersPool
+    from headrace.pool.views.torch import TorchPool
 
 EnvType = Literal["gym", "gymnasium", "dm"]
 ENV_TYPES = ("gym", "gymnasium", "dm")
@@ -33,7 +36,9 @@ def make(  # pyright: ignore[reportOverlappingOverload]
 def make(task: str, env_type: Literal["gym"] | None = None, **options: Any) -> Pool: ...
 
 
-def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | GymnasiumPool | DmPool | PlayersPool:
+def make(
+    task: str, env_type: EnvType | None = None, **options: Any
+) -> Pool | GymnasiumPool | DmPool | PlayersPool | TorchPool:
     """Make a pool of environments.
 
     Args:
@@ -45,7 +50,7 @@ def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | G
         num_threads: threads that step environments; 0 for the smaller of batch size and cores.
         seed: environment i starts at ``seed + i``; a list gives one each; None draws fresh entropy.
         autoreset: ``"next_step"`` (default), ``"same_step"`` (with ``info["final_obs"]``) or ``"disabled"``.
-        device: where kernel environments run; ``"cpu"``.
+        device: ``"cpu"``; or ``"cuda:0"``, for kernel environments, which makes a `TorchPool`: see `make_torch`.
         max_num_players: at least the number of agents of a multi-agent task for EnvPool's flat ``players`` layout
             (a `PlayersPool`); 1 (default) for one dense row an environment.
         thread_affinity_offset: first core to pin threads to; -1 for no pinning.
@@ -73,6 +78,10 @@ def make(task: str, env_type: EnvType | None = None, **options: Any) -> Pool | G
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
     if (players := options.pop("max_num_players", 1)) != 1:
         return _players(task, env_type, players, options)
+    if str(options.get("device", "cpu")) != "cpu":
+        if env_type not in (None, "gym"):
+            raise OptionError(f"env_type {env_type!r} is for arrays on the CPU, not on {options['device']}")
+        return make_torch(task, **options)
     pool = make_pool(task, **options)
     if env_type == "gymnasium":
         from headrace.pool.views.gymnasium import GymnasiumPool
@@ -111,3 +120,26 @@ def make_gymnasium(task: str, **options: Any) -> GymnasiumPool:
 def make_dm(task: str, **options: Any) -> DmPool:
     """A `dm_env.Environment` over a pool; see `make`."""
     return make(task, "dm", **options)
+
+
+def make_torch(
+    task: str,
+    num_envs: int = 1,
+    device: Any = "cpu",
+    seed: SeedLike = None,
+    autoreset: AutoresetMode = "next_step",
+    **options: Any,
+) -> TorchPool:
+    """A pool of kernel environments whose arrays are torch tensors on one device, copied nowhere.
+
+    Args:
+        task: a kernel environment's name; Atari games, say, have none on a GPU.
+        device: ``"cpu"``, ``"cuda:0"``, …, or a `torch.device`; one pool is on one device.
+        num_envs, seed, autoreset, options: as in `make`.
+
+    Raises:
+        OptionError: there is no such device, or the task is no kernel environment.
+    """
+    from headrace.pool.views.torch import make_torch as made
+
+    return made(task, num_envs, device, seed, autoreset, **options)

@@ -26,6 +26,7 @@ from headrace.pool.executors.kernels.program import (
     NEXT_STEP,
     NOT_NEGATIVE,
     RESEED,
+    ROUNDING,
     SAME_STEP,
     STEP,
     Episodes,
@@ -265,4 +266,6 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
     # the bounds keep a large block within the registers of a multiprocessor, without which it could not start
-    return wp.kernel(advance, module="unique", enable_backward=False, launch_bounds=block_dim)
+    return wp.kernel(
+        advance, module="unique", module_options=ROUNDING, enable_backward=False, launch_bounds=block_dim
+    )

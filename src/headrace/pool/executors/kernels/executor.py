@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.pool.actions import ACTION, Actions, action_columns
 from headrace.pool.batch import FINAL, INFO, Batch, BatchRing
-from headrace.pool.executors.kernels.build import ActionsIn, AnyEnv, program_of
+from headrace.pool.executors.kernels.build import ActionsIn, AnyEnv, Program, program_of
 from headrace.pool.executors.kernels.checks import check_environment, view_name
 from headrace.pool.executors.kernels.crew import Crew
 from headrace.pool.executors.kernels.launch import Run, load, record
@@ -194,9 +195,6 @@ class KernelExecutor:
 
     def _record(self, requests: Table, batch: Batch, first: int, rows: int) -> Run:
         """The launch that serves ``rows`` requests from row ``first`` on into the same rows of the batch."""
-        outcome = {name.replace(FINAL, "final_").replace(INFO, ""): array for name, array in batch.arrays.items()}
-        seen = {view_name(name): a for name, a in batch.arrays.items() if not name.startswith(FINAL)}
-        last = {view_name(name[len(FINAL) :]): a for name, a in batch.arrays.items() if name.startswith(FINAL)}
         arguments = [
             self._state.struct,
             self._streams.struct,
@@ -204,9 +202,7 @@ class KernelExecutor:
             self._rules,
             requests.struct,
             self._actions_in.argument,
-            struct_over(self._program.outcome, outcome),
-            struct_over(self._env.view, seen),
-            struct_over(self._env.view, last),
+            *result_structs(self._env, self._program, batch.arrays),
             first,
         ]
         return self._launch(rows, arguments)
@@ -248,3 +244,11 @@ class KernelExecutor:
     def _split(self, requests: Table, batch: Batch) -> list[Run]:
         bounds = [batch.rows * i // self._num_threads for i in range(self._num_threads + 1)]
         return [self._record(requests, batch, a, b - a) for a, b in itertools.pairwise(bounds)]
+
+
+def result_structs(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """A batch's arrays as kernels take them: outcome, view, and the view of what was last seen of an episode."""
+    outcome = {name.replace(FINAL, "final_").replace(INFO, ""): array for name, array in arrays.items()}
+    seen = {view_name(name): a for name, a in arrays.items() if not name.startswith(FINAL)}
+    last = {view_name(name[len(FINAL) :]): a for name, a in arrays.items() if name.startswith(FINAL)}
+    return struct_over(program.outcome, outcome), struct_over(env.view, seen), struct_over(env.view, last)

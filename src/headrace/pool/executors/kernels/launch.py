@@ -47,11 +47,7 @@ def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, blo
 
     It releases the GIL while it runs, and keeps only the addresses of arrays: their memory must outlive it.
     """
-    with quiet():
-        recorded: Any = wp.launch(
-            kernel, dim=threads, inputs=arguments, device=device, record_cmd=True, block_dim=block_dim
-        )
-    recorded.fwd_args = None  # kept for graph capture alone, and would keep all arrays alive
+    recorded = _recorded(kernel, threads, arguments, device, block_dim)
     return _direct_call(recorded) or recorded.launch
 
 
@@ -73,9 +69,56 @@ def _direct_call(recorded: Any) -> Run | None:
         return None
 
 
-def view_of(array: np.ndarray, dtype: Any) -> wp.array:
-    """A Warp array over a NumPy array's memory, which the caller keeps alive."""
-    return wp.array(ptr=array.ctypes.data, shape=array.shape, dtype=dtype, strides=array.strides, device="cpu")
+def record_on_torch(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
+    """As `record`; on a GPU the launch goes to torch's current stream, whichever that is when it is called."""
+    if device == "cpu":
+        return record(kernel, threads, arguments, device, block_dim)
+    recorded = _recorded(kernel, threads, arguments, device, block_dim)
+    return lambda: recorded.launch(_torch_stream(recorded.device))
+
+
+def record_over(
+    kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int
+) -> Callable[[int], None]:
+    """As `record_on_torch`, but the first argument's array begins at another address at each call."""
+    recorded = _recorded(kernel, threads, arguments, device, block_dim)
+    first = recorded.params[1]  # behind the launch's bounds
+
+    def run(address: int) -> None:
+        first.data = address
+        recorded.launch(None if device == "cpu" else _torch_stream(recorded.device))
+
+    return run
+
+
+def _recorded(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Any:
+    with quiet():
+        recorded: Any = wp.launch(
+            kernel, dim=threads, inputs=arguments, device=device, record_cmd=True, block_dim=block_dim
+        )
+    recorded.fwd_args = None  # kept for graph capture alone, and would keep all arrays alive
+    return recorded
+
+
+_streams: dict[int, wp.Stream] = {}
+
+
+def _torch_stream(device: Any) -> wp.Stream:
+    """Torch's current stream as Warp's launches take it."""
+    import torch
+
+    handle = torch.cuda.current_stream(device.ordinal).cuda_stream
+    key = handle << 8 | device.ordinal  # the default stream has the same handle on every device
+    if key not in _streams:
+        _streams[key] = wp.Stream(device, cuda_stream=handle)
+    return _streams[key]
+
+
+def view_of(array: Any, dtype: Any) -> wp.array:
+    """A Warp array over the memory of a NumPy array or a contiguous tensor, which the caller keeps alive."""
+    if isinstance(array, np.ndarray):
+        return wp.array(ptr=array.ctypes.data, shape=array.shape, dtype=dtype, strides=array.strides, device="cpu")
+    return wp.array(ptr=array.data_ptr(), shape=tuple(array.shape), dtype=dtype, device=str(array.device))
 
 
 @contextlib.contextmanager

@@ -22,6 +22,15 @@ def scalar_fields(struct: Any) -> list[str]:
     return [name for name, var in struct.vars.items() if not wp.types.is_array(var.type)]
 
 
+def row_shape(struct: Any, name: str, shapes: Mapping[str, Any], scalars: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of one row of a struct's array, names in it replaced by the scalars that they stand for."""
+    kind = array_fields(struct)[name]
+    shape = tuple(scalars[extent] if isinstance(extent, str) else extent for extent in shapes.get(name, ()))
+    if kind.ndim != 1 + len(shape):
+        raise TypeError(f"{struct.key}.{name} has {kind.ndim} dimensions, but a row has shape {shape}")
+    return shape
+
+
 class Table:
     """Arrays with one row an environment, for the array fields of a `warp.struct`.
 
@@ -47,10 +56,7 @@ class Table:
                 with quiet():
                     setattr(self.struct, name, wp.array(shared[name], dtype=kind.dtype, ndim=kind.ndim, device=device))
                 continue
-            named = (shapes or {}).get(name, ())
-            shape = (rows, *(scalars[extent] if isinstance(extent, str) else extent for extent in named))
-            if kind.ndim != len(shape):
-                raise TypeError(f"{struct.key}.{name} has {kind.ndim} dimensions, but its shape is {shape}")
+            shape = (rows, *row_shape(struct, name, shapes or {}, scalars))
             with quiet():
                 array = wp.zeros(shape, dtype=kind.dtype, device=device)
             setattr(self.struct, name, array)
@@ -59,8 +65,8 @@ class Table:
             setattr(self.struct, name, scalars[name])
 
 
-def struct_over(struct: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """An instance of a `warp.struct` whose array fields are the given arrays; those not given stay empty."""
+def struct_over(struct: Any, arrays: Mapping[str, Any]) -> Any:
+    """An instance of a `warp.struct` whose array fields are the given arrays or tensors; the others stay empty."""
     instance = struct()
     for name, kind in array_fields(struct).items():
         if name in arrays:

@@ -30,6 +30,9 @@ NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
 NEXT_STEP = wp.constant(0)
 SAME_STEP = wp.constant(1)
 DISABLED = wp.constant(2)
+# No fused multiply-add: each operation rounds by itself, so a GPU, a CPU and NumPy get the same sums and products.
+ROUNDING = {"fuse_fp": False, "fast_math": False}
+
 MODES = {"next_step": int(NEXT_STEP), "same_step": int(SAME_STEP), "disabled": int(DISABLED)}
 
 
@@ -161,4 +164,4 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
     # in a module of its own, so that what is found in Warp's cache does not depend on what else this process made
-    return wp.kernel(advance, module="unique", enable_backward=False)
+    return wp.kernel(advance, module="unique", module_options=ROUNDING, enable_backward=False)

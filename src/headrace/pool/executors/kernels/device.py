@@ -1,0 +1,190 @@
+"""A kernel environment whose memory is torch's, on a CPU or a GPU.
+
+Everything that kernels read or write is a tensor; Warp sees the same memory. Nothing
+here waits for the device, except what must bring bytes to the host (`save`, `rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from headrace.pool.actions import ACTION, action_fields
+from headrace.pool.executors.kernels.build import AnyEnv, program_of
+from headrace.pool.executors.kernels.checks import check_environment
+from headrace.pool.executors.kernels.executor import result_structs
+from headrace.pool.executors.kernels.launch import Run, load, quiet, record_on_torch
+from headrace.pool.executors.kernels.memory import array_fields, pack_rows, row_shape, scalar_fields, unpack_rows
+from headrace.pool.executors.kernels.mistakes import mistakes_named
+from headrace.pool.executors.kernels.program import MODES, RESEED, RESET, STEP, Episodes, Requests, Rules
+from headrace.pool.spec import PoolSettings, TaskSpec
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """The torch dtype of a NumPy dtype."""
+    return torch.from_numpy(np.zeros(0, dtype)).dtype
+
+
+@dataclass(slots=True)
+class DeviceTable:
+    """Rows for the array fields of a `warp.struct`, as bytes.
+
+    Attributes:
+        struct: the struct's instance, as kernels take it.
+        rows: name → tensor uint8 [rows, bytes of a row].
+        layout: name → NumPy dtype and shape of one row.
+        shared: tensors that all rows share.
+    """
+
+    struct: Any
+    rows: dict[str, torch.Tensor]
+    layout: dict[str, tuple[np.dtype, tuple[int, ...]]]
+    shared: list[Any]
+
+    def column(self, name: str) -> torch.Tensor:
+        """The tensor [rows, …] of a field; unsigned integers of 32 or 64 bits come as signed ones."""
+        dtype, shape = self.layout[name]
+        signed = np.dtype(f"i{dtype.itemsize}") if dtype.kind == "u" and dtype.itemsize > 1 else dtype
+        tensor = self.rows[name].view(torch_dtype(signed))
+        return tensor.reshape(-1, *shape)
+
+
+def device_table(
+    struct: Any,
+    rows: int,
+    device: torch.device,
+    shapes: Mapping[str, Any] | None = None,
+    scalars: Mapping[str, Any] | None = None,
+    shared: Mapping[str, np.ndarray] | None = None,
+) -> DeviceTable:
+    """As `memory.Table`, in torch's memory, all zero."""
+    table = DeviceTable(struct(), {}, {}, [])
+    for name, kind in array_fields(struct).items():
+        if name in (shared or {}):
+            with quiet():
+                array = wp.array((shared or {})[name], dtype=kind.dtype, ndim=kind.ndim, device=str(device))
+            table.shared.append(array)
+        else:
+            shape = row_shape(struct, name, shapes or {}, scalars or {})
+            scalar = np.dtype(wp.dtype_to_numpy(getattr(kind.dtype, "_wp_scalar_type_", kind.dtype)))
+            inner = (*shape, *getattr(kind.dtype, "_shape_", ()))
+            size = int(np.prod(inner, dtype=np.int64)) * scalar.itemsize
+            memory = torch.zeros((rows, size), dtype=torch.uint8, device=device)
+            table.rows[name], table.layout[name] = memory, (scalar, inner)
+            with quiet():
+                array = wp.array(ptr=memory.data_ptr(), shape=(rows, *shape), dtype=kind.dtype, device=str(device))
+        setattr(table.struct, name, array)
+    for name in scalar_fields(struct):
+        setattr(table.struct, name, (scalars or {})[name])
+    return table
+
+
+class DeviceEnvironments:
+    """N environments on one device, and the launches that advance them.
+
+    Attributes:
+        actions: name → tensor [N, …]: what the next step reads, row i for row i of the requests.
+        everyone, some, resets: requests: a step of all in order, a step of those named, a reset.
+        over: bool [N], the episode has ended and no other has begun.
+    """
+
+    def __init__(self, env: AnyEnv, spec: TaskSpec, settings: PoolSettings):
+        n, device = settings.num_envs, torch.device(settings.device)
+        self.env, self.device = env, device
+        self.scalars = {
+            "max_episode_steps": spec.max_episode_steps,
+            "num_agents": spec.num_agents,
+            **env.constants,
+            **spec.options,
+        }
+        check_environment(env, spec, self.scalars)
+        self.program = program = program_of(env, spec, settings.device)
+        with mistakes_named(env):
+            load(program.kernel, settings.device, program.block_dim)
+        self.state = device_table(env.state, n, device, env.shapes, self.scalars, env.tables)
+        self.streams = device_table(program.streams, n, device, program.stream_shapes, program.stream_scalars)
+        self.streams.column("seed").copy_(torch.from_numpy(settings.seeds.view(np.int64)))
+        self.episodes = device_table(Episodes, n, device)
+        self.over = self.episodes.column("over")
+        self.rules = Rules()
+        self.rules.autoreset, self.rules.lanes = MODES[settings.autoreset], program.lanes
+        self.rules.max_episode_steps = spec.max_episode_steps
+        self.everyone, self.some, self.resets = (device_table(Requests, n, device) for _ in range(3))
+        self.everyone.column("env_id").copy_(torch.arange(n, device=device))
+        self.everyone.column("command").fill_(int(STEP))
+        self.some.column("command").fill_(int(STEP))
+        self.actions = {
+            name: torch.zeros((n, *shape), dtype=torch_dtype(dtype), device=device)
+            for name, (dtype, shape) in action_fields(spec.action).items()
+        }
+        self._argument = self._actions_argument()
+
+    def _actions_argument(self) -> Any:
+        with quiet():
+            arrays = {
+                name: wp.array(
+                    ptr=tensor.data_ptr(),
+                    shape=tuple(tensor.shape),
+                    dtype=wp.dtype_from_torch(tensor.dtype),
+                    device=str(self.device),
+                )
+                for name, tensor in self.actions.items()
+            }
+        if ACTION in arrays:
+            return arrays[ACTION]
+        argument = self.env.actions()  # type: ignore[union-attr]
+        for name, array in arrays.items():
+            setattr(argument, name, array)
+        return argument
+
+    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> Run:
+        """The launch that serves the first rows of the requests into these tensors, on torch's current stream."""
+        with quiet():
+            results = result_structs(self.env, self.program, tensors)
+        tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
+        program, arguments = self.program, [*tables, self._argument, *results, 0]
+        return record_on_torch(program.kernel, rows * program.lanes, arguments, str(self.device), program.block_dim)
+
+    def ask_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
+        """Fill the first rows of ``resets``."""
+        k = len(env_ids)
+        self.resets.column("env_id")[:k].copy_(torch.from_numpy(env_ids))
+        self.resets.column("command")[:k].fill_(int(RESET if seeds is None else RESEED))
+        if seeds is not None:
+            self.resets.column("seed")[:k].copy_(torch.from_numpy(seeds.view(np.int64)))
+
+    # -- on the host -----------------------------------------------------------------------------
+
+    def save(self, env_ids: np.ndarray) -> list[bytes]:
+        """What `KernelExecutor.save_state` gives for these environments."""
+        host = [rows.cpu().numpy() for rows in self._picked(env_ids)]
+        return pack_rows(host, np.arange(len(env_ids)))
+
+    def load(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
+        """Restore what `save` gave; raises `StateError` before anything is written."""
+        host = [rows.cpu().numpy() for rows in self._picked(env_ids)]
+        unpack_rows(host, np.arange(len(env_ids)), blobs)  # the message counts rows: same sizes for all
+        where = torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
+        for rows, part in zip(self._memory(), host, strict=True):
+            rows[where] = torch.from_numpy(part).to(self.device)
+
+    def rows(self, env_ids: np.ndarray) -> list[dict[str, Any]]:
+        """The state of these environments by name, with the scalars, as an environment's ``render`` takes it."""
+        where = torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
+        columns = {}
+        for name, memory in self.state.rows.items():
+            dtype, shape = self.state.layout[name]
+            columns[name] = memory[where].cpu().numpy().view(dtype).reshape(len(env_ids), *shape)
+        return [self.scalars | {name: c[i] for name, c in columns.items()} for i in range(len(env_ids))]
+
+    def _memory(self) -> list[torch.Tensor]:
+        return [rows for table in (self.state, self.streams, self.episodes) for rows in table.rows.values()]
+
+    def _picked(self, env_ids: np.ndarray) -> list[torch.Tensor]:
+        where = torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
+        return [rows[where] for rows in self._memory()]

@@ -1,0 +1,406 @@
+"""A pool whose arrays are torch tensors on one device, for learners that live there.
+
+Environments, actions and results share the device's memory with torch: nothing is copied
+to the host, nothing is allocated in a step, and nothing waits, so that a step can be part
+of a CUDA graph with the policy that chooses its actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError
+from headrace.pool.actions import ACTION, action_check, action_fields, check_env_ids
+from headrace.pool.batch import FINAL, _gather, _info_of, batch_fields
+from headrace.pool.executors.kernels.build import AnyEnv
+from headrace.pool.executors.kernels.device import DeviceEnvironments, torch_dtype
+from headrace.pool.executors.kernels.executor import KernelExecutor
+from headrace.pool.executors.kernels.launch import Run, quiet
+from headrace.pool.registry import _autoreset_mode, _check_int, build_task
+from headrace.pool.seeds import SeedLike, seeds_of
+from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
+from headrace.pool.state import seal, task_key, unseal
+from headrace.pool.views.torch_guards import Guards
+
+TorchResult = tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]
+
+
+@dataclass(eq=False, slots=True)
+class TorchBatch:
+    """Tensors of k result rows, and the launches that fill them.
+
+    Attributes:
+        rows: k.
+        tensors: field (``obs``, ``reward``, ``info:lives``, …) → tensor [k, …].
+        result: what a step into this batch returns.
+    """
+
+    rows: int
+    tensors: dict[str, torch.Tensor]
+    result: TorchResult
+    owner: TorchPool
+    done: torch.Tensor | None = None  # same-step mode: which rows have final: values
+    everyone: Run | None = None
+    some: Run | None = None
+    resets: Run | None = None
+
+
+class TorchPool:
+    """N kernel environments of one task, stepped together, with torch tensors on one device.
+
+    `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``, the same tensors
+    every time: the next step writes over them. Copy what must last, or let a step write straight into the
+    rows of a rollout buffer (`make_batch`). Launches go to torch's current stream.
+
+    On a GPU the values of actions are looked at by the device: an integer outside the action space is clipped,
+    a float that is not finite becomes 0, and `check_errors` says so later; `reset`, `save_state` and `close`
+    call it. Shapes, dtypes and devices, and on a CPU values too, are checked at once.
+
+    Example:
+        >>> pool = headrace.make_torch("CartPole-v1", num_envs=4096, device="cuda:0", seed=1)
+        >>> obs, info = pool.reset()
+        >>> obs, reward, terminated, truncated, info = pool.step(policy(obs))
+    """
+
+    def __init__(self, task: Task, settings: PoolSettings):
+        self.spec: TaskSpec = task.spec
+        self.settings = settings
+        self.num_envs, self.device = settings.num_envs, torch.device(settings.device)
+        self.observation_space = self.single_observation_space = task.spec.observation
+        self.action_space = self.single_action_space = task.spec.action
+        self._environments = DeviceEnvironments(_environment(task), task.spec, settings)
+        self._guards = Guards(task.spec.action, self._environments, settings.autoreset == "disabled")
+        self._check_now = action_check(task.spec.action) if self.device.type == "cpu" else None
+        self._wanted = {
+            name: (torch_dtype(dtype), shape) for name, (dtype, shape) in action_fields(task.spec.action).items()
+        }
+        self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
+        self._key = task_key(task.spec, settings.autoreset)
+        self._batches: dict[int, TorchBatch] = {}
+        self._started = np.zeros(settings.num_envs, np.bool_)
+        self._all_started = False
+        self._closed = False
+
+    @property
+    def autoreset(self) -> AutoresetMode:
+        return self.settings.autoreset
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<TorchPool {self.spec.task}, num_envs={self.num_envs}, device={self.device}, {state}>"
+
+    # -- stepping --------------------------------------------------------------------------------
+
+    def reset(
+        self, env_id: Any = None, *, seed: SeedLike = None, out: TorchBatch | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes, in all environments or those named, and return (obs, info).
+
+        Arguments as in `Pool.reset`. It may wait for the device, so it cannot be part of a CUDA graph.
+
+        Raises:
+            ActionError, EnvIdError, SequenceError: an earlier step on a GPU was wrong, see `check_errors`.
+        """
+        self.check_errors()
+        everyone = env_id is None
+        ids = np.arange(self.num_envs, dtype=np.int32) if everyone else check_env_ids(_host(env_id), self.num_envs)
+        seeds = None if seed is None else seeds_of(seed, ids)
+        batch = self._batch(len(ids), out)
+        self._environments.ask_reset(ids, seeds)
+        if batch.resets is None:
+            batch.resets = self._record(self._environments.resets, batch)
+        batch.resets()
+        self._started[ids] = True
+        self._all_started = bool(self._started.all())
+        return batch.result[0], batch.result[4]
+
+    def step(
+        self, action: Any, env_id: torch.Tensor | Sequence[int] | None = None, *, out: TorchBatch | None = None
+    ) -> TorchResult:
+        """Advance all environments, or those named, by one agent step.
+
+        Args:
+            action: tensor [k, *action_space.shape] on the pool's device, contiguous, of the action space's
+                dtype; a dict of them for a `Dict` space.
+            env_id: integers [k], distinct; on a GPU best a tensor there, so that nothing need be copied.
+            out: where to write: a batch from `make_batch`.
+
+        Raises:
+            ActionError: shape, dtype or device of the action is wrong; nothing was stepped.
+            SequenceError: an environment was not reset yet.
+        """
+        if self._closed:
+            raise self._closed_error()
+        if env_id is not None:
+            return self._step_some(action, env_id, out)
+        if not self._all_started:
+            raise SequenceError(f"environment {int(np.argmin(self._started))} was not reset yet: call reset first")
+        self._take_actions(action, self.num_envs)
+        batch = self._batch(self.num_envs, out)
+        if self._guards.manual:
+            self._guards.refuse_finished(self._environments.everyone, self.num_envs, now=self._check_now is not None)
+        if batch.everyone is None:
+            batch.everyone = self._record(self._environments.everyone, batch)
+        return self._advance(batch.everyone, batch)
+
+    def make_batch(self, tensors: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> TorchBatch:
+        """Bind tensors of the caller's as the place where a step writes its results.
+
+        Args:
+            tensors, more: field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → contiguous tensor
+                [k, …] on the pool's device, of the field's dtype. Fields not given get new tensors.
+
+        Returns:
+            What ``step(…, out=…)`` takes. Bind once for each row of a rollout buffer and use it again and again.
+        """
+        self._check_open()
+        given = {**(tensors or {}), **more}
+        rows = {t.shape[0] if isinstance(t, torch.Tensor) and t.ndim else -1 for t in given.values()}
+        rows = rows or {self.num_envs}
+        if len(rows) != 1 or not 1 <= (k := rows.pop()) <= self.num_envs:
+            raise OptionError(f"the tensors of a batch need the same number of rows, 1 to {self.num_envs}")
+        for name, tensor in given.items():
+            if name not in self._fields:
+                raise OptionError(f"a batch has no field {name!r}; it has {', '.join(self._fields)}")
+            f = self._fields[name]
+            if problem := _mismatch(tensor, torch_dtype(f.dtype), (k, *f.shape), self.device):
+                raise OptionError(f"{name} {problem}")
+        return self._make_batch(k, given)
+
+    def check_errors(self) -> None:
+        """Wait for the device, and raise what was wrong with earlier steps, once.
+
+        Raises:
+            ActionError: actions were outside the action space or not finite; they were clipped, or taken as 0.
+            EnvIdError: env_ids were out of range or repeated: other environments were stepped than were meant.
+            SequenceError: with autoreset disabled, environments were stepped whose episodes were over.
+        """
+        self._check_open()
+        self._guards.check()
+
+    # -- states ----------------------------------------------------------------------------------
+
+    def render(self, env_ids: Any = None) -> np.ndarray:
+        """RGB frames uint8[k, height, width, 3], drawn on the host; of environment 0 by default."""
+        ids = self._idle(0 if env_ids is None else env_ids)
+        draw = self._environments.env.render
+        if draw is None:
+            raise OptionError(f"{self.spec.task} has no rendering")
+        return np.stack([draw(row) for row in self._environments.rows(ids)])
+
+    def save_state(self, env_ids: Any = None) -> list[bytes]:
+        """Everything that decides the environments' futures, one blob each; any pool of the task can load them."""
+        self.check_errors()
+        ids = self._idle(env_ids)
+        manual = self.autoreset == "disabled"
+        finished = self._environments.over.cpu().numpy()[ids] if manual else np.zeros(len(ids), np.bool_)
+        blobs = self._environments.save(ids)
+        return [seal(blob, self._key, bool(over)) for blob, over in zip(blobs, finished, strict=True)]
+
+    def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
+        """Put saved states into the environments named (None: all)."""
+        self._check_open()
+        ids = self._ids(env_ids)
+        if len(blobs) != len(ids):
+            raise OptionError(f"{len(blobs)} states were given for {len(ids)} environments")
+        self._environments.load(ids, [unseal(b, self._key, int(i))[0] for i, b in zip(ids, blobs, strict=True)])
+        self._started[ids] = True
+        self._all_started = bool(self._started.all())
+
+    # -- lifetime --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Free the device's memory, and raise what `check_errors` would. Calling it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        guards = self._guards
+        del self._environments, self._guards
+        self._batches.clear()
+        guards.check()
+
+    def __enter__(self) -> TorchPool:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            self.close()
+        except (ActionError, EnvIdError, SequenceError):
+            if kind is None:
+                raise
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise self._closed_error()
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"this pool of {self.spec.task} is closed: make a new one")
+
+    # -- how -------------------------------------------------------------------------------------
+
+    def _advance(self, run: Run, batch: TorchBatch) -> TorchResult:
+        run()
+        if batch.done is not None:
+            torch.logical_or(batch.tensors["terminated"], batch.tensors["truncated"], out=batch.done)
+        return batch.result
+
+    def _step_some(self, action: Any, env_id: Any, out: TorchBatch | None) -> TorchResult:
+        tensor = env_id if isinstance(env_id, torch.Tensor) else torch.as_tensor(np.asarray(env_id))
+        if self._check_now is not None:
+            tensor = torch.from_numpy(check_env_ids(_host(tensor), self.num_envs))
+        elif tensor.dtype not in (torch.int32, torch.int64) or tensor.ndim != 1 or not tensor.is_contiguous():
+            what = f"{tensor.dtype}{list(tensor.shape)}"
+            raise EnvIdError(f"env_id must be a contiguous list of integers (int32 or int64), not {what}")
+        elif not 1 <= len(tensor) <= self.num_envs:
+            raise EnvIdError(f"env_id names {len(tensor)} environments; this pool has {self.num_envs}")
+        if not self._all_started:  # looked at on the host only until all were reset once
+            ids = check_env_ids(_host(tensor), self.num_envs)
+            if not self._started[ids].all():
+                raise SequenceError(f"environment {ids[~self._started[ids]][0]} was not reset yet: reset it first")
+        rows, here = len(tensor), self._environments
+        self._take_actions(action, rows)
+        batch = self._batch(rows, out)
+        self._guards.take_env_ids(tensor.to(self.device), now=self._check_now is not None)
+        if self._guards.manual:
+            self._guards.refuse_finished(here.some, rows, now=self._check_now is not None)
+        if batch.some is None:
+            batch.some = self._record(here.some, batch)
+        return self._advance(batch.some, batch)
+
+    def _take_actions(self, action: Any, rows: int) -> None:
+        """Check actions and put them where the kernel reads them."""
+        plain = ACTION in self._wanted
+        given = {ACTION: action} if plain else action
+        if not isinstance(given, dict) or given.keys() != self._wanted.keys():
+            raise ActionError(f"actions must be a dict with a tensor for each of {sorted(self._wanted)}")
+        for name, (dtype, shape) in self._wanted.items():
+            if problem := _mismatch(given[name], dtype, (rows, *shape), self.device):
+                raise ActionError(f"{'actions' if plain else name} {problem}")
+        if self._check_now is not None:
+            host = {name: tensor.detach().numpy() for name, tensor in given.items()}
+            self._check_now(host[ACTION] if plain else host, rows)
+            for name, tensor in given.items():
+                self._environments.actions[name][:rows].copy_(tensor.detach())
+        else:
+            for name, tensor in given.items():
+                self._guards.take_actions(name, tensor)
+
+    def _batch(self, rows: int, out: TorchBatch | None) -> TorchBatch:
+        self._check_open()
+        if out is None:
+            if rows not in self._batches:
+                self._batches[rows] = self._make_batch(rows, {})
+            return self._batches[rows]
+        if not isinstance(out, TorchBatch) or out.owner is not self:
+            raise OptionError("out= must come from this pool's make_batch")
+        if out.rows != rows:
+            raise OptionError(f"out= has {out.rows} rows; this call writes {rows}")
+        return out
+
+    def _make_batch(self, rows: int, given: Mapping[str, torch.Tensor]) -> TorchBatch:
+        def new(name: str) -> torch.Tensor:
+            f = self._fields[name]
+            return torch.zeros((rows, *f.shape), dtype=torch_dtype(f.dtype), device=self.device)
+
+        tensors = {name: given[name] if name in given else new(name) for name in self._fields}
+        view: Any = tensors
+        info, done = _info_of(view, ""), None
+        if self.autoreset == "same_step":
+            done = torch.zeros(rows, dtype=torch.bool, device=self.device)
+            info |= {"final_obs": _gather(view, FINAL), "_final_obs": done}
+            info |= {"final_info": _info_of(view, FINAL), "_final_info": done}
+        result = (_gather(view, ""), tensors["reward"], tensors["terminated"], tensors["truncated"], info)
+        return TorchBatch(rows, tensors, result, self, done)
+
+    def _record(self, requests: Any, batch: TorchBatch) -> Run:
+        return self._environments.record(requests, batch.tensors, batch.rows)
+
+    def _ids(self, env_ids: Any) -> np.ndarray:
+        if env_ids is None:
+            return np.arange(self.num_envs, dtype=np.int32)
+        return check_env_ids(_host(env_ids), self.num_envs)
+
+    def _idle(self, env_ids: Any) -> np.ndarray:
+        self._check_open()
+        ids = self._ids(env_ids)
+        if not self._started[ids].all():
+            raise SequenceError(f"environment {ids[~self._started[ids]][0]} was not reset yet: reset it first")
+        return ids
+
+
+def make_torch(
+    task: str,
+    num_envs: int = 1,
+    device: str | torch.device = "cpu",
+    seed: SeedLike = None,
+    autoreset: AutoresetMode = "next_step",
+    **options: Any,
+) -> TorchPool:
+    """Make a `TorchPool`; see `headrace.make_torch`."""
+    _check_int("num_envs", num_envs, 1)
+    settings = PoolSettings(
+        num_envs=num_envs,
+        batch_size=num_envs,
+        num_threads=1,
+        seeds=seeds_of(seed, np.arange(num_envs, dtype=np.int32)),
+        autoreset=_autoreset_mode(autoreset),
+        device=check_device(device),
+    )
+    return TorchPool(build_task(task, **options), settings)
+
+
+def check_device(device: str | torch.device) -> str:
+    """``"cpu"`` or ``"cuda:i"``; raises `OptionError` naming the devices that there are."""
+    import warp as wp
+
+    with quiet():
+        usable = wp.get_cuda_device_count() if torch.cuda.is_available() else 0
+    here = ["cpu", *(f"cuda:{i}" for i in range(min(usable, torch.cuda.device_count())))]
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise OptionError(f"device must be one of {', '.join(here)}, not {device!r}") from None
+    index = wanted.index
+    if wanted.type == "cuda" and index is None:
+        index = torch.cuda.current_device() if usable else 0
+    name = "cpu" if wanted.type == "cpu" else f"{wanted.type}:{index or 0}"
+    if name not in here:
+        raise OptionError(f"there is no device {str(device)!r} here; there is {', '.join(here)}")
+    return name
+
+
+def _environment(task: Task) -> AnyEnv:
+    """The kernel environment of a task; only those can live on a device."""
+    build = task.make_executor
+    if isinstance(build, partial) and build.func is KernelExecutor:
+        return build.args[0]
+    debugged = isinstance(build, partial) and isinstance(build.func, type) and issubclass(build.func, KernelExecutor)
+    what = "in debug mode runs" if debugged else "is no kernel environment, so it runs"
+    raise OptionError(f"{task.spec.task} {what} on the CPU, without torch: leave the device out of headrace.make")
+
+
+def _mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> str:
+    """What is wrong with a tensor, in words; empty where nothing is."""
+    if not isinstance(tensor, torch.Tensor):
+        return f"must be a torch tensor on {device}, not {type(tensor).__name__}"
+    if tensor.device != device:
+        return f"must be on {device}, not on {tensor.device}"
+    if tuple(tensor.shape) != shape:
+        return f"must have shape {list(shape)}, not {list(tensor.shape)}"
+    if tensor.dtype != dtype:
+        return f"must be {dtype}, not {tensor.dtype}"
+    return "" if tensor.is_contiguous() else "must be contiguous"
+
+
+def _host(ids: Any) -> Any:
+    return ids.cpu().numpy() if isinstance(ids, torch.Tensor) else ids
