@@ -50,3 +50,24 @@ def test_an_unknown_option_is_answered_with_the_nearest():
 
 def test_fewer_environments_shrink_the_tuned_minibatch():
     assert make_config("CartPole-v1", num_envs=2).minibatch_size <= 64
+
+
+def test_schedules_are_linear_between_their_points():
+    config = make_config("CartPole-v1", schedules={"entropy_coef": [(100, 0.5), (200, 0.1), (400, 0.0)]})
+    seen = [config.at(step).entropy_coef for step in (0, 100, 150, 200, 300, 1000)]
+    assert seen == pytest.approx([0.5, 0.5, 0.3, 0.1, 0.05, 0.0])
+    assert config.at(150).learning_rate == config.learning_rate
+
+
+@pytest.mark.parametrize(
+    "schedules",
+    [{"gamma": [(0, 0.9)]}, {"clip_range": []}, {"clip_range": [(5, 0.1), (5, 0.2)]}, {"clip_range": [0.1, 0.2]}],
+)
+def test_wrong_schedules_are_named(schedules):
+    with pytest.raises(OptionError, match=next(iter(schedules))):
+        make_config("CartPole-v1", schedules=schedules)
+
+
+def test_scheduled_values_are_checked_like_any_other():
+    with pytest.raises(OptionError, match="clip_range"):
+        make_config("CartPole-v1", schedules={"clip_range": [(0, 0.2), (10, -0.2)]})

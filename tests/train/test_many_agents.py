@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_training import SMALL, assert_same_run, facts
+from test_training import SMALL, assert_same_run, facts, weights
 
 import headrace
 import multi_agent_games  # noqa: F401  (registers the test tasks)
 from headrace.errors import OptionError
 from headrace.train import resume
+from headrace.train.checkpoint import load
 from headrace.train.config import make_config
 from headrace.train.evaluate import evaluate
 from headrace.train.metrics import read_metrics
@@ -155,6 +156,23 @@ def test_policies_have_settings_and_losses_of_their_own(tmp_path: Path):
 def test_what_policies_share_cannot_be_set_for_one(tmp_path: Path):
     with pytest.raises(OptionError, match=r"'tagger'.*num_steps"):
         train("TagGridWorld-v0", run_dir=tmp_path, policies={"tagger": {"num_steps": 3}, "runner": {}}, **SMALL)
+
+
+def test_a_frozen_policy_stays_what_it_was_loaded_as(tmp_path: Path):
+    options = SMALL | {"total_steps": 1000} | GAMES["TagGridWorld-v0"]
+    train("TagGridWorld-v0", run_dir=tmp_path / "first", quiet=True, **options)
+    policies = {
+        "tagger": {"load": str(tmp_path / "first")},
+        "runner": {"load": str(tmp_path / "first"), "frozen": True},
+    }
+    train("TagGridWorld-v0", run_dir=tmp_path / "second", quiet=True, policies=policies, **options)
+    best = load(tmp_path / "first" / "checkpoints" / "best").model
+    for name, tensor in weights(tmp_path / "second").items():
+        assert torch.equal(tensor, best[name]) == name.startswith("network.runner"), name
+    last = read_metrics(tmp_path / "second" / "metrics.jsonl")[-1]["policies"]
+    assert last["runner"]["loss"] == {} and last["tagger"]["loss"]
+    with pytest.raises(OptionError, match="no run"):
+        train("CartPole-v1", run_dir=tmp_path / "third", quiet=True, load=str(tmp_path / "nowhere"), **SMALL)
 
 
 def test_taggers_learn_to_catch(tmp_path: Path):

@@ -50,6 +50,7 @@ class TrainArgs(Config):
     quiet: bool = False
     """show no progress"""
     env_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
+    schedules: tyro.conf.Suppress[dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
     policies: tyro.conf.Suppress[dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import json
 import types
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -103,6 +105,14 @@ class Config:
     normalise_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
 
+    schedules: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """Settings that change with the agent steps so far: name → [(step, value), …], linear in between. Those of
+    `SCHEDULED`; a schedule for learning_rate takes the place of anneal_learning_rate."""
+    frozen: bool = False
+    """Act, but do not learn; for one of several policies."""
+    load: str | None = None
+    """A run folder whose best checkpoint's network to begin with; of a policy, the one of the same name."""
+
     # bookkeeping
     log_steps: int = 10_000
     """A line of metrics at least every so many agent steps."""
@@ -131,10 +141,22 @@ class Config:
         _require(
             batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"a divisor of num_envs={self.num_envs}"
         )
+        for name, points in self.schedules.items():
+            _require(name in SCHEDULED, "schedules", name, f"for one of {', '.join(SCHEDULED)}")
+            _check_points(name, points)
+            for _, value in points:
+                dataclasses.replace(self, **{name: value}, schedules={})
         size = self.num_envs * self.num_steps
         _require(
             self.minibatch_size <= size, "minibatch_size", self.minibatch_size, f"at most num_envs*num_steps = {size}"
         )
+
+    def at(self, step: int) -> Config:
+        """These settings after so many agent steps, as `schedules` says."""
+        if not self.schedules:
+            return self
+        values = {name: _interpolated(points, step) for name, points in self.schedules.items()}
+        return dataclasses.replace(self, **values, schedules={})
 
     def of_policy(self, name: str) -> Config:
         """The settings of one policy: these, with its own in their place."""
@@ -152,6 +174,9 @@ class Config:
         """The configuration that `to_json` wrote; fields it lacks keep their defaults."""
         return make_config(defaults=False, **json.loads(text))
 
+
+SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm")
+"""settings that may have a schedule"""
 
 SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "num_envs", "batch_size", "num_threads",
@@ -286,6 +311,28 @@ TUNED: dict[str, dict[str, Any]] = {
 def _require(good: bool, name: str, value: object, what: str) -> None:
     if not good:
         raise OptionError(f"training option {name}={value!r} must be {what}")
+
+
+def _check_points(name: str, points: Any) -> None:
+    well_formed = (
+        isinstance(points, list | tuple)
+        and len(points) > 0
+        and all(
+            isinstance(p, list | tuple) and len(p) == 2 and all(isinstance(v, int | float) for v in p) for p in points
+        )
+    )
+    if not well_formed or any(b[0] <= a[0] for a, b in itertools.pairwise(points)):
+        raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
+
+
+def _interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
+    """The value at a step: linear between points, constant before the first and after the last."""
+    if step <= points[0][0]:
+        return points[0][1]
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        if step < x1:
+            return y0 + (y1 - y0) * (step - x0) / (x1 - x0)
+    return points[-1][1]
 
 
 def _hints() -> list[Any]:

@@ -40,10 +40,15 @@ class Policy:
         self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes)
         self.losses: Tensor | None = None
 
-    def learn(self, samples: Samples, left: float, generator: torch.Generator) -> None:
-        """All updates from one rollout; ``left`` is the share of the run that is still to come."""
-        rate = self.config.learning_rate * (left if self.config.anneal_learning_rate else 1.0)
-        self.losses = update(self.forward, self.optimiser, self.distribution, self.config, samples, rate, generator)
+    def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
+        """All updates from one rollout, ``step`` agent steps into the run; nothing for a frozen policy."""
+        if self.config.frozen:
+            return
+        config = self.config.at(step)
+        rate = config.learning_rate
+        if config.anneal_learning_rate and "learning_rate" not in self.config.schedules:
+            rate *= max(0.0, 1.0 - step / config.total_steps)
+        self.losses = update(self.forward, self.optimiser, self.distribution, config, samples, rate, generator)
 
     def prefix(self, what: str) -> str:
         """The name of a group of tensors in a checkpoint."""

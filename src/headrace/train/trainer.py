@@ -18,6 +18,7 @@ from headrace.errors import OptionError, StateError
 from headrace.pool.batch import OBS
 from headrace.pool.registry import usable_cores
 from headrace.train import checkpoint as checkpoints
+from headrace.train.agent import load_checkpoint
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.dashboard import Dashboard
@@ -57,6 +58,8 @@ class Trainer:
         self.best_return = float("-inf")
         self._logged = 0
         self._learning = 0.0
+        if resume is None:
+            self._begin_with_networks()
         self.collector.start()
         offset = self.load(resume) if resume is not None else 0
         events = run.tensorboard if config.tensorboard else None
@@ -87,14 +90,13 @@ class Trainer:
     def iterate(self) -> None:
         """One rollout, the updates from it, and a line of metrics if one is due."""
         config = self.config
-        left = max(0.0, 1.0 - self.step / config.total_steps)
         rollouts = self.collector.collect(self.generator)
         ends = self.collector.ends
         for policy in self.policies:
             policy.tracker.update(self.collector.scores(policy.seat), ends)
         began = time.perf_counter()
         for policy, samples in zip(self.policies, rollouts, strict=True):
-            policy.learn(samples, left, self.generator)
+            policy.learn(samples, self.step, self.generator)
         self._learning += time.perf_counter() - began
         self.step += config.num_envs * config.num_steps
         self.iteration += 1
@@ -135,6 +137,16 @@ class Trainer:
         if self.policies[0].name:
             line["policies"] = {p.name: {"return": p.tracker.mean_return(), "loss": _losses(p)} for p in self.policies}
         self.writer.write(line)
+
+    def _begin_with_networks(self) -> None:
+        """Take over the networks of other runs, where the settings name one, with what they know of observations."""
+        for policy, experience in zip(self.policies, self.collector.experiences, strict=True):
+            if policy.config.load is None:
+                continue
+            model = load_checkpoint(RunFolder.open(policy.config.load)[0], checkpoints.BEST).model
+            policy.load_model(model)
+            if experience.encoder.normaliser is not None:
+                experience.encoder.normaliser.load(checkpoints.group(policy.prefix("normaliser"), model))
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -230,7 +242,8 @@ def _key(array: str) -> str:
 
 
 def _losses(policy: Policy) -> dict[str, float]:
-    assert policy.losses is not None
+    if policy.losses is None:
+        return {}  # a frozen policy's
     return dict(zip(STATISTICS, policy.losses.tolist(), strict=True))
 
 
