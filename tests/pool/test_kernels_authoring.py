@@ -367,7 +367,7 @@ def test_states_move_between_debug_mode_and_compiled_code():
 def test_debug_mode_belongs_to_kernels_on_a_cpu():
     with pytest.raises(OptionError, match="debug"):
         headrace.make("Pong-v5", debug=True)
-    with pytest.raises(OptionError, match="debug mode runs on device 'cpu'"):
+    with pytest.raises(OptionError, match=r"cuda|CPU"):
         headrace.make("CartPole-v1", debug=True, device="cuda")
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import warp as wp
@@ -14,6 +15,7 @@ import headrace.testing
 from headrace.envs.classic_control import TASKS
 from headrace.errors import ConformanceError, UnknownTaskError
 from headrace.testing import CHECKS, NotApplicable, run_checks
+from headrace.testing.trial import Mismatch, Trial, on_device, play, same, typed_as
 
 
 def _load(name: str) -> ModuleType:
@@ -96,3 +98,21 @@ def test_what_does_not_apply_is_skipped():
     if not wp.is_cuda_available():
         with pytest.raises(NotApplicable, match="no CUDA device"):
             BY_NAME["devices"]("CartPole-v1")
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "TagGridWorld-v0"])
+def test_tensors_are_compared_as_arrays_are(task):
+    """What the check of devices does on a GPU, with torch's memory on the CPU."""
+    torch = pytest.importorskip("torch")
+    trial = Trial(task)
+    actions = trial.actions()
+    settings = {"num_envs": trial.num_envs, "seed": 0, "autoreset": "same_step", "max_episode_steps": trial.limit}
+    tensors: Any
+    with trial.make() as pool, headrace.make_torch(task, device="cpu", **settings) as tensors:
+        here = play(pool, actions)
+        there = play(tensors, [on_device(action, torch.device("cpu")) for action in actions])
+    same(here, typed_as(here, there), "torch's memory must give what NumPy's gives")
+    assert any(frame["final"].any() for frame in here[1:])
+    there[20]["obs"][1] += 1
+    with pytest.raises(Mismatch, match="After 20 steps, environment 1: obs should be"):
+        same(here, typed_as(here, there), "", tolerance=0.5)

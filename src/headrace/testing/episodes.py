@@ -196,9 +196,8 @@ def _inside(pool: Pool, one: Frame, step: int) -> None:
                 wanted = f"{space.dtype}{list(space.shape or ())}"
                 raise Mismatch(f"{name} should be {wanted}, but is {array.dtype}{list(array.shape[1:])}")
             for env_id, row in enumerate(array):
-                if (final and not one["final"][env_id]) or row in space:
-                    continue
-                if not space.contains(row if row.ndim else row.item() if array.dtype.kind == "f" else row):
+                value = np.asarray(row) if isinstance(space, gym.spaces.Box) else row
+                if value not in space and not (final and not one["final"][env_id]):
                     raise Mismatch(
                         f"after {step} steps, environment {env_id}: {name} is {text(row)}, "
                         f"which is not in {space}{_where_outside(space, row)}"

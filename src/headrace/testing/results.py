@@ -207,7 +207,7 @@ def devices(trial: Trial) -> None:
     with trial.make() as pool:
         here = play(pool, actions)
     try:
-        pool = trial.make(device="cuda")
+        pool = trial.make(device="cuda:0")
     except OptionError as error:
         raise NotApplicable(str(error)) from None
     with pool:

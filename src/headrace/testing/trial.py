@@ -83,7 +83,7 @@ def taken(action: Any, rows: Any) -> Any:
     return {name: array[rows] for name, array in action.items()} if isinstance(action, dict) else action[rows]
 
 
-def on_device(action: Any, device: str) -> Any:
+def on_device(action: Any, device: Any) -> Any:
     """An action as torch's tensors on a device."""
     import torch
 
@@ -123,12 +123,12 @@ def frame(pool: Pool, result: Any) -> Frame:
 
 
 def host(result: Any) -> Any:
-    """The result in NumPy's arrays, wherever it lies."""
+    """The result in NumPy's arrays, wherever it lies; copied where the next step would write over it."""
     if isinstance(result, tuple):
         return tuple(map(host, result))
     if isinstance(result, dict):
         return {name: host(value) for name, value in result.items()}
-    return result.cpu().numpy() if hasattr(result, "cpu") else result
+    return result.cpu().numpy().copy() if hasattr(result, "cpu") else result
 
 
 def merged(parts: Sequence[Frame]) -> Frame:
