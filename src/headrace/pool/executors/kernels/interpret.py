@@ -136,7 +136,7 @@ class _Translator(ast.NodeTransformer):
 def _meaning(thing: Any, name: str) -> Any:
     """What something from outside of a function is inside of it."""
     if isinstance(thing, FUNCTION):
-        return _builtin(thing) if thing.is_builtin() else lambda *given, **named: _callable(thing)(*given, **named)
+        return _builtin(thing) if thing.is_builtin() else functools.partial(_call_theirs, thing)
     if name in vars(builtins) and name not in ("range", "print", "len") and isinstance(vars(wp).get(name), FUNCTION):
         return _builtin(getattr(wp, name))
     if isinstance(thing, enum.Enum):
@@ -158,6 +158,20 @@ class _Cast:
 
     def __call__(self, value: Any = 0) -> Any:
         return value if type(value) is self._numpy else np.asarray(value).astype(self._numpy)[()]
+
+
+def _call_theirs(function: Any, *given: Any, **named: Any) -> Any:
+    """Call another of the author's functions; of several with one name, that for these types."""
+    for overload in function.user_overloads.values() if len(function.user_overloads) > 1 else ():
+        kinds = list(overload.input_types.values())
+        if len(kinds) == len(given) and all(map(_fits, given, kinds)):
+            return _callable(overload)(*given, **named)
+    return _callable(function)(*given, **named)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    wanted = NUMPY.get(kind, kind) if isinstance(kind, type) else None
+    return not isinstance(wanted, type) or isinstance(_number(value), wanted)
 
 
 @functools.cache

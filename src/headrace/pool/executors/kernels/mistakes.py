@@ -156,7 +156,11 @@ def _undefined(env: Any, found: re.Match[str], source: str, function: Any) -> st
 
 def _no_overload(env: Any, found: re.Match[str], source: str, function: Any) -> str:
     name = found[1]
-    given = ", ".join(_short(kind) for kind in _split(found[2]))
+    kinds = [_short(kind) for kind in _split(found[2])]
+    given = ", ".join(kinds)
+    if name in ("array_store", "address"):
+        indices = kinds[1:-1] if name == "array_store" else kinds[1:]
+        return f"indices must be integers, not ({', '.join(indices)}): write int(…)"
     theirs: Any = function.func.__globals__.get(name) if function else None
     if isinstance(theirs, FUNCTION) and not theirs.is_builtin():
         return f"{name} was called with ({given}); it is {signature(theirs)}"
@@ -213,6 +217,10 @@ WORDS: list[tuple[str, Words]] = [
     (
         r"number of indices .*?(\d+)\b.*?(\d+)",
         lambda env, found, source, function: f"an array of {found[2]} dimensions was indexed with {found[1]}",
+    ),
+    (
+        r"Expected to call `address",
+        lambda env, found, source, function: "an array is indexed with something else than integers: write int(…)",
     ),
     (
         r"value argument type \((\w+)\) must be of the same type as the array \((\w+)\)",
