@@ -2,8 +2,8 @@
 
 After Sutton and Barto, "Reinforcement Learning: An Introduction", and Sutton, "Generalization
 in Reinforcement Learning" (1996), with Gymnasium's ``acrobot.py`` as the reference: the book's
-equations with terms collected, both links of length, mass and inertia 1 with their centres in the middle, one
-fourth-order Runge-Kutta step of 0.2 s, in float64.
+equations with terms collected, both links of length, mass and inertia 1 with their centres in the
+middle, one fourth-order Runge-Kutta step of 0.2 s, in float64.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
