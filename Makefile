@@ -23,7 +23,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest native-test lint format typecheck sanitize bench docs clean
+.PHONY: help setup demo test pytest native-test gpu-test gpu-bench lint format typecheck sanitize bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,12 @@ pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"]
 native-test: build/native/.configured ## the C++ tests
 	$(BIN)/cmake --build build/native -j $(JOBS)
 	$(BIN)/ctest --test-dir build/native --output-on-failure
+
+gpu-test: $(DEV_ENV) ## the tests that need a CUDA device
+	$(BIN)/python -m pytest tests/gpu $(ARGS)
+
+gpu-bench: $(DEV_ENV) ## benchmarks on a CUDA device: make gpu-bench [ARGS=--quick]
+	$(BIN)/python benchmarks/gpu_pool.py $(ARGS)
 
 lint: $(DEV_ENV) ## ruff: rules and format
 	$(BIN)/ruff check --output-format concise .

@@ -19,9 +19,9 @@ from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, S
 from headrace.pool.actions import ACTION, action_check, action_fields, check_env_ids
 from headrace.pool.batch import FINAL, _gather, _info_of, batch_fields
 from headrace.pool.executors.kernels.build import AnyEnv
-from headrace.pool.executors.kernels.device import DeviceEnvironments, torch_dtype
+from headrace.pool.executors.kernels.device import DeviceEnvironments, check_device, torch_dtype
 from headrace.pool.executors.kernels.executor import KernelExecutor
-from headrace.pool.executors.kernels.launch import Run, quiet
+from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.registry import _autoreset_mode, _check_int, build_task
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
@@ -357,26 +357,6 @@ def make_torch(
         device=check_device(device),
     )
     return TorchPool(build_task(task, **options), settings)
-
-
-def check_device(device: str | torch.device) -> str:
-    """``"cpu"`` or ``"cuda:i"``; raises `OptionError` naming the devices that there are."""
-    import warp as wp
-
-    with quiet():
-        usable = wp.get_cuda_device_count() if torch.cuda.is_available() else 0
-    here = ["cpu", *(f"cuda:{i}" for i in range(min(usable, torch.cuda.device_count())))]
-    try:
-        wanted = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise OptionError(f"device must be one of {', '.join(here)}, not {device!r}") from None
-    index = wanted.index
-    if wanted.type == "cuda" and index is None:
-        index = torch.cuda.current_device() if usable else 0
-    name = "cpu" if wanted.type == "cpu" else f"{wanted.type}:{index or 0}"
-    if name not in here:
-        raise OptionError(f"there is no device {str(device)!r} here; there is {', '.join(here)}")
-    return name
 
 
 def _environment(task: Task) -> AnyEnv:

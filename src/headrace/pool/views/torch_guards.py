@@ -36,6 +36,8 @@ class Guards:
         self._claims = torch.zeros(len(environments.over), dtype=torch.int32, device=device)
         self._bounds = {name: self._bounds_of(sub) for name, sub in self._spaces().items()}
         self._recorded: dict[Any, Any] = {}
+        for name, tensor in environments.actions.items():  # compiled now, since a CUDA graph cannot wait for it
+            self._recorded[name, len(tensor)] = self._record_actions(name, tensor)
 
     def take_actions(self, name: str, given: torch.Tensor) -> None:
         """Copy what is right of [k, …] actions to the first k rows of the environments' actions."""

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import warp as wp
 
+from headrace.errors import OptionError
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.executors.kernels.build import AnyEnv, program_of
 from headrace.pool.executors.kernels.checks import check_environment
@@ -28,6 +29,24 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 def torch_dtype(dtype: Any) -> torch.dtype:
     """The torch dtype of a NumPy dtype."""
     return torch.from_numpy(np.zeros(0, dtype)).dtype
+
+
+def check_device(device: str | torch.device) -> str:
+    """``"cpu"`` or ``"cuda:i"``; raises `OptionError` naming the devices that there are."""
+    with quiet():
+        usable = wp.get_cuda_device_count() if torch.cuda.is_available() else 0
+    here = ["cpu", *(f"cuda:{i}" for i in range(min(usable, torch.cuda.device_count())))]
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise OptionError(f"device must be one of {', '.join(here)}, not {device!r}") from None
+    index = wanted.index
+    if wanted.type == "cuda" and index is None:
+        index = torch.cuda.current_device() if usable else 0
+    name = "cpu" if wanted.type == "cpu" else f"{wanted.type}:{index or 0}"
+    if name not in here:
+        raise OptionError(f"there is no device {str(device)!r} here; there is {', '.join(here)}")
+    return name
 
 
 @dataclass(slots=True)
@@ -123,6 +142,8 @@ class DeviceEnvironments:
             for name, (dtype, shape) in action_fields(spec.action).items()
         }
         self._argument = self._actions_argument()
+        if device.type == "cuda":  # what was copied there on Warp's stream and torch's is ready for any other
+            torch.cuda.synchronize(device)
 
     def _actions_argument(self) -> Any:
         with quiet():
