@@ -310,6 +310,22 @@ def test_other_environments_go_on_when_one_fails_and_it_can_be_reset(written):
         assert info["elapsed_step"].tolist() == [2, 1, 2]
 
 
+def test_a_failure_in_flight_loses_nothing(written):
+    task, *_ = written(("\n    distance = ", "\n    zero = 1 / int(actions[row])\n    distance = "))
+    with headrace.make(task, num_envs=4, batch_size=2, seed=0, debug=True) as pool:
+        pool.async_reset()
+        pool.recv()
+        pool.recv()
+        pool.send([0, 1, 1, 2], [3, 0, 1, 2])
+        with pytest.raises(EnvironmentFailure, match="environment 3"):
+            pool.recv()
+        assert pool.recv()[4]["env_id"].tolist() == [3, 0]
+        assert pool.recv()[4]["env_id"].tolist() == [1, 2]
+        pool.send([0, 0, 0, 0], [0, 1, 2, 3])
+        pool.reset()  # forgets what failed in flight
+        assert (pool.recv()[4]["elapsed_step"] == 0).all()
+
+
 def test_debug_mode_prints_and_stops_at_breakpoints(written, capsys, monkeypatch):
     task, path, _ = written(("\n    distance = ", '\n    print(f"x is {x:.3f}")\n    breakpoint()\n    distance = '))
     stops: list[Any] = []

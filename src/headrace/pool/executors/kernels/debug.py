@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -21,7 +22,7 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import EnvironmentFailure, OptionError
-from headrace.pool.batch import OBS, BatchRing, observation_fields
+from headrace.pool.batch import OBS, Batch, BatchRing, observation_fields
 from headrace.pool.executors.kernels.build import AnyEnv
 from headrace.pool.executors.kernels.checked import NUMPY, Array, Record
 from headrace.pool.executors.kernels.executor import KernelExecutor
@@ -34,6 +35,8 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 HERE = Path(__file__).parent
 BY_ENV = ("state", "streams", "episodes")  # arguments whose rows are environments; those of others are results
 
+FAILED = {"reward": 0.0, "terminated": False, "truncated": False, "elapsed_step": 0}  # what a failed step reports
+
 
 class DebugExecutor(KernelExecutor):
     """A `KernelExecutor` that interprets its kernel instead of compiling and launching it."""
@@ -42,7 +45,27 @@ class DebugExecutor(KernelExecutor):
         if settings.device != "cpu":
             raise OptionError(f"{spec.task}: debug mode runs on device 'cpu', not {settings.device!r}")
         self._checked = _Rows(env, spec)
+        # asynchronous: results of a batch in which an environment failed, for the next recv
+        self._kept: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
         super().__init__(env, spec, replace(settings, num_threads=1), ring)
+
+    def discard(self) -> None:
+        while self._queue.size or self._kept:
+            with suppress(EnvironmentFailure):  # nobody wants to know: these results are discarded
+                self._serve_queued(min(self._queue.size, self._batch_size))
+
+    def _serve_queued(self, rows: int) -> Batch:
+        if self._kept:
+            return self._kept.pop()[0]
+        batch = self._ring.take(rows)
+        self._queue.pop(rows, self._columns)
+        try:
+            self._run_picked(batch)
+        except EnvironmentFailure:
+            if self._is_async:
+                self._kept.append((batch, batch.hold()))
+            raise
+        return batch
 
     def _load(self) -> None:
         pass
@@ -97,6 +120,9 @@ class _Rows:
                     self._check_results(outcome, views, row)
                 except Exception as error:
                     failures.append(self._failure(turn.env, error))
+                    for field, value in FAILED.items():
+                        getattr(outcome, field).values[row] = value
+                    outcome.env_id.values[row] = turn.env
             if failures:
                 raise failures[0]
 
