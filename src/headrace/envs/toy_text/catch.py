@@ -20,13 +20,11 @@ import warp as wp
 from headrace.envs.drawing import box
 from headrace.envs.toy_text import tiles
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option, Streams, integers
+from headrace.pool.executors.kernels.program import NOT_NEGATIVE
 
 SIDE = 1024
 OPTIONS = {"height": Option(10, 2, SIDE), "width": Option(5, 1, SIDE)}
 SKY, CELL, BALL, PADDLE = (24, 30, 44), (34, 42, 60), (250, 180, 70), (120, 200, 250)
-
-
-NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
 
 
 @wp.struct

@@ -15,9 +15,9 @@ import numpy as np
 import warp as wp
 
 from headrace.pool.executors.kernels import KernelEnv, Streams, integers, uniform
+from headrace.pool.executors.kernels.program import NOT_NEGATIVE
 from headrace.pool.spec import Field
 
-NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
 PROB = Field("prob", np.dtype(np.float32))
 
 
