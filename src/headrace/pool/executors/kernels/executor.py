@@ -70,7 +70,7 @@ class KernelExecutor:
 
     def __init__(self, env: AnyEnv, spec: TaskSpec, settings: PoolSettings, ring: BatchRing):
         if settings.device != "cpu":
-            raise OptionError(f"kernel environments run on device 'cpu' in this version, not {settings.device!r}")
+            raise OptionError(f"arrays on {settings.device!r} are torch tensors: use headrace.make_torch")
         self._env, self._ring, self._device = env, ring, settings.device
         self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
         self._is_async = settings.is_async
