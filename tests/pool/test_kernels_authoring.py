@@ -37,7 +37,17 @@ MISTAKES: dict[str, tuple[tuple[str, str], str, str]] = {
         "state.x[env] = uniform(",
     ),
     "one result": ((RETURN, "    return -wp.float32(distance)"), "must return .* returns one value", "    return -wp"),
-    "no result": ((RETURN, "    pass"), "must return .* it returns nothing", "def step("),
+    "a path without": (
+        (RETURN, "    if x > wp.float64(0.0):\n        return wp.float32(1.0), False"),
+        "must return .* here it can come to its end without",
+        "    if x > ",
+    ),
+    "field as a whole": (
+        (STORE, "    state.x = x\n"),
+        r"state\.x is set as a whole, which changes nothing",
+        "state.x = x",
+    ),
+    "no result": ((RETURN, "    pass"), "must return .* without", "    pass"),
     "reward's type": (
         (RETURN, "    return -distance, False"),
         "its reward is float64, not float32",
@@ -101,6 +111,15 @@ def test_a_mistake_names_the_environment_the_line_and_what_to_do(written, change
     assert isinstance(failure.value, TypeError)
 
 
+@pytest.mark.parametrize(("kind", "value"), [("int32", "1.5"), ("float64", "'fast'"), ("bool", "None")])
+def test_a_constant_of_another_type_is_named(written, kind, value):
+    field, constants = f"    hard: wp.{kind}\n    x: wp.array", f"step, observe, constants={{'hard': {value}}})"
+    task, path, lines = written(("    x: wp.array", field), ("step, observe)", constants))
+    with pytest.raises(KernelError, match=rf"State\.hard is {kind}, not {value}") as failure:
+        headrace.make(task)
+    assert place(path, lines, "    hard:") in str(failure.value)
+
+
 def test_what_warp_said_is_kept(written):
     task, *_ = written(("-wp.float32(distance)", "-wp.float32(distanse)"))
     with pytest.raises(KernelError) as failure:
@@ -124,6 +143,7 @@ def test_native_code_that_does_not_compile_is_a_kernel_error(written, capfd):
         ({"shapes": {"x": ("many",)}}, r"the shape of State\.x names 'many', which is no option"),
         ({"shapes": {"x": (3,)}}, r"State\.x has 1 dimensions; it must have 2"),
         ({"tables": {"x": np.zeros((3, 3))}}, r"State\.x has 1 dimensions; it must have 2: as its table has"),
+        ({"tables": {"x": np.zeros(3)}}, r"state\.x is a table, which all environments share and none may write"),
         ({"name": "cart-pole"}, "must be an identifier, not 'cart-pole'"),
     ],
 )

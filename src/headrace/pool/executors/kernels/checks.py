@@ -21,6 +21,7 @@ from headrace.pool.executors.kernels.agents import MultiAgentEnv
 from headrace.pool.executors.kernels.build import AnyEnv, _actions_type
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
 from headrace.pool.executors.kernels.mistakes import FUNCTION, described, mistake, mistake_in
+from headrace.pool.executors.kernels.paths import check_source
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
 
@@ -38,11 +39,15 @@ def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -
     _check_view(env, spec)
     for function, wanted in _functions(env, spec):
         _check_function(env, function, wanted)
+        check_source(env, function)
 
 
 def _check_state(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
     state, arrays, plain = env.state.key, array_fields(env.state), scalar_fields(env.state)
     for name in plain:
+        kind = env.state.vars[name].type
+        if name in scalars and not _is(kind, scalars[name]):
+            raise mistake_in(env, f"{state}.{name} is {described(kind)}, not {scalars[name]!r}", env.state, name)
         if name not in scalars:
             what = (
                 f"{state}.{name} is neither an option of {spec.task} nor a constant: "
@@ -126,6 +131,15 @@ def _check_function(env: AnyEnv, function: Any, wanted: Mapping[str, Any]) -> No
         if kind is not Any and not _same(kind, given):
             what = f"{function.key}'s argument {name} is {described(kind)}, but is called with {described(given)}"
             raise mistake(env, f"{what}: ({expected})", function)
+
+
+def _is(kind: Any, value: Any) -> bool:
+    """Whether a scalar field can hold the value as it is."""
+    if not (wp.types.type_is_scalar(kind) or kind is wp.bool):
+        return True
+    number = np.asarray(value)
+    fits = "biuf" if np.dtype(wp.dtype_to_numpy(kind)).kind == "f" else "biu"
+    return number.ndim == 0 and number.dtype.kind in fits
 
 
 def _same(a: Any, b: Any) -> bool:

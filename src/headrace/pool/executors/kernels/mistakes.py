@@ -185,7 +185,7 @@ def _no_function(env: Any, found: re.Match[str], source: str, function: Any) -> 
 
 
 def _unsupported(env: Any, found: re.Match[str], source: str, function: Any) -> str:
-    name = {"JoinedStr": "f-strings", "ListComp": "list comprehensions", "Try": "try"}.get(found[1], found[1])
+    name = {"JoinedStr": "f-strings", "ListComp": "list comprehensions", "Try": "try"}.get(found[1], found[1].lower())
     return f"kernels know no {name}: use numbers, vectors, if, for, while and functions (anything goes in debug mode)"
 
 

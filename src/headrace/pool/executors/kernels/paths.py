@@ -1,0 +1,60 @@
+"""Mistakes that compile and then do something else than they say, found in a function's source.
+
+A path without a return gives back zeros; a struct is passed by value, so that setting one of
+its fields as a whole changes nothing; and a table belongs to all environments.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from headrace.pool.executors.kernels.mistakes import RESULTS, mistake
+
+
+def check_source(env: Any, function: Any) -> None:
+    """Raise `KernelError` for a path that returns nothing, and for writing what cannot be written."""
+    try:
+        source = textwrap.dedent(inspect.getsource(function.func))
+    except (OSError, TypeError):  # made without a file
+        return
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    first = function.func.__code__.co_firstlineno - 1
+    for which, what in RESULTS.items():
+        if getattr(env, which, None) is function and not _returns(definition.body):
+            last = definition.body[-1]
+            problem = f"{which} must return {what}; here it can come to its end without"
+            raise mistake(env, problem, function, first + last.lineno)
+    state = definition.args.args[0].arg
+    for target in _written(definition):
+        field = target.value if isinstance(target, ast.Subscript) else target
+        if not (isinstance(field, ast.Attribute) and ast.unparse(field.value) == state):
+            continue
+        if field is target:
+            problem = f"{ast.unparse(field)} is set as a whole, which changes nothing: set elements of arrays"
+        elif field.attr in env.tables:
+            problem = f"{ast.unparse(field)} is a table, which all environments share and none may write"
+        else:
+            continue
+        raise mistake(env, problem, function, first + target.lineno)
+
+
+def _returns(body: Sequence[ast.stmt]) -> bool:
+    """Whether every path through these statements ends in a return of something."""
+    last = body[-1]
+    if isinstance(last, ast.Return):
+        return last.value is not None
+    return isinstance(last, ast.If) and _returns(last.body) and bool(last.orelse) and _returns(last.orelse)
+
+
+def _written(definition: ast.FunctionDef) -> Iterator[ast.expr]:
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from target.elts if isinstance(target, ast.Tuple) else (target,)
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            yield node.target
