@@ -22,6 +22,7 @@ ORDER = (
     "cartpole_pool",
     "kernel_envs",
     "minatar_pool",
+    "tag_pool",
     "ppo_speed",
     "ppo_learning",
     "learn_pong",
