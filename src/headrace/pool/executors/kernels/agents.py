@@ -266,6 +266,4 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
     # the bounds keep a large block within the registers of a multiprocessor, without which it could not start
-    return wp.kernel(
-        advance, module="unique", module_options=ROUNDING, enable_backward=False, launch_bounds=block_dim
-    )
+    return wp.kernel(advance, module="unique", module_options=ROUNDING, enable_backward=False, launch_bounds=block_dim)
