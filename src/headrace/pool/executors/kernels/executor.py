@@ -39,7 +39,7 @@ from headrace.pool.executors.kernels.queue import RequestQueue
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 NEVER = 1 << 62
-PROBE_ROWS = 512  # launches of fewer rows are not worth a look
+PROBE_ROWS = 512  # launches of fewer rows (or agents) are not worth a look
 HANDOVER_NS = 30_000  # what a helper thread costs: measured, from release to release, on two busy cores
 PROBES = 5
 
@@ -103,7 +103,8 @@ class KernelExecutor:
         self._num_threads = settings.num_threads
         self._first_core = settings.thread_affinity_offset
         self._crew: Crew | None = None  # hired when first needed
-        self._split_from = PROBE_ROWS if settings.num_threads > 1 else NEVER
+        self._fewest = max(settings.num_threads, PROBE_ROWS // spec.num_agents)
+        self._split_from = self._fewest if settings.num_threads > 1 else NEVER
         self._probes: list[float] = []
         ring.bind = self.bind
 
@@ -239,7 +240,7 @@ class KernelExecutor:
         work.whole()
         self._probes.append((time.perf_counter_ns() - start) / rows)
         if len(self._probes) == PROBES:
-            self._split_from = max(PROBE_ROWS, int(2 * HANDOVER_NS / min(self._probes)))
+            self._split_from = max(self._fewest, int(2 * HANDOVER_NS / min(self._probes)))
 
     def _split(self, requests: Table, batch: Batch) -> list[Run]:
         bounds = [batch.rows * i // self._num_threads for i in range(self._num_threads + 1)]
