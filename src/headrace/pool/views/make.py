@@ -42,7 +42,7 @@ def make(
     """Make a pool of environments.
 
     Args:
-        task: a name from `list_all_envs`, such as ``"Pong-v5"``.
+        task: a name from `list_all_envs`, such as ``"Pong-v5"``; or a file that registers one, ``"my_env.py"``.
         env_type: None or ``"gym"`` for the pool itself (EnvPool's interface), ``"gymnasium"`` for a
             `gymnasium.vector.VectorEnv`, ``"dm"`` for a `dm_env.Environment`.
         num_envs: environments in the pool, 1 by default.
@@ -54,6 +54,7 @@ def make(
         max_num_players: at least the number of agents of a multi-agent task for EnvPool's flat ``players`` layout
             (a `PlayersPool`); 1 (default) for one dense row an environment.
         thread_affinity_offset: first core to pin threads to; -1 for no pinning.
+        debug: run a kernel environment as plain Python, slowly, with every index and result checked.
         options: the task's own; `make_spec(task).options` lists them with their defaults.
 
     Raises:
