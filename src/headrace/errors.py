@@ -18,6 +18,10 @@ class OptionError(HeadraceError, ValueError):
     """An option is unknown, or its value is out of range or of the wrong type."""
 
 
+class RenderError(OptionError):
+    """The task has no pictures to show."""
+
+
 class ActionError(HeadraceError, ValueError):
     """An action has the wrong shape or dtype, or lies outside the action space."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +184,14 @@ def test_mistakes_are_named(tmp_path):
         train("CartPole-v1", run_dir=tmp_path / "device", quiet=True, device="abacus", **SMALL)
     with pytest.raises(UnknownTaskError):
         train("CartPoke-v1", run_dir=tmp_path / "task", quiet=True)
+
+
+def test_a_task_without_pictures_trains_and_has_no_video(tmp_path):
+    """The fault would show after the last step, when everything was learnt."""
+    cart = importlib.import_module("headrace.envs.classic_control.cartpole")
+    task = cart.TASKS["CartPole-v1"]
+    headrace.register("TestUnseen-v0", replace(task, env=replace(cart.ENV, render=None)), replace=True)
+    result = train(
+        "TestUnseen-v0", run_dir=tmp_path / "run", quiet=True, **(SMALL | {"total_steps": 300, "video": True})
+    )
+    assert result.reason == "finished" and result.video is None

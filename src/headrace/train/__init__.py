@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, RenderError
 from headrace.train.config import Config, make_config
 from headrace.train.run import RunFolder
 
@@ -149,7 +149,7 @@ def _video(config: Config, run: RunFolder) -> Path | None:
         from headrace.train.video import record
 
         return record(run.path)
-    except (ImportError, NotImplementedError):
+    except (ImportError, RenderError):
         return None
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.errors import EnvironmentFailure, RecvTimeoutError
+from headrace.errors import EnvironmentFailure, RecvTimeoutError, RenderError
 from headrace.pool.batch import Batch, BatchRing
 from headrace.pool.spec import PoolSettings, TaskSpec
 
@@ -118,6 +118,8 @@ class ThreadsExecutor:
             self._engine.load(int(i), blob)
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:
+        if 0 in self._frame_shape:
+            raise RenderError("the simulator has no rendering")
         frames = np.empty((len(env_ids), *self._frame_shape), np.uint8)
         for i, frame in zip(env_ids, frames, strict=True):
             self._engine.render(int(i), frame)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError
+from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, RenderError, SequenceError
 from headrace.pool.actions import ACTION, action_check, action_fields, check_env_ids
 from headrace.pool.batch import FINAL, _gather, _info_of, batch_fields
 from headrace.pool.executors.kernels.build import AnyEnv
@@ -194,7 +194,7 @@ class TorchPool:
         ids = self._idle(0 if env_ids is None else env_ids)
         draw = self._environments.env.render
         if draw is None:
-            raise OptionError(f"{self.spec.task} has no rendering")
+            raise RenderError(f"{self.spec.task} has no rendering")
         return np.stack([draw(row) for row in self._environments.rows(ids)])
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:

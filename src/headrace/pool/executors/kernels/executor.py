@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, RenderError
 from headrace.pool.actions import ACTION, Actions, action_columns
 from headrace.pool.batch import FINAL, INFO, Batch, BatchRing
 from headrace.pool.executors.kernels.build import ActionsIn, AnyEnv, Program, program_of
@@ -176,7 +176,7 @@ class KernelExecutor:
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         if self._env.render is None:
-            raise OptionError(f"{self._env.name} has no rendering")
+            raise RenderError(f"{self._env.name} has no rendering")
         arrays, scalars = self._state.arrays, self._scalars
         return np.stack([self._env.render(scalars | {name: a[i] for name, a in arrays.items()}) for i in env_ids])
 
