@@ -193,7 +193,12 @@ class PoolSettings:
 
 @dataclass(frozen=True)
 class Task:
-    """A task ready to be pooled: its spec, and how to build the executor that runs it."""
+    """A task ready to be pooled: its spec, and how to build the executor that runs it.
+
+    Attributes:
+        kernel: the kernel environment that the executor runs, where it is one: such a task can live on a GPU too.
+    """
 
     spec: TaskSpec
     make_executor: Callable[[TaskSpec, PoolSettings, BatchRing], Executor]
+    kernel: Any = None

@@ -107,12 +107,13 @@ class KernelTask:
     def __call__(self, task: str, **options: Any) -> Task:
         """The task of this name; raises `OptionError` for options that do not exist or do not fit.
 
-        Every kernel task has the option ``debug`` too: run as plain Python, with every index checked.
+        Every kernel task has the option ``debug`` too: run as plain Python, with every index checked; the
+        environment variable ``HEADRACE_DEBUG=1`` asks for that everywhere.
         """
         from headrace.pool.executors.kernels.agents import MultiAgentEnv
 
         given = self._complete(task, options)
-        executor = _executor(given.pop("debug"))
+        debug = given.pop("debug") or os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")
         env, info, agents = (_decide(what, given) for what in (self.env, self.info, self.agents))
         if isinstance(env, MultiAgentEnv) != bool(agents):
             rule = "needs agents=… in its task" if not agents else "is of one agent, so its task has no agents"
@@ -122,7 +123,7 @@ class KernelTask:
             spec = multi_agent_spec(agents=agents, **rest)
         else:
             spec = TaskSpec(observation=_decide(self.observation, given), action=_decide(self.action, given), **rest)
-        return Task(spec, partial(executor, env))
+        return Task(spec, partial(_executor(debug), env), None if debug else env)
 
     def _complete(self, task: str, given: Options) -> dict[str, Any]:
         """All options, those given checked."""
@@ -136,8 +137,8 @@ class KernelTask:
 
 
 def _executor(debug: bool) -> type[KernelExecutor]:
-    """What runs a pool; the environment variable ``HEADRACE_DEBUG=1`` asks for debug mode everywhere."""
-    if debug or os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0"):
+    """What runs a pool on the CPU."""
+    if debug:
         from headrace.pool.executors.kernels.debug import DebugExecutor
 
         return DebugExecutor
