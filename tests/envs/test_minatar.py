@@ -12,7 +12,7 @@ import warp as wp
 import headrace
 from headrace.envs.minatar import TASKS, breakout, build, space_invaders
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels import executor
+from headrace.pool.executors.kernels import sharing
 from headrace.pool.executors.kernels.build import program_of
 from headrace.pool.executors.kernels.launch import quiet
 
@@ -85,8 +85,8 @@ def test_what_happens_follows_from_seed_and_actions(task, mode, monkeypatch):
     assert_equal(whole, play(task, autoreset=mode, order=np.random.default_rng(2).permutation))
     assert any((a != b).any() for a, b in zip(whole, play(task, autoreset=mode, seed=4), strict=True))
 
-    monkeypatch.setattr(executor, "PROBE_ROWS", 4)
-    monkeypatch.setattr(executor, "HANDOVER_NS", 1)
+    monkeypatch.setattr(sharing, "PROBE_ROWS", 4)
+    monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
     assert_equal(whole, play(task, autoreset=mode, num_threads=3))
 
 

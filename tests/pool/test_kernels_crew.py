@@ -39,3 +39,17 @@ def test_an_interrupt_waits_for_the_helpers():
     crew.run([lambda: None, lambda: finished.append(True)])
     assert len(finished) == 2
     crew.close()
+
+
+def test_what_a_helper_raises_is_raised_and_hangs_nothing():
+    crew, ran = Crew(2), []
+
+    def fail():
+        raise ValueError("of a helper")
+
+    with pytest.raises(ValueError, match="of a helper"):
+        crew.run([lambda: ran.append(0), fail, lambda: ran.append(2)])
+    assert sorted(ran) == [0, 2]
+    crew.run([lambda: ran.append(0), lambda: ran.append(1)])
+    assert len(ran) == 4
+    crew.close()

@@ -13,7 +13,7 @@ import headrace
 import headrace.testing
 import multi_agent_games as games
 from headrace.errors import SequenceError
-from headrace.pool.executors.kernels import executor
+from headrace.pool.executors.kernels import sharing
 
 RING, HUNT = "TestRing-v0", "TestHunt-v0"
 MODES = ["next_step", "same_step"]
@@ -193,8 +193,8 @@ def test_results_do_not_depend_on_how_calls_are_cut(task, mode):
 
 
 def test_results_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(executor, "PROBE_ROWS", 8)
-    monkeypatch.setattr(executor, "HANDOVER_NS", 1)
+    monkeypatch.setattr(sharing, "PROBE_ROWS", 8)
+    monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
     alone = play(RING, n=51, num_threads=1)
     for threads in (2, 5):
         assert_equal(alone, play(RING, n=51, num_threads=threads))

@@ -129,6 +129,7 @@ def make_torch(
     device: Any = "cpu",
     seed: SeedLike = None,
     autoreset: AutoresetMode = "next_step",
+    num_threads: int = 0,
     **options: Any,
 ) -> TorchPool:
     """A pool of kernel environments whose arrays are torch tensors on one device, copied nowhere.
@@ -136,6 +137,7 @@ def make_torch(
     Args:
         task: a kernel environment's name; Atari games, say, have none on a GPU.
         device: ``"cpu"``, ``"cuda:0"``, …, or a `torch.device`; one pool is on one device.
+        num_threads: threads that share large launches on a CPU; 0 for the smaller of ``num_envs`` and cores.
         num_envs, seed, autoreset, options: as in `make`.
 
     Raises:
@@ -143,4 +145,4 @@ def make_torch(
     """
     from headrace.pool.views.torch import make_torch as made
 
-    return made(task, num_envs, device, seed, autoreset, **options)
+    return made(task, num_envs, device, seed, autoreset, num_threads, **options)

@@ -7,6 +7,7 @@ of a CUDA graph with the policy that chooses its actions.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +20,10 @@ from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, R
 from headrace.pool.actions import ACTION, action_check, action_fields, check_env_ids
 from headrace.pool.batch import FINAL, _gather, _info_of, batch_fields
 from headrace.pool.executors.kernels.build import AnyEnv
-from headrace.pool.executors.kernels.device import DeviceEnvironments, check_device, torch_dtype
-from headrace.pool.executors.kernels.executor import KernelExecutor
+from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, check_device, torch_dtype
 from headrace.pool.executors.kernels.launch import Run
-from headrace.pool.registry import _autoreset_mode, _check_int, build_task
+from headrace.pool.executors.kernels.sharing import Sharing
+from headrace.pool.registry import _autoreset_mode, _check_int, build_task, usable_cores
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
 from headrace.pool.state import seal, task_key, unseal
@@ -86,6 +87,8 @@ class TorchPool:
         self._started = np.zeros(settings.num_envs, np.bool_)
         self._all_started = False
         self._closed = False
+        sharing = Sharing(settings.num_threads, task.spec.num_agents)
+        self._launch, self._end_threads = sharing.launch, weakref.finalize(self, sharing.close)
 
     @property
     def autoreset(self) -> AutoresetMode:
@@ -117,7 +120,7 @@ class TorchPool:
         batch = self._batch(len(ids), out)
         self._environments.ask_reset(ids, seeds)
         if batch.resets is None:
-            batch.resets = self._record(self._environments.resets, batch)
+            batch.resets = self._bound(self._environments.resets, batch)
         batch.resets()
         self._started[ids] = True
         self._all_started = bool(self._started.all())
@@ -149,7 +152,7 @@ class TorchPool:
         if self._guards.manual:
             self._guards.refuse_finished(self._environments.everyone, self.num_envs, now=self._check_now is not None)
         if batch.everyone is None:
-            batch.everyone = self._record(self._environments.everyone, batch)
+            batch.everyone = self._bound(self._environments.everyone, batch)
         return self._advance(batch.everyone, batch)
 
     def make_batch(self, tensors: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> TorchBatch:
@@ -223,6 +226,7 @@ class TorchPool:
         if self._closed:
             return
         self._closed = True
+        self._end_threads()
         guards = self._guards
         del self._environments, self._guards
         self._batches.clear()
@@ -274,7 +278,7 @@ class TorchPool:
         if self._guards.manual:
             self._guards.refuse_finished(here.some, rows, now=self._check_now is not None)
         if batch.some is None:
-            batch.some = self._record(here.some, batch)
+            batch.some = self._bound(here.some, batch)
         return self._advance(batch.some, batch)
 
     def _take_actions(self, action: Any, rows: int) -> None:
@@ -322,8 +326,8 @@ class TorchPool:
         result = (_gather(view, ""), tensors["reward"], tensors["terminated"], tensors["truncated"], info)
         return TorchBatch(rows, tensors, result, self, done)
 
-    def _record(self, requests: Any, batch: TorchBatch) -> Run:
-        return self._environments.record(requests, batch.tensors, batch.rows)
+    def _bound(self, requests: DeviceTable, batch: TorchBatch) -> Run:
+        return self._launch(batch.rows, partial(self._environments.record, requests, batch.tensors))
 
     def _ids(self, env_ids: Any) -> np.ndarray:
         if env_ids is None:
@@ -344,29 +348,31 @@ def make_torch(
     device: str | torch.device = "cpu",
     seed: SeedLike = None,
     autoreset: AutoresetMode = "next_step",
+    num_threads: int = 0,
     **options: Any,
 ) -> TorchPool:
     """Make a `TorchPool`; see `headrace.make_torch`."""
     _check_int("num_envs", num_envs, 1)
+    _check_int("num_threads", num_threads, 0)
+    where = check_device(device)
+    threads = num_threads or min(num_envs, usable_cores())
     settings = PoolSettings(
         num_envs=num_envs,
         batch_size=num_envs,
-        num_threads=1,
+        num_threads=threads if where == "cpu" else 1,
         seeds=seeds_of(seed, np.arange(num_envs, dtype=np.int32)),
         autoreset=_autoreset_mode(autoreset),
-        device=check_device(device),
+        device=where,
     )
     return TorchPool(build_task(task, **options), settings)
 
 
 def _environment(task: Task) -> AnyEnv:
     """The kernel environment of a task; only those can live on a device."""
-    build = task.make_executor
-    if isinstance(build, partial) and build.func is KernelExecutor:
-        return build.args[0]
-    debugged = isinstance(build, partial) and isinstance(build.func, type) and issubclass(build.func, KernelExecutor)
-    what = "in debug mode runs" if debugged else "is no kernel environment, so it runs"
-    raise OptionError(f"{task.spec.task} {what} on the CPU, without torch: leave the device out of headrace.make")
+    if task.kernel is not None:
+        return task.kernel
+    why = "is no kernel environment, or in debug mode"
+    raise OptionError(f"{task.spec.task} {why}, so it runs without torch: leave the device out of headrace.make")
 
 
 def _mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> str:

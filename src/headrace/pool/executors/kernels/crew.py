@@ -21,25 +21,21 @@ class Crew:
         self._helpers = [_Helper(first_core + 1 + i if first_core >= 0 else None) for i in range(helpers)]
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Do all jobs, at most one more than there are helpers, and return when the last is done."""
+        """Do all jobs, at most one more than there are helpers, and return when the last is done.
+
+        What a job raises is raised here then, an interrupt of the waiting too.
+        """
         busy = self._helpers[: len(jobs) - 1]
         for helper, job in zip(busy, jobs[1:], strict=True):
             helper.begin(job)
-        try:
-            jobs[0]()
-        finally:
-            interrupt = None
-            for helper in busy:
-                while True:
-                    try:
-                        helper.wait()
-                        break
-                    except KeyboardInterrupt as error:  # first let the batch become whole
-                        interrupt = error
-            if interrupt is not None:
-                raise interrupt
+        raised = _attempt(jobs[0])
+        for helper in busy:
+            raised = helper.finish() or raised
+        if raised is not None:
+            raise raised
 
     def close(self) -> None:
+        """End the threads. Calling it again does nothing."""
         for helper in self._helpers:
             helper.end()
         self._helpers = []
@@ -49,6 +45,7 @@ class _Helper:
     def __init__(self, core: int | None):
         self._core = core
         self._job: Job | None = None
+        self._raised: BaseException | None = None
         self._begun = threading.Semaphore(0)
         self._done = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._loop, name="headrace-kernels", daemon=True)
@@ -58,8 +55,15 @@ class _Helper:
         self._job = job
         self._begun.release()
 
-    def wait(self) -> None:
-        self._done.acquire()
+    def finish(self) -> BaseException | None:
+        """Wait for the job, through interrupts too, so that its rows are whole; return what was raised."""
+        interrupt = None
+        while True:
+            try:
+                self._done.acquire()
+                return interrupt or self._raised
+            except KeyboardInterrupt as error:
+                interrupt = error
 
     def end(self) -> None:
         self._job = None
@@ -74,5 +78,13 @@ class _Helper:
             self._begun.acquire()
             if self._job is None:
                 return
-            self._job()
+            self._raised = _attempt(self._job)
             self._done.release()
+
+
+def _attempt(job: Job) -> BaseException | None:
+    try:
+        job()
+    except BaseException as error:
+        return error
+    return None

@@ -163,12 +163,15 @@ class DeviceEnvironments:
             setattr(argument, name, array)
         return argument
 
-    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> Run:
-        """The launch that serves the first rows of the requests into these tensors, on torch's current stream."""
+    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
+        """The launch that serves ``rows`` requests from row ``first`` on into the same rows of these tensors.
+
+        On a GPU it goes to torch's current stream.
+        """
         with quiet():
             results = result_structs(self.env, self.program, tensors)
         tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
-        program, arguments = self.program, [*tables, self._argument, *results, 0]
+        program, arguments = self.program, [*tables, self._argument, *results, first]
         return record_on_torch(program.kernel, rows * program.lanes, arguments, str(self.device), program.block_dim)
 
     def ask_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:

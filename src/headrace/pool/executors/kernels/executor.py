@@ -9,10 +9,9 @@ an asynchronous pool keeps them in a queue and serves them when they are receive
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from headrace.pool.actions import ACTION, Actions, action_columns
 from headrace.pool.batch import FINAL, INFO, Batch, BatchRing
 from headrace.pool.executors.kernels.build import ActionsIn, AnyEnv, Program, program_of
 from headrace.pool.executors.kernels.checks import check_environment, view_name
-from headrace.pool.executors.kernels.crew import Crew
 from headrace.pool.executors.kernels.launch import Run, load, record
 from headrace.pool.executors.kernels.memory import Table, pack_rows, struct_over, unpack_rows
 from headrace.pool.executors.kernels.mistakes import mistakes_named
@@ -36,29 +34,16 @@ from headrace.pool.executors.kernels.program import (
     Rules,
 )
 from headrace.pool.executors.kernels.queue import RequestQueue
+from headrace.pool.executors.kernels.sharing import Sharing
 from headrace.pool.spec import PoolSettings, TaskSpec
-
-NEVER = 1 << 62
-PROBE_ROWS = 512  # launches of fewer rows (or agents) are not worth a look
-HANDOVER_NS = 30_000  # what a helper thread costs: measured, from release to release, on two busy cores
-PROBES = 5
-
-
-@dataclass(slots=True)
-class _Work:
-    """The launches that serve one table of requests into one batch."""
-
-    requests: Table
-    whole: Run
-    parts: list[Run] | None = None
 
 
 @dataclass(slots=True)
 class _Binding:
-    """What a batch can be filled from: every environment in order, or those picked."""
+    """The launches that fill a batch: from every environment in order, or from those picked."""
 
-    everyone: _Work | None = None
-    picked: _Work | None = None
+    everyone: Run | None = None
+    picked: Run | None = None
 
 
 class KernelExecutor:
@@ -99,13 +84,7 @@ class KernelExecutor:
         self._actions = self._actions_in.arrays.get(ACTION)
         self._columns = {**self._picked.arrays, **self._actions_in.arrays}
         self._queue = RequestQueue(self._columns)
-
-        self._num_threads = settings.num_threads
-        self._first_core = settings.thread_affinity_offset
-        self._crew: Crew | None = None  # hired when first needed
-        self._fewest = max(settings.num_threads, PROBE_ROWS // spec.num_agents)
-        self._split_from = self._fewest if settings.num_threads > 1 else NEVER
-        self._probes: list[float] = []
+        self._sharing = Sharing(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
         ring.bind = self.bind
 
     # -- synchronous calls -----------------------------------------------------------------------
@@ -113,7 +92,7 @@ class KernelExecutor:
     def bind(self, batch: Batch) -> None:
         batch.binding = _Binding()
         if batch.rows == self._num_envs and self._batch_size == self._num_envs:
-            batch.binding.everyone = self._work(self._everyone, batch)
+            batch.binding.everyone = self._bound(self._everyone, batch)
 
     def step(self, actions: Actions, env_ids: np.ndarray | None, batch: Batch) -> None:
         if env_ids is not None:
@@ -124,7 +103,7 @@ class KernelExecutor:
         else:
             for name, column in action_columns(actions).items():
                 self._columns[name][:] = column
-        self._run(batch.binding.everyone, batch)
+        batch.binding.everyone()
 
     def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: Batch) -> None:
         ids = self._everyone.arrays["env_id"] if env_ids is None else env_ids
@@ -181,8 +160,8 @@ class KernelExecutor:
         return np.stack([self._env.render(scalars | {name: a[i] for name, a in arrays.items()}) for i in env_ids])
 
     def close(self) -> None:
-        if crew := vars(self).pop("_crew", None):
-            crew.close()
+        if sharing := vars(self).pop("_sharing", None):
+            sharing.close()
         vars(self).clear()  # every array goes with its last reference
 
     def _saved_arrays(self) -> list[np.ndarray]:
@@ -191,11 +170,11 @@ class KernelExecutor:
 
     # -- launches --------------------------------------------------------------------------------
 
-    def _work(self, requests: Table, batch: Batch) -> _Work:
-        return _Work(requests, self._record(requests, batch, 0, batch.rows))
+    def _bound(self, requests: Table, batch: Batch) -> Run:
+        return self._sharing.launch(batch.rows, partial(self._record, requests, batch.arrays))
 
-    def _record(self, requests: Table, batch: Batch, first: int, rows: int) -> Run:
-        """The launch that serves ``rows`` requests from row ``first`` on into the same rows of the batch."""
+    def _record(self, requests: Table, arrays: Mapping[str, np.ndarray], first: int, rows: int) -> Run:
+        """The launch that serves ``rows`` requests from row ``first`` on into the same rows of a batch's arrays."""
         arguments = [
             self._state.struct,
             self._streams.struct,
@@ -203,7 +182,7 @@ class KernelExecutor:
             self._rules,
             requests.struct,
             self._actions_in.argument,
-            *result_structs(self._env, self._program, batch.arrays),
+            *result_structs(self._env, self._program, arrays),
             first,
         ]
         return self._launch(rows, arguments)
@@ -219,32 +198,8 @@ class KernelExecutor:
     def _run_picked(self, batch: Batch) -> None:
         binding = batch.binding
         if binding.picked is None:
-            binding.picked = self._work(self._picked, batch)
-        self._run(binding.picked, batch)
-
-    def _run(self, work: _Work, batch: Batch) -> None:
-        if batch.rows < self._split_from:
-            work.whole()
-        elif len(self._probes) < PROBES:
-            self._probe(work, batch.rows)
-        else:
-            if work.parts is None:
-                work.parts = self._split(work.requests, batch)
-            if self._crew is None:
-                self._crew = Crew(self._num_threads - 1, self._first_core)
-            self._crew.run(work.parts)
-
-    def _probe(self, work: _Work, rows: int) -> None:
-        """Time the first large launches, to learn from which size on sharing them with helpers pays."""
-        start = time.perf_counter_ns()
-        work.whole()
-        self._probes.append((time.perf_counter_ns() - start) / rows)
-        if len(self._probes) == PROBES:
-            self._split_from = max(self._fewest, int(2 * HANDOVER_NS / min(self._probes)))
-
-    def _split(self, requests: Table, batch: Batch) -> list[Run]:
-        bounds = [batch.rows * i // self._num_threads for i in range(self._num_threads + 1)]
-        return [self._record(requests, batch, a, b - a) for a, b in itertools.pairwise(bounds)]
+            binding.picked = self._bound(self._picked, batch)
+        binding.picked()
 
 
 def result_structs(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> tuple[Any, Any, Any]:
