@@ -17,12 +17,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from hardware import cpu_model, versions
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "headrace"
@@ -152,27 +153,13 @@ PACKAGES = (
 
 def machine() -> dict[str, Any]:
     """CPU, cores, operating system and versions; no names, no paths."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return {
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
         "os": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "packages": versions,
+        "packages": versions(PACKAGES),
     }
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def in_child(script: str, *arguments: str) -> Any:

@@ -1,0 +1,99 @@
+"""The benchmarks for GPUs run on a CPU too, in sizes that take a moment: what they draw, count and record."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+pytest.importorskip("torch", reason="torch is not installed")
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "benchmarks")
+    gpu_common: Any = importlib.import_module("gpu_common")
+    gpu_tag: Any = importlib.import_module("gpu_tag")
+
+
+def run(script: str, out: Path, *sizes: str) -> tuple[str, dict[str, Any]]:
+    """What a benchmark printed, and its record."""
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), "--device", "cpu", "--quick"]
+    done = subprocess.run(
+        [*command, "--out", str(out), *sizes], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = out.glob(f"{script}_*.json")
+    return done.stdout, json.loads(path.read_text())
+
+
+def check_cases(record: dict[str, Any], sizes: list[tuple[int, int]]) -> None:
+    assert record["machine"]["device"]
+    assert record["machine"]["packages"]["warp-lang"]
+    assert [(case["environments"], case["agents"]) for case in record["cases"]] == sizes
+    for case in record["cases"]:
+        assert len(case["rates"]) == record["settings"]["repeats"] == 2
+        assert case["agent_steps"] == case["median"] * case["agents"] > 0
+        share = case["median"] * case["bytes_a_step"] / record["copy_bytes_a_second"]
+        assert case["of_copy_bandwidth"] == pytest.approx(share, abs=1e-4)
+
+
+def test_cartpole(tmp_path: Path) -> None:
+    printed, record = run("gpu_pool", tmp_path, "--sizes", "3", "20")
+    check_cases(record, [(3, 1), (20, 1)])
+    assert "CartPole-v1" in printed
+    # four float64 and an episode's int32 and bool, read and written; a request's int32 and byte; an action four times;
+    # results: four float32, a float32, two bools, two int32
+    assert record["cases"][0]["bytes_a_step"] == 2 * (4 * 8 + 5) + 5 + 4 * 8 + (16 + 4 + 2 + 8)
+
+
+def test_tag(tmp_path: Path) -> None:
+    sizes = ["--crowd", "4", "30", "--environments", "2", "9", "--agents", "2", "--plane", "2", "12"]
+    printed, record = run("gpu_tag", tmp_path, *sizes)
+    check_cases(record, [(4, 30), (2, 5), (9, 5), (4, 2), (2, 12)])
+    assert [case["section"] for case in record["cases"]] == [
+        "crowd",
+        *["more environments"] * 2,
+        "more agents",
+        "plane",
+    ]
+    assert record["published"]["env_steps"] == 2.9e6
+    assert "published by WarpDrive's authors" in printed
+    assert "ours is" not in printed, "the setting is another"
+
+
+def test_actions_are_uniform_and_change_with_every_step() -> None:
+    pool = gpu_tag.pool_of(gpu_tag.PLANE, 40, 22, "cpu")
+    with pool:
+        actions = gpu_common.RandomActions(pool, 5)
+        drawn = []
+        for _ in range(4):
+            for draw in actions.draws:
+                draw()
+                drawn.append(actions.tensor.numpy().copy())
+            actions.end_pass()
+    drawn = np.stack(drawn)
+    assert drawn.shape == (20, 40, 22, 2)
+    assert len(np.unique(drawn.reshape(20, -1), axis=0)) == 20
+    counts = np.bincount(drawn.ravel())
+    assert len(counts) == 21
+    expected = drawn.size / 21
+    assert ((counts - expected) ** 2 / expected).sum() < 45.3  # chi-squared, 20 degrees of freedom, p = 0.001
+    assert abs(np.corrcoef(drawn.reshape(-1, 2).T)[0, 1]) < 0.03  # about four standard deviations
+
+
+def test_resets_are_counted() -> None:
+    pool = gpu_tag.pool_of(gpu_tag.GRID, 3, 5, "cpu")
+    with pool:
+        pool.reset()
+        actions = gpu_common.RandomActions(pool, 10)
+        share = gpu_common.ended(pool, actions, 20)
+        assert 1 / 100 <= share < 1 / 5  # an episode has a hundred steps at most, and takes some to meet
+        more = gpu_common.bytes_moved(pool, 1.0) - gpu_common.bytes_moved(pool, 0.0)
+        # x, y and what was paid, the step and the nearest, and the episode; then observations, alive, elapsed_step
+        assert more == 5 * 12 + 8 + 5 + 5 * 24 + 5 + 4
