@@ -13,7 +13,7 @@ import warp as wp
 from test_kernels import COUNTER, assert_equal, build_counter, play
 
 import headrace
-from headrace.errors import OptionError, SequenceError
+from headrace.errors import ClosedError, EnvIdError, OptionError, SequenceError
 from headrace.pool.executors.kernels import KernelExecutor
 
 
@@ -152,3 +152,39 @@ def test_nothing_is_printed_and_warp_is_not_imported_early():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# -- named arrays ------------------------------------------------------------------------------------------
+
+
+def test_state_arrays_are_copies_of_what_the_environments_are():
+    with headrace.make("CartPole-v1", num_envs=4, seed=0) as pool:
+        obs, _ = pool.reset()
+        state = pool.state_arrays()
+        columns = [state[name] for name in ("x", "x_dot", "theta", "theta_dot")]
+        np.testing.assert_array_equal(np.stack(columns, 1).astype(np.float32), obs)
+        before = state["x"].copy()
+        state["x"][:] = 7
+        np.testing.assert_array_equal(pool.state_arrays(["x"], [2, 0])["x"], before[[2, 0]])
+        assert list(pool.state_arrays("theta")) == ["theta"]
+        assert pool.state_arrays([]) == {}
+        pool.step(np.ones(4, np.int64))
+        assert (pool.state_arrays(["x_dot"])["x_dot"] > state["x_dot"]).all()
+
+
+def test_state_arrays_at_wrong_moments_and_of_wrong_names():
+    pool = headrace.make("CartPole-v1", num_envs=4, seed=0)
+    pool.reset([0])
+    with pytest.raises(SequenceError, match="environment 1"):
+        pool.state_arrays(env_ids=[0, 1])
+    pool.reset()
+    with pytest.raises(OptionError, match=r"no state array 'y'; it has x, "):
+        pool.state_arrays(["x", "y"])
+    with pytest.raises(EnvIdError):
+        pool.state_arrays(env_ids=[4])
+    pool.send(np.ones(4, np.int64))
+    with pytest.raises(SequenceError, match="in flight"):
+        pool.state_arrays()
+    pool.close()
+    with pytest.raises(ClosedError):
+        pool.state_arrays()

@@ -15,6 +15,7 @@ import pytest
 from headrace.errors import (
     ClosedError,
     EnvironmentFailure,
+    OptionError,
     RecvTimeoutError,
     SequenceError,
     StateError,
@@ -258,3 +259,10 @@ def test_render(make: Any, counter: str) -> None:
     assert frames.shape == (2, 4, 6, 3)
     assert frames[0].max() == 0
     assert frames[1].min() == 1
+
+
+def test_no_named_state_arrays(make: Any, counter: str) -> None:
+    pool = make(counter, num_envs=2)
+    pool.reset()
+    with pytest.raises(OptionError, match="only kernel environments"):
+        pool.state_arrays()

@@ -168,6 +168,21 @@ def test_disabled_autoreset(make_torch: Any, check: str) -> None:
     pool.step(action)
 
 
+@pytest.mark.parametrize("task", KERNEL_TASKS)
+def test_state_arrays(make: Any, make_torch: Any, task: str) -> None:
+    theirs, ours = make(task, num_envs=N, seed=3), make_torch(task, N, seed=3)
+    theirs.reset()
+    ours.reset()
+    for options in ({}, {"env_ids": [3, 0]}, {"names": list(theirs.state_arrays())[:1], "env_ids": torch.tensor([4])}):
+        here, there = ours.state_arrays(**options), theirs.state_arrays(**options)
+        assert list(here) == list(there)
+        for name, array in here.items():
+            assert (array.dtype, array.shape) == (there[name].dtype, there[name].shape)
+            np.testing.assert_array_equal(array, there[name])
+    with pytest.raises(OptionError, match="no state array 'nothing'; it has"):
+        ours.state_arrays(["nothing"])
+
+
 # ---- threads
 
 
@@ -283,7 +298,14 @@ def test_wrong_moments(make_torch: Any) -> None:
         pool.save_state([3])
     pool.close()
     pool.close()
-    for call in (pool.reset, pool.save_state, pool.check_errors, lambda: pool.step(action), pool.render):
+    for call in (
+        pool.reset,
+        pool.save_state,
+        pool.state_arrays,
+        pool.check_errors,
+        lambda: pool.step(action),
+        pool.render,
+    ):
         with pytest.raises(ClosedError):
             call()
 

@@ -139,9 +139,11 @@ def step_pushing_others(state: State, env: int, actions: wp.array[wp.int64], row
     return reward, over
 
 
-def render_and_move(state: Any) -> np.ndarray:
-    state["trail"][:] = 7
-    return render(state)
+PICTURES = itertools.count()
+
+
+def render_anew(state: Any) -> np.ndarray:
+    return np.full((2, 2, 3), next(PICTURES) % 256, np.uint8)
 
 
 # -- broken executors ----------------------------------------------------------------------------
@@ -190,6 +192,12 @@ class NewForLast(KernelExecutor):
             batch.arrays["final:obs"][:] = batch.arrays["obs"]
 
 
+class RenderMoves(KernelExecutor):
+    def render(self, env_ids):
+        self.state_arrays()["place"][env_ids] += 1
+        return super().render(env_ids)
+
+
 class NoReset(KernelExecutor):
     def __init__(self, env, spec, settings, ring):
         super().__init__(env, spec, settings, ring)
@@ -208,7 +216,7 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "NumberMatters": ("equal_seeds", {"observe": observe_its_number}),
     "OutsideSpace": ("spaces", {"observe": observe_too_much}),
     "OthersPushed": ("number_of_environments", {"step": step_pushing_others}),
-    "RenderMoves": ("rendering", {"render": render_and_move, "observe": observe_the_trail}),
+    "RenderVaries": ("rendering", {"render": render_anew}),
 }
 EXECUTORS: dict[str, tuple[str, type[KernelExecutor]]] = {
     "Nondeterministic": ("determinism", Nondeterministic),
@@ -218,6 +226,7 @@ EXECUTORS: dict[str, tuple[str, type[KernelExecutor]]] = {
     "ForgetfulStates": ("saved_states", ForgetfulStates),
     "WrongCount": ("elapsed_step", WrongCount),
     "NewForLast": ("autoreset_same_step", NewForLast),
+    "RenderMoves": ("rendering", RenderMoves),
     "NoReset": ("autoreset_next_step", NoReset),
 }
 CAUGHT_BY = {name: check for name, (check, _) in (ENVIRONMENTS | EXECUTORS).items()}

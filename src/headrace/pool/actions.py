@@ -34,6 +34,18 @@ def action_columns(actions: Actions) -> dict[str, np.ndarray]:
     return actions if isinstance(actions, dict) else {ACTION: actions}
 
 
+def unpacked(action: Any, env_id: Any, space: gym.Space) -> tuple[Any, Any]:
+    """Actions and env_ids of a call, which may come in one dict, as EnvPool has it."""
+    if not isinstance(action, dict):
+        return action, env_id
+    rest = {k: v for k, v in action.items() if k not in ("env_id", "players.env_id", "players")}
+    if isinstance(space, gym.spaces.Dict):
+        return rest, action.get("env_id", env_id)
+    if len(rest) != 1:
+        raise ActionError(f"a dict of actions holds one action array and env_id, not {sorted(action)}")
+    return next(iter(rest.values())), action.get("env_id", env_id)
+
+
 def action_check(space: gym.Space) -> ActionCheck:
     """A function (action, rows) → C-contiguous [rows, *shape] array of the space's dtype; a dict of them for a `Dict`.
 

@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from headrace.errors import OptionError
 from headrace.pool.spec import AutoresetMode, Field, TaskSpec
 
 FINAL = "final:"
@@ -54,6 +55,21 @@ def batch_fields(spec: TaskSpec, autoreset: AutoresetMode) -> list[Field]:
     if autoreset == "same_step":
         fields += [Field(FINAL + f.name, f.dtype, f.shape) for f in (*described, elapsed, *infos)]
     return fields
+
+
+def rows_of(given: Mapping[str, Any], fields: Mapping[str, Field], num_envs: int) -> int:
+    """How many rows a caller's arrays or tensors for a batch have; ``num_envs`` where none are given.
+
+    Raises:
+        OptionError: they differ in it, it is more than the pool has environments, or the batch has no such field.
+    """
+    rows = {array.shape[0] if getattr(array, "ndim", 0) else -1 for array in given.values()} or {num_envs}
+    if len(rows) != 1 or not 1 <= min(rows) <= num_envs:
+        raise OptionError(f"the arrays of a batch need the same number of rows, 1 to {num_envs}")
+    for name in given:
+        if name not in fields:
+            raise OptionError(f"a batch has no field {name!r}; it has {', '.join(fields)}")
+    return rows.pop()
 
 
 class Batch:

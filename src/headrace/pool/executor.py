@@ -8,6 +8,7 @@ executors check nothing twice and stay small.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -64,6 +65,10 @@ class Executor(Protocol):
 
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
         """Restore what `save_state` returned; raises `StateError` for anything else."""
+        ...
+
+    def state_arrays(self) -> Mapping[str, np.ndarray]:
+        """The arrays [N, …] in which the environments live, by name; empty where they live elsewhere."""
         ...
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:

@@ -11,20 +11,19 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
-from headrace.errors import ActionError, ClosedError, EnvironmentFailure, OptionError, SequenceError
+from headrace.errors import ClosedError, EnvironmentFailure, OptionError, SequenceError
 from headrace.pool import lifetime
-from headrace.pool.actions import action_check, check_env_ids
-from headrace.pool.batch import Batch, BatchRing
+from headrace.pool.actions import action_check, check_env_ids, unpacked
+from headrace.pool.batch import Batch, BatchRing, rows_of
 from headrace.pool.ledger import Ledger
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import PoolSettings, Task, TaskSpec
-from headrace.pool.state import seal, task_key, unseal
+from headrace.pool.state import chosen_arrays, seal, task_key, unseal
 
 StepResult = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
@@ -182,7 +181,7 @@ class Pool:
 
     def send(self, action: Any, env_id: Any = None) -> None:
         """Start one step in all environments, or those named, and return at once; see `step`."""
-        action, env_id = self._unpack(action, env_id)
+        action, env_id = unpacked(action, env_id, self.action_space)
         with self._exclusive():
             ids = self.all_env_ids if env_id is None else check_env_ids(env_id, self.num_envs)
             self._ledger.check_steppable(ids)
@@ -230,36 +229,41 @@ class Pool:
         """
         given = {name: np.asarray(array) for name, array in {**(arrays or {}), **more}.items()}
         fields = {f.name: f for f in self._ring.fields}
-        rows = {array.shape[0] if array.ndim else -1 for array in given.values()} or {self.num_envs}
-        if len(rows) != 1 or not 1 <= (k := rows.pop()) <= self.num_envs:
-            raise OptionError(f"the arrays of a batch need the same number of rows, 1 to {self.num_envs}")
+        rows = rows_of(given, fields, self.num_envs)
         for name, array in given.items():
-            if name not in fields:
-                raise OptionError(f"a batch has no field {name!r}; it has {', '.join(fields)}")
             f = fields[name]
-            if array.shape != (k, *f.shape) or array.dtype != f.dtype:
-                raise OptionError(f"{name} must be {f.dtype}{[k, *f.shape]}, not {array.dtype}{list(array.shape)}")
+            if array.shape != (rows, *f.shape) or array.dtype != f.dtype:
+                raise OptionError(f"{name} must be {f.dtype}{[rows, *f.shape]}, not {array.dtype}{list(array.shape)}")
             if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
                 raise OptionError(f"{name} must be C-contiguous, aligned and writeable")
         self._check_open()
-        return self._ring.make(k, given)
+        return self._ring.make(rows, given)
 
     def render(self, env_ids: Any = None) -> np.ndarray:
         """RGB frames uint8[k, height, width, 3] of the environments named; of environment 0 by default."""
         with self._exclusive():
-            ids = check_env_ids(0 if env_ids is None else env_ids, self.num_envs)
-            self._ledger.check_idle(ids)
-            self._ledger.check_started(ids)
-            return self._executor.render(ids)
+            return self._executor.render(self._idle(0 if env_ids is None else env_ids))
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
         """Everything that decides the environments' futures: one blob each, of all by default."""
         with self._exclusive():
-            ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
-            self._ledger.check_idle(ids)
-            self._ledger.check_started(ids)
+            ids = self._idle(env_ids)
             blobs = self._executor.save_state(ids)
             return [seal(blob, self._key, bool(self._ledger.finished[i])) for i, blob in zip(ids, blobs, strict=True)]
+
+    def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
+        """Copies of arrays in which kernel environments live: field of their ``state`` → [k, …], to look at.
+
+        Args:
+            names: the fields; all by default.
+            env_ids: the environments of the k rows; all by default.
+
+        Raises:
+            OptionError: there is no such array, or the task is no kernel environment and has none.
+        """
+        with self._exclusive():
+            ids, arrays = self._idle(env_ids), self._executor.state_arrays()
+            return {name: arrays[name][ids] for name in chosen_arrays(self.spec.task, arrays, names)}
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
         """Put saved states into the environments named (None: all). Any pool of the task can load them."""
@@ -307,6 +311,13 @@ class Pool:
         if self._closed is not None:
             raise ClosedError(f"this pool of {self.spec.task} is {self._closed}: make a new one")
 
+    def _idle(self, env_ids: Any) -> np.ndarray:
+        """The environments named (None: all), each of which was reset and is not in flight."""
+        ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+        self._ledger.check_idle(ids)
+        self._ledger.check_started(ids)
+        return ids
+
     def _refresh(self) -> None:
         """Decide whether `step` may take its fast path."""
         self._ready = self._closed is None and not self.is_async and self._ledger.all_steppable()
@@ -331,16 +342,6 @@ class Pool:
             self._received.clear()
             self._note_received(np.flatnonzero(self._ledger.in_flight))
 
-    def _unpack(self, action: Any, env_id: Any) -> tuple[Any, Any]:
-        if not isinstance(action, dict):
-            return action, env_id
-        rest = {k: v for k, v in action.items() if k not in ("env_id", "players.env_id", "players")}
-        if isinstance(self.action_space, gym.spaces.Dict):
-            return rest, action.get("env_id", env_id)
-        if len(rest) != 1:
-            raise ActionError(f"a dict of actions holds one action array and env_id, not {sorted(action)}")
-        return next(iter(rest.values())), action.get("env_id", env_id)
-
     def _into(self, out: Batch | Mapping[str, np.ndarray], rows: int) -> Batch:
         batch = out if isinstance(out, Batch) else self.make_batch(out)
         if batch.ring is not self._ring:
@@ -355,7 +356,7 @@ class Pool:
                 raise OptionError("out= needs a synchronous pool (batch_size == num_envs)")
             self.send(action, env_id)
             return self.recv()
-        action, env_id = self._unpack(action, env_id)
+        action, env_id = unpacked(action, env_id, self.action_space)
         with self._exclusive():
             ids = None if env_id is None else check_env_ids(env_id, self.num_envs)
             self._ledger.check_steppable(self.all_env_ids if ids is None else ids)

@@ -1,4 +1,4 @@
-"""The envelope around one environment's saved state.
+"""Environments' states as a caller sees them: sealed bytes to save, named arrays to look at.
 
 Executors know how to write an environment down; this module makes sure that what is
 read back is whole, and was written by the same task with the same options.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Iterable, Sequence
 
-from headrace.errors import StateError
+from headrace.errors import OptionError, StateError
 from headrace.pool.spec import TaskSpec
 
 MAGIC = b"HRS1"
@@ -41,3 +42,15 @@ def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
     if zlib.crc32(payload) != checksum:
         raise StateError(f"the state for environment {env_id} is damaged")
     return payload, finished
+
+
+def chosen_arrays(task: str, known: Iterable[str], names: Sequence[str] | None) -> list[str]:
+    """The names of state arrays that are asked for, all by default; raises `OptionError` where there is no such."""
+    known = list(known)
+    if not known:
+        raise OptionError(f"{task} has no named state arrays: only kernel environments have; save_state works for all")
+    chosen = known if names is None else [names] if isinstance(names, str) else list(names)
+    for name in chosen:
+        if name not in known:
+            raise OptionError(f"{task} has no state array {name!r}; it has {', '.join(known)}")
+    return chosen

@@ -117,6 +117,9 @@ class ThreadsExecutor:
         for i, blob in zip(env_ids, blobs, strict=True):
             self._engine.load(int(i), blob)
 
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         if 0 in self._frame_shape:
             raise RenderError("the simulator has no rendering")

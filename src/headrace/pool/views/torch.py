@@ -16,17 +16,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, RenderError, SequenceError
+from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError
 from headrace.pool.actions import ACTION, action_check, action_fields, check_env_ids
-from headrace.pool.batch import FINAL, _gather, _info_of, batch_fields
+from headrace.pool.batch import FINAL, _gather, _info_of, batch_fields, rows_of
 from headrace.pool.executors.kernels.build import AnyEnv
 from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, check_device, torch_dtype
+from headrace.pool.executors.kernels.executor import rendered
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.sharing import Sharing
 from headrace.pool.registry import _autoreset_mode, _check_int, build_task, usable_cores
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
-from headrace.pool.state import seal, task_key, unseal
+from headrace.pool.state import chosen_arrays, seal, task_key, unseal
 from headrace.pool.views.torch_guards import Guards
 
 TorchResult = tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]
@@ -114,8 +115,7 @@ class TorchPool:
             ActionError, EnvIdError, SequenceError: an earlier step on a GPU was wrong, see `check_errors`.
         """
         self.check_errors()
-        everyone = env_id is None
-        ids = np.arange(self.num_envs, dtype=np.int32) if everyone else check_env_ids(_host(env_id), self.num_envs)
+        ids = self._ids(env_id)
         seeds = None if seed is None else seeds_of(seed, ids)
         batch = self._batch(len(ids), out)
         self._environments.ask_reset(ids, seeds)
@@ -167,17 +167,12 @@ class TorchPool:
         """
         self._check_open()
         given = {**(tensors or {}), **more}
-        rows = {t.shape[0] if isinstance(t, torch.Tensor) and t.ndim else -1 for t in given.values()}
-        rows = rows or {self.num_envs}
-        if len(rows) != 1 or not 1 <= (k := rows.pop()) <= self.num_envs:
-            raise OptionError(f"the tensors of a batch need the same number of rows, 1 to {self.num_envs}")
+        rows = rows_of(given, self._fields, self.num_envs)
         for name, tensor in given.items():
-            if name not in self._fields:
-                raise OptionError(f"a batch has no field {name!r}; it has {', '.join(self._fields)}")
             f = self._fields[name]
-            if problem := _mismatch(tensor, torch_dtype(f.dtype), (k, *f.shape), self.device):
+            if problem := _mismatch(tensor, torch_dtype(f.dtype), (rows, *f.shape), self.device):
                 raise OptionError(f"{name} {problem}")
-        return self._make_batch(k, given)
+        return self._make_batch(rows, given)
 
     def check_errors(self) -> None:
         """Wait for the device, and raise what was wrong with earlier steps, once.
@@ -195,10 +190,14 @@ class TorchPool:
     def render(self, env_ids: Any = None) -> np.ndarray:
         """RGB frames uint8[k, height, width, 3], drawn on the host; of environment 0 by default."""
         ids = self._idle(0 if env_ids is None else env_ids)
-        draw = self._environments.env.render
-        if draw is None:
-            raise RenderError(f"{self.spec.task} has no rendering")
-        return np.stack([draw(row) for row in self._environments.rows(ids)])
+        here = self._environments
+        return rendered(here.env, here.scalars, here.state_arrays(here.state.rows, ids), len(ids))
+
+    def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
+        """Copies of the environments' state as NumPy arrays on the host; see `Pool.state_arrays`."""
+        self.check_errors()
+        ids, here = self._idle(env_ids), self._environments
+        return here.state_arrays(chosen_arrays(self.spec.task, here.state.rows, names), ids)
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
         """Everything that decides the environments' futures, one blob each; any pool of the task can load them."""

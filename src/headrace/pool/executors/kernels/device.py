@@ -1,12 +1,12 @@
 """A kernel environment whose memory is torch's, on a CPU or a GPU.
 
 Everything that kernels read or write is a tensor; Warp sees the same memory. Nothing
-here waits for the device, except what must bring bytes to the host (`save`, `rows`).
+here waits for the device, except what must bring bytes to the host (`save`, `state_arrays`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,14 +197,13 @@ class DeviceEnvironments:
         for rows, part in zip(self._memory(), host, strict=True):
             rows[where] = torch.from_numpy(part).to(self.device)
 
-    def rows(self, env_ids: np.ndarray) -> list[dict[str, Any]]:
-        """The state of these environments by name, with the scalars, as an environment's ``render`` takes it."""
-        where = torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
-        columns = {}
-        for name, memory in self.state.rows.items():
+    def state_arrays(self, names: Iterable[str], env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Copies of these environments' state on the host, by name: [k, …]."""
+        where, arrays = torch.from_numpy(env_ids.astype(np.int64)).to(self.device), {}
+        for name in names:
             dtype, shape = self.state.layout[name]
-            columns[name] = memory[where].cpu().numpy().view(dtype).reshape(len(env_ids), *shape)
-        return [self.scalars | {name: c[i] for name, c in columns.items()} for i in range(len(env_ids))]
+            arrays[name] = self.state.rows[name][where].cpu().numpy().view(dtype).reshape(len(env_ids), *shape)
+        return arrays
 
     def _memory(self) -> list[torch.Tensor]:
         return [rows for table in (self.state, self.streams, self.episodes) for rows in table.rows.values()]

@@ -153,11 +153,12 @@ class KernelExecutor:
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
         unpack_rows(self._saved_arrays(), env_ids, blobs)
 
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        return self._state.arrays
+
     def render(self, env_ids: np.ndarray) -> np.ndarray:
-        if self._env.render is None:
-            raise RenderError(f"{self._env.name} has no rendering")
-        arrays, scalars = self._state.arrays, self._scalars
-        return np.stack([self._env.render(scalars | {name: a[i] for name, a in arrays.items()}) for i in env_ids])
+        arrays = {name: array[env_ids] for name, array in self._state.arrays.items()}
+        return rendered(self._env, self._scalars, arrays, len(env_ids))
 
     def close(self) -> None:
         if sharing := vars(self).pop("_sharing", None):
@@ -208,3 +209,10 @@ def result_structs(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> 
     seen = {view_name(name): a for name, a in arrays.items() if not name.startswith(FINAL)}
     last = {view_name(name[len(FINAL) :]): a for name, a in arrays.items() if name.startswith(FINAL)}
     return struct_over(program.outcome, outcome), struct_over(env.view, seen), struct_over(env.view, last)
+
+
+def rendered(env: AnyEnv, scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+    """Frames uint8[rows, height, width, 3] of environments from their state arrays [rows, …] and shared scalars."""
+    if env.render is None:
+        raise RenderError(f"{env.name} has no rendering")
+    return np.stack([env.render({**scalars, **{name: a[i] for name, a in arrays.items()}}) for i in range(rows)])
