@@ -101,7 +101,31 @@ def test_reset_mask_returns_all_rows() -> None:
     assert obs.shape == (4, 4)
     assert (obs[~mask] == before[~mask]).all()
     assert (obs[mask] != before[mask]).any(axis=1).all()
+    assert info["env_id"].tolist() == info["players"]["env_id"].tolist() == [0, 1, 2, 3]
     assert info["elapsed_step"].shape == (4,)
+    assert (info["_elapsed_step"] == mask).all()
+    envs.close()
+
+
+def test_reset_mask_after_steps_of_some_and_in_any_order() -> None:
+    envs = headrace.make_gymnasium("CartPole-v1", num_envs=3, seed=0, autoreset="disabled")
+    first, _ = envs.reset(options={"reset_mask": np.array([True, False, True])})
+    assert first[[0, 2]].any(axis=1).all()
+    assert not first[1].any(), "never reset: there is nothing to see yet"
+    second, _ = envs.reset(options={"reset_mask": np.array([False, True, False])})
+    assert (second[[0, 2]] == first[[0, 2]]).all()
+    assert second[1].any()
+
+    some = envs.step(np.array([1, 0]), env_id=np.array([2, 1]))[0]
+    third, _ = envs.reset(options={"reset_mask": np.array([True, False, False])})
+    assert (third[[2, 1]] == some).all()
+    assert (third[0] != first[0]).any()
+
+    envs.send(np.array([1, 0, 1]), np.array([1, 2, 0]))
+    every = envs.recv()[0]
+    fourth, _ = envs.reset(options={"reset_mask": np.array([False, False, True])})
+    assert (fourth[[1, 0]] == every[[0, 2]]).all()
+    assert (fourth[2] != every[1]).any()
     envs.close()
 
 
@@ -146,6 +170,8 @@ def test_views_pickle_and_close() -> None:
 def test_gym_make_is_for_one_environment() -> None:
     with pytest.raises(OptionError, match="make_vec"):
         gym.make("headrace/CartPole-v1", num_envs=4)
+    with pytest.raises(OptionError, match="autoreset is for make_vec"):
+        gym.make("headrace/CartPole-v1", autoreset="next_step")
 
 
 def test_dm_env() -> None:
@@ -168,6 +194,11 @@ def test_dm_env() -> None:
     some = env.step(np.ones(2, np.int64), np.array([2, 0]))
     assert some.observation.env_id.tolist() == [2, 0]
     env.close()
+
+
+def test_dm_env_has_no_reset_within_a_step() -> None:
+    with pytest.raises(OptionError, match="autoreset must be 'next_step' or 'disabled'"):
+        headrace.make_dm("CartPole-v1", autoreset="same_step")
 
 
 def test_dm_env_asynchronous() -> None:

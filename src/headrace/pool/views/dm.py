@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 from dm_env import specs
 
+from headrace.errors import OptionError
 from headrace.pool.pool import Pool
 from headrace.pool.spec import TaskSpec
 
@@ -30,9 +31,14 @@ class DmPool(dm_env.Environment):
 
     Args:
         pool: the pool to present; closed with this object.
+
+    Raises:
+        OptionError: the pool resets within a step, for which `dm_env` has no words.
     """
 
     def __init__(self, pool: Pool):
+        if pool.autoreset == "same_step":
+            raise OptionError("autoreset must be 'next_step' or 'disabled': in dm_env a first step stands by itself")
         self.pool = pool
         self.spec, self.config = pool.spec, pool.config
         self.num_envs, self.is_async, self.all_env_ids = pool.num_envs, pool.is_async, pool.all_env_ids

@@ -51,7 +51,7 @@ class GymnasiumPool(gym.vector.VectorEnv):
         self.config = pool.config
         self.send, self.async_reset = pool.send, pool.async_reset
         self.save_state, self.load_state, self.make_batch = pool.save_state, pool.load_state, pool.make_batch
-        self._last_obs: Any = None
+        self._seen: list[tuple[Any, np.ndarray]] = []  # observations and env_ids: of all environments, the newest
 
     @property
     def is_async(self) -> bool:
@@ -67,12 +67,22 @@ class GymnasiumPool(gym.vector.VectorEnv):
     def reset(
         self, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None, env_id: Any = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes; with ``options={"reset_mask": …}`` only there, all rows being returned."""
+        """Start new episodes; with ``options={"reset_mask": …}`` only there.
+
+        With a mask every environment has a row: those not reset the last observation (zeros before their first),
+        and in ``info`` zeros, where as everywhere in Gymnasium ``_<key>`` says which rows have a value.
+        """
         obs, info = self.pool.reset(env_id, seed=seed, options=options)
-        if options and options.get("reset_mask") is not None and not self.is_async:
-            ids = info["env_id"]
-            obs, info = self._scatter(obs, ids), {k: self._scatter_info(v, ids) for k, v in info.items()}
-        self._last_obs = obs
+        if self.is_async:
+            return obs, info
+        ids = info["env_id"]
+        self._remember(obs, ids)
+        if options and options.get("reset_mask") is not None:
+            there = np.isin(self.all_env_ids, ids)
+            info = self._whole((info, ids)) | {f"_{key}": there for key in info}
+            info["env_id"] = info["players"]["env_id"] = self.all_env_ids
+            info["_env_id"] = info["_players"] = np.ones(self.num_envs, np.bool_)
+            return self._whole(*self._seen), info
         return obs, info
 
     def step(self, actions: Any, env_id: Any = None, *, out: Batch | None = None) -> StepResult:
@@ -98,7 +108,8 @@ class GymnasiumPool(gym.vector.VectorEnv):
 
     def _returned(self, result: StepResult) -> StepResult:
         obs, reward, terminated, truncated, info = result
-        self._last_obs = obs
+        if not self.is_async:
+            self._remember(obs, info["env_id"])
         if "final_obs" in info:
             done = info["_final_obs"]
             final = np.full(len(done), None, object)
@@ -108,22 +119,21 @@ class GymnasiumPool(gym.vector.VectorEnv):
             info["final_info"] |= {f"_{key}": done for key in info["final_info"]}
         return obs, reward, terminated, truncated, info
 
-    def _scatter(self, rows: Any, ids: np.ndarray) -> Any:
-        """The last observations of all environments, with these rows put in their places."""
-        if isinstance(rows, dict):
-            return {k: self._scatter_into(self._last_obs[k], v, ids) for k, v in rows.items()}
-        return self._scatter_into(self._last_obs, rows, ids)
+    def _remember(self, obs: Any, ids: np.ndarray) -> None:
+        """Keep every environment's newest observation, for `reset`; where these are of all, without a copy."""
+        if len(ids) < self.num_envs:
+            obs, ids = self._whole(*self._seen, (obs, ids)), self.all_env_ids
+        self._seen = [(obs, ids)]
 
-    @staticmethod
-    def _scatter_into(last: np.ndarray, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        whole = last.copy()
-        whole[ids] = rows
+    def _whole(self, *parts: tuple[Any, np.ndarray]) -> Any:
+        """A row for every environment from (rows, env_ids), later ones over earlier ones; zeros for all others."""
+        first = parts[0][0]
+        if isinstance(first, dict):
+            return {key: self._whole(*((rows[key], ids) for rows, ids in parts)) for key in first}
+        whole = np.zeros((self.num_envs, *first.shape[1:]), first.dtype)
+        for rows, ids in parts:
+            whole[ids] = rows
         return whole
-
-    def _scatter_info(self, rows: Any, ids: np.ndarray) -> Any:
-        if isinstance(rows, dict):
-            return {k: self._scatter_info(v, ids) for k, v in rows.items()}
-        return self._scatter_into(np.zeros((self.num_envs, *rows.shape[1:]), rows.dtype), rows, ids)
 
 
 class GymnasiumEnv(gym.Env):
@@ -134,6 +144,8 @@ class GymnasiumEnv(gym.Env):
     def __init__(self, task: str, render_mode: str | None = None, **options: Any):
         if options.get("num_envs", 1) != 1:
             raise OptionError("gymnasium.make makes one environment: use gymnasium.make_vec for more")
+        if "autoreset" in options:
+            raise OptionError("gymnasium.make makes an environment that its user resets: autoreset is for make_vec")
         self.pool = make_pool(task, autoreset="disabled", **options)
         self.render_mode = render_mode
         self.observation_space = self.pool.observation_space

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.pool.views.players import PlayersPool
     from headrace.pool.views.torch import TorchPool
 
+View = TypeVar("View")
 EnvType = Literal["gym", "gymnasium", "dm"]
 ENV_TYPES = ("gym", "gymnasium", "dm")
 
@@ -91,7 +93,7 @@ def make(
     if env_type == "dm":
         from headrace.pool.views.dm import DmPool
 
-        return DmPool(pool)
+        return _view(DmPool, pool)
     return pool
 
 
@@ -100,9 +102,13 @@ def _players(task: str, env_type: EnvType | None, max_num_players: Any, options:
 
     if env_type in ("gymnasium", "dm"):
         raise OptionError(f"max_num_players must be 1 with env_type {env_type!r}: flat rows are the gym interface's")
-    pool = make_pool(task, **options)
+    return _view(PlayersPool, make_pool(task, **options), max_num_players)
+
+
+def _view(kind: Callable[..., View], pool: Pool, *more: Any) -> View:
+    """The pool behind an interface; closed where the interface is not for it."""
     try:
-        return PlayersPool(pool, max_num_players)
+        return kind(pool, *more)
     except OptionError:
         pool.close()
         raise
