@@ -272,6 +272,20 @@ def test_large_crowds(task):
         assert np.isfinite(obs).all() and reward.shape == (2, 1000)
 
 
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("task", TASKS)
+def test_the_clock_shows_the_share_of_the_episode_and_nothing_where_that_has_no_limit(task, full):
+    for limit, shown in ((8, [0, 1 / 8, 2 / 8, 3 / 8]), (0, [0, 0, 0, 0])):
+        with headrace.make(
+            task, num_envs=2, seed=0, grid_length=50, full_observation=full, max_episode_steps=limit
+        ) as pool:
+            seen = [pool.reset()[0]]
+            for _ in range(3):
+                seen.append(pool.step(0 * some_actions(pool, np.random.default_rng(0)))[0])
+            assert all(one in pool.observation_space for obs in seen for one in obs)
+        assert [set(obs[..., -1].ravel()) for obs in seen] == [{share} for share in shown]
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_pictures_show_players_and_trails(task):
     with headrace.make(task, num_envs=2, seed=0) as pool:

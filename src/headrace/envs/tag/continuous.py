@@ -19,6 +19,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.tag import drawing
+from headrace.envs.tag.common import remembered, time_of
 from headrace.pool.executors.kernels import (
     AgentStreams,
     KernelTask,
@@ -38,7 +39,7 @@ QUARTER_TURN = wp.constant(wp.float64(math.pi / 2))
 TURN_TO_ONE = wp.constant(1 / (2 * math.pi))
 DIAGONAL = wp.constant(1 / math.sqrt(2))
 FAR = wp.constant(3.0e38)
-FEATURES = 7
+FEATURES = wp.constant(7)  # of one other
 
 OPTIONS = {
     "num_taggers": Option(10, 1, 4096),
@@ -232,7 +233,7 @@ def alive(state: State, env: int, agent: int) -> bool:
 
 @wp.func
 def see(state: State, env: int, agent: int, other: int, view: View, row: int, at: int):
-    """What ``agent`` sees of one other: seven numbers from ``at`` on."""
+    """What ``agent`` sees of one other: `FEATURES` numbers from ``at`` on."""
     to_one = DIAGONAL / state.grid_length
     view.obs[row, agent, at] = (state.x[env, other] - state.x[env, agent]) * to_one
     view.obs[row, agent, at + 1] = (state.y[env, other] - state.y[env, agent]) * to_one
@@ -245,17 +246,12 @@ def see(state: State, env: int, agent: int, other: int, view: View, row: int, at
 
 
 @wp.func
-def time_of(state: State, env: int) -> float:
-    return float(state.t[env]) / float(wp.max(state.max_episode_steps, 1))
-
-
-@wp.func
 def observe_all(state: State, env: int, agent: int, view: View, row: int):
     at = int(0)
     for other in range(state.num_agents):
         if other != agent:
             see(state, env, agent, other, view, row, at)
-            at += 7
+            at += FEATURES
     view.obs[row, agent, at] = time_of(state, env)
 
 
@@ -284,11 +280,11 @@ def observe_nearest(count: int) -> Any:
                 farthest = distances[count - 1]
         for i in range(count):
             if distances[i] < FAR:
-                see(state, env, agent, numbers[i], view, row, 7 * i)
+                see(state, env, agent, numbers[i], view, row, FEATURES * i)
             else:
-                for feature in range(7):
-                    view.obs[row, agent, 7 * i + feature] = 0.0
-        view.obs[row, agent, 7 * count] = time_of(state, env)
+                for feature in range(FEATURES):
+                    view.obs[row, agent, FEATURES * i + feature] = 0.0
+        view.obs[row, agent, FEATURES * count] = time_of(state, env)
 
     observe.__name__ = observe.__qualname__ = f"observe_nearest_{count}"
     observe.__annotations__ = {"state": State, "env": int, "agent": int, "view": View, "row": int}
@@ -297,14 +293,12 @@ def observe_nearest(count: int) -> Any:
 
 def render(state: Mapping[str, Any]) -> np.ndarray:
     length = state["grid_length"]
-    remembered = min(int(state["t"]), state["trail"])
-    steps = np.arange(state["t"] - remembered, state["t"]) % max(state["trail"], 1)
     return drawing.picture(
         state["x"] / length,
         state["y"] / length,
         np.arange(len(state["x"])) >= state["num_taggers"],
         state["in_game"],
-        state["was_at"][steps] / length,
+        remembered(state) / length,
         heading=state["direction"],
     )
 

@@ -33,11 +33,12 @@ def picture(
         heading: float[agents], radians.
     """
     canvas = Canvas(SIZE, SIZE, FIELD)
-    for i in range(1, cells if cells <= MOST_LINES else 0):
-        at = i * SIZE / cells
+    pitches = cells if cells <= MOST_LINES else 0
+    for i in range(1, pitches):
+        at = i * SIZE / pitches
         canvas.line([(at, 0), (at, SIZE)], LINES)
         canvas.line([(0, at), (SIZE, at)], LINES)
-    radius = SIZE * min(0.4 / cells if 0 < cells <= MOST_LINES else 1.0, 0.05 / math.sqrt(len(x)) + 0.004)
+    radius = SIZE * min(0.4 / pitches if pitches else 1.0, 0.05 / math.sqrt(len(x)) + 0.004)
     path = np.concatenate([trail, np.stack([x, y])[None]]) * SIZE
     colors = [(RUNNER if runs else TAGGER) if lives else GONE for runs, lives in zip(is_runner, alive, strict=True)]
     order = np.lexsort((is_runner, alive))  # the few that are chased are drawn last

@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.tag import drawing
+from headrace.envs.tag.common import remembered, time_of
 from headrace.pool.executors.kernels import AgentStreams, KernelTask, MultiAgentEnv, Option, agent_integers
 from headrace.pool.spec import AgentType
 
@@ -143,7 +144,6 @@ def reward(state: State, env: int, agent: int) -> float:
 def observe(state: State, env: int, agent: int, view: View, row: int):
     agents = state.num_agents
     scale = 1.0 / float(state.grid_length)
-    time = float(state.t[env]) / float(wp.max(state.max_episode_steps, 1))
     is_runner = agent == agents - 1
     if state.full_observation:
         for other in range(agents):
@@ -151,7 +151,7 @@ def observe(state: State, env: int, agent: int, view: View, row: int):
             view.obs[row, agent, agents + other] = float(state.y[env, other]) * scale
             view.obs[row, agent, 2 * agents + other] = wp.where(other == agents - 1, 1.0, 0.0)
             view.obs[row, agent, 3 * agents + other] = wp.where(other == agent, 1.0, 0.0)
-        view.obs[row, agent, 4 * agents] = time
+        view.obs[row, agent, 4 * agents] = time_of(state, env)
     else:
         target = wp.where(is_runner, state.nearest[env] & (MOST_AGENTS - 1), agents - 1)
         view.obs[row, agent, 0] = float(state.x[env, agent]) * scale
@@ -159,16 +159,14 @@ def observe(state: State, env: int, agent: int, view: View, row: int):
         view.obs[row, agent, 2] = float(state.x[env, target]) * scale
         view.obs[row, agent, 3] = float(state.y[env, target]) * scale
         view.obs[row, agent, 4] = wp.where(is_runner, 1.0, 0.0)
-        view.obs[row, agent, 5] = time
+        view.obs[row, agent, 5] = time_of(state, env)
 
 
 def render(state: Mapping[str, Any]) -> np.ndarray:
     cells = state["grid_length"] + 1
     x, y = ((state[name] + 0.5) / cells for name in "xy")
     is_runner = np.arange(len(x)) == len(x) - 1
-    remembered = min(int(state["t"]), state["trail"])
-    steps = np.arange(state["t"] - remembered, state["t"]) % max(state["trail"], 1)
-    packed = state["was_at"][steps]
+    packed = remembered(state)
     trail = (np.stack([packed >> 16, packed & 0xFFFF], 1) + 0.5) / cells
     return drawing.picture(x, y, is_runner, np.ones_like(is_runner), trail, cells)
 
