@@ -32,7 +32,6 @@ def test_env_options_are_merged_into_the_tuned_ones():
         ("network", "transformer"),
         ("hidden", ()),
         ("hidden", (64, 0)),
-        ("minibatch_size", 10**9),
         ("batch_size", 7),
         ("epochs", True),
         ("seed", -1),
@@ -46,10 +45,6 @@ def test_bad_options_are_named(name, value):
 def test_an_unknown_option_is_answered_with_the_nearest():
     with pytest.raises(OptionError, match="learning_rate"):
         make_config("CartPole-v1", learning_rat=1.0)
-
-
-def test_fewer_environments_shrink_the_tuned_minibatch():
-    assert make_config("CartPole-v1", num_envs=2).minibatch_size <= 64
 
 
 def test_schedules_are_linear_between_their_points():

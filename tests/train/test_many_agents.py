@@ -16,10 +16,8 @@ from headrace.train.checkpoint import load
 from headrace.train.config import make_config
 from headrace.train.evaluate import evaluate
 from headrace.train.metrics import read_metrics
-from headrace.train.policy import Policy
 from headrace.train.rollout import Collector
-from headrace.train.seats import seats
-from headrace.train.trainer import make_pool
+from headrace.train.setup import make_collector, make_policies, make_pool, training_pool
 
 train: Any = headrace.train
 CPU = torch.device("cpu")
@@ -30,22 +28,25 @@ GAMES: dict[str, dict[str, Any]] = {
 }
 
 
-def collector_of(task: str, **settings: Any) -> Collector:
+def collector_of(task: str, **settings: Any) -> Any:
     config = make_config(task, num_envs=4, num_steps=24, minibatch_size=32, seed=3, **settings)
-    pool = make_pool(config)
-    torch.manual_seed(0)
-    policies = [Policy(n, config.of_policy(n), seat, CPU) for n, seat in seats(pool.spec, config.policies).items()]
-    collector = Collector(config, pool, policies, CPU)
+    pool = training_pool(config)
+    collector = make_collector(config, pool, make_policies(config, pool, CPU), CPU)
     collector.start()
     return collector
 
 
-def plain_advantages(collector: Collector, index: int) -> tuple[np.ndarray, np.ndarray]:
+def collect(collector: Collector, seed: int = 1) -> list[Any]:
+    collector.draw(torch.Generator().manual_seed(seed))
+    return collector.collect()
+
+
+def plain_advantages(collector: Any, index: int) -> tuple[np.ndarray, np.ndarray]:
     """Advantages and who was present, agent by agent and step by step, from a twin pool that takes the same actions."""
     config, experience = collector.config, collector.experiences[index]
     steps, gamma, decay = config.num_steps, config.gamma, config.gae_lambda
     seat, envs = experience.seat, config.num_envs
-    agents = np.arange(collector.pool.spec.num_agents)[seat.agents]
+    agents = np.arange(collector.spec.num_agents)[seat.agents]
     values = experience.values.numpy().reshape(steps + 1, envs, seat.width)
     rewards = collector.rewards.numpy()[:, :, agents]
     with make_pool(config) as twin:
@@ -64,7 +65,7 @@ def plain_advantages(collector: Collector, index: int) -> tuple[np.ndarray, np.n
                 obs = info["final_obs"] if seat.sees.key is None else info["final_obs"][seat.sees.key]
                 seen = torch.from_numpy(obs[env][seat.sees.among])
                 out = torch.empty(seat.width, *experience.encoder.shape)
-                finals[env] = experience.network(experience.encoder(seen, out))[1].detach().numpy()
+                finals[env] = experience.policy.network(experience.encoder(seen, out))[1].detach().numpy()
             records.append((reward[:, agents], terminated, truncated, present[:, agents], after[:, agents], finals))
             present = info["alive"].copy()
     result = np.zeros((steps, envs, seat.width))
@@ -81,7 +82,7 @@ def plain_advantages(collector: Collector, index: int) -> tuple[np.ndarray, np.n
 
 def recorded_actions(collector: Collector, t: int) -> Any:
     """All agents' actions at step t, put together from the policies' parts."""
-    spec, envs = collector.pool.spec, collector.config.num_envs
+    spec, envs = collector.spec, collector.config.num_envs
     parts = []
     for experience in collector.experiences:
         chosen = experience.distribution.to_env(experience.actions[t]).numpy()
@@ -97,7 +98,7 @@ def recorded_actions(collector: Collector, t: int) -> Any:
 @pytest.mark.parametrize("task", GAMES)
 def test_advantages_are_those_of_a_plain_loop(task):
     collector = collector_of(task, **GAMES[task])
-    samples = collector.collect(torch.Generator().manual_seed(1))
+    samples = collect(collector)
     for index, part in enumerate(samples):
         expected, present = plain_advantages(collector, index)
         rows = np.flatnonzero(present.ravel())
@@ -110,7 +111,7 @@ def test_advantages_are_those_of_a_plain_loop(task):
 
 def test_agents_that_left_are_not_learnt_from():
     collector = collector_of("TestRing-v0", **GAMES["TestRing-v0"])
-    (samples,) = collector.collect(torch.Generator().manual_seed(1))
+    (samples,) = collect(collector)
     assert samples.rows is not None and 0 < len(samples.rows) < len(samples.returns)
     collector.pool.close()
 
@@ -120,8 +121,8 @@ def test_an_asynchronous_pool_gives_the_same_samples(task):
     together = collector_of(task, **GAMES[task])
     in_turns = collector_of(task, batch_size=2, **GAMES[task])
     for one, other in zip(
-        together.collect(torch.Generator().manual_seed(1)),
-        in_turns.collect(torch.Generator().manual_seed(1)),
+        collect(together),
+        collect(in_turns),
         strict=True,
     ):
         rows = slice(None) if one.rows is None else one.rows
@@ -193,7 +194,8 @@ def test_a2c_is_one_update_from_all_of_a_rollout(tmp_path: Path):
     whole = short | {"epochs": 1, "minibatch_size": 128}
     train("CartPole-v1", "ppo", run_dir=tmp_path / "ppo", quiet=True, **whole)
     assert_same_run(tmp_path / "a2c", tmp_path / "same")
-    assert_same_run(tmp_path / "a2c", tmp_path / "ppo")
+    for name, tensor in weights(tmp_path / "a2c").items():  # in another order, sums round otherwise
+        torch.testing.assert_close(tensor, weights(tmp_path / "ppo")[name], atol=1e-5, rtol=1e-4)
     (line,) = facts(tmp_path / "a2c")
     assert line["loss"]["clip_fraction"] == 0 and abs(line["loss"]["approx_kl"]) < 1e-6
 

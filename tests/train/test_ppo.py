@@ -11,11 +11,21 @@ import pytest
 import torch
 from torch import Tensor
 
+from headrace.train import ppo
 from headrace.train.config import Config
 from headrace.train.distributions import Distribution, distribution_for
-from headrace.train.networks import MLP, NatureCNN, make_network
+from headrace.train.networks import GRU, MLP, NatureCNN, make_network
 from headrace.train.optimiser import FlatAdam
-from headrace.train.ppo import Samples, advantages, backward, loss_gradient, minibatches, update
+from headrace.train.ppo import (
+    Rates,
+    Samples,
+    advantages,
+    backward,
+    draw_order,
+    loss_gradient,
+    minibatches,
+    update,
+)
 
 SPACES = {
     "discrete": gym.spaces.Discrete(3),
@@ -91,7 +101,7 @@ def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
     rows = len(inputs)
     with torch.no_grad():
         params, values = network(inputs)
-        actions = distribution.sample(params, distribution.noise(rows, generator=generator))
+        actions = distribution.sample(params, distribution.draw(torch.empty(rows, distribution.noise_size), generator))
         log_probs = distribution.evaluate(params, actions)[0] + 0.3 * torch.randn(rows, generator=generator)
     noise = torch.randn(3, rows, generator=generator)
     return Samples(inputs, actions, log_probs, noise[0], values + noise[1], values + 0.3 * noise[2])
@@ -110,7 +120,7 @@ def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_c
     optimiser = FlatAdam(network)
     network.policy_weight.data.mul_(50)  # far from uniform
     batch = make_batch(distribution, network, torch.randn(40, 5))
-    measured = backward(network, optimiser, distribution, config, batch, measure=True)
+    measured = backward(network, optimiser, distribution, config, Rates.of(config, 0), batch, measure=True)
     ours = optimiser.gradient.clone()
 
     optimiser.gradient.zero_()
@@ -123,6 +133,98 @@ def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_c
     assert 0 < float(measured[4]) < 1  # the clipping took part
 
 
+def gradient_of(network, distribution, config: Config, rates: Rates, batch: Samples) -> tuple[Tensor, Tensor]:
+    optimiser = FlatAdam(network)
+    measured = backward(network, optimiser, distribution, config, rates, batch, measure=True)
+    assert measured is not None
+    return optimiser.gradient, measured
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_chunks_weights_and_rates_on_the_device_change_nothing(name, monkeypatch):
+    torch.manual_seed(0)
+    config = Config("x", hidden=(16, 8), entropy_coef=0.1, value_clip_range=0.2)
+    distribution = distribution_for(SPACES[name])
+    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
+    whole = make_batch(distribution, network, torch.randn(40, 5))
+    kept = torch.arange(0, 40, 3)
+    columns = {n: getattr(whole, n)[kept] for n in ("actions", "log_probs", "advantages", "returns", "values")}
+    some = Samples(whole.inputs[kept], **columns)
+    rates = Rates.of(config, 0)
+    expected = gradient_of(network, distribution, config, rates, some)
+    weights = torch.zeros(40)
+    weights[kept] = 1.0
+    torch.testing.assert_close(
+        gradient_of(network, distribution, config, rates, replace(whole, weights=weights)), expected
+    )
+    there = Rates(*(torch.tensor(rate) for rate in rates))
+    torch.testing.assert_close(gradient_of(network, distribution, config, there, some), expected)
+    monkeypatch.setattr(ppo, "CHUNK", 6)
+    torch.testing.assert_close(gradient_of(network, distribution, config, rates, some), expected)
+    torch.testing.assert_close(
+        gradient_of(network, distribution, config, there, replace(whole, weights=weights)), expected
+    )
+
+
+def test_advantages_are_normalised_over_what_counts():
+    gains, weights = torch.randn(3, 20), (torch.rand(3, 20) < 0.7).float()
+    ours = ppo._normalised(gains, weights)
+    for row, gain, weight in zip(ours, gains, weights, strict=True):
+        kept = gain[weight > 0]
+        torch.testing.assert_close(row[weight > 0], (kept - kept.mean()) / (kept.std() + 1e-8))
+
+
+def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():
+    """Back-propagation through time, against a network stepped through every episode by itself."""
+    torch.manual_seed(0)
+    steps, columns, space = 7, 3, gym.spaces.Discrete(4)
+    config = Config("x", network="gru", hidden=(8, 6), entropy_coef=0.1)
+    distribution = distribution_for(space)
+    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
+    assert isinstance(network, GRU)
+    inputs, memory = torch.randn(steps, columns, 5), torch.randn(columns, 6)
+    starts = torch.rand(steps, columns) < 0.3
+
+    def unrolled() -> tuple[Tensor, Tensor]:
+        answers = {}
+        for column in range(columns):
+            before = memory[column : column + 1]
+            for t in range(steps):
+                if starts[t, column]:
+                    before = torch.zeros(1, 6)
+                params, value, before = network.step(inputs[t, column : column + 1], before)
+                answers[t, column] = params[0], value[0]
+        both = [answers[t, column] for t in range(steps) for column in range(columns)]
+        return torch.stack([p for p, _ in both]), torch.stack([v for _, v in both])
+
+    batch = make_batch(distribution, lambda _: unrolled(), inputs.flatten(0, 1))
+    batch = replace(batch, memory=memory, starts=starts.flatten())
+    optimiser = FlatAdam(network)
+    backward(network, optimiser, distribution, config, Rates.of(config, 0), batch, measure=False)
+    ours = optimiser.gradient.clone()
+    optimiser.gradient.zero_()
+    reference_loss(distribution, space, config, lambda _: unrolled(), batch).backward()
+    torch.testing.assert_close(ours, optimiser.gradient, atol=2e-6, rtol=1e-4)
+
+
+def test_recurrent_minibatches_are_whole_sequences():
+    steps, columns = 4, 6
+    rows = torch.arange(steps * columns)
+    memory = torch.arange(columns).float().unsqueeze(1)
+    samples = Samples(rows, rows, *[rows.float()] * 4, memory=memory, starts=rows % 5 == 0)
+    config = Config("x", minibatch_size=2 * steps, normalise_advantages=False)
+    batches = list(minibatches(samples, config, draw_order(samples, config, torch.Generator().manual_seed(0))))
+    assert len(batches) == 3
+    for batch in batches:
+        assert batch.memory is not None and batch.starts is not None
+        picked = batch.inputs.view(steps, 2)
+        assert torch.equal(picked % columns, picked[0].expand(steps, 2))
+        assert torch.equal(picked // columns, torch.arange(steps).view(-1, 1).expand(steps, 2))
+        assert torch.equal(batch.memory.flatten().long(), picked[0])
+        assert torch.equal(batch.starts, batch.inputs % 5 == 0)
+    assert torch.cat([batch.inputs for batch in batches]).unique().numel() == steps * columns
+
+
 def test_any_module_is_differentiated_by_autograd():
     torch.manual_seed(0)
     space = gym.spaces.Discrete(4)
@@ -133,7 +235,7 @@ def test_any_module_is_differentiated_by_autograd():
     optimiser = FlatAdam(network)
     images = torch.randint(0, 256, (6, 2, 44, 40), dtype=torch.uint8)
     batch = make_batch(distribution, network, images)
-    backward(network, optimiser, distribution, config, batch, measure=False)
+    backward(network, optimiser, distribution, config, Rates.of(config, 0), batch, measure=False)
     ours = optimiser.gradient.clone()
     optimiser.gradient.zero_()
     reference_loss(distribution, space, config, network, batch).backward()
@@ -165,7 +267,9 @@ def test_a_policy_beyond_the_clip_range_is_not_pushed_further():
     config = Config("x")
     zero = torch.zeros(4)
     batch = Samples(zero, actions, old, gain, zero, zero)
-    d_params, _, _ = loss_gradient(distribution, config, params.detach(), zero, batch, measure=False)
+    d_params, _, _ = loss_gradient(
+        distribution, config, Rates.of(config, 0), params.detach(), zero, batch, 1 / 4, measure=False
+    )
     assert (d_params[:2] == 0).all()
     assert (d_params[2:] != 0).all()
 
@@ -175,7 +279,7 @@ def test_an_epoch_sees_every_row_once_with_normalised_advantages():
     column = rows.float()
     samples = Samples(rows, rows, column, column.square(), column, column)
     config = Config("x", num_envs=5, num_steps=10, minibatch_size=16)
-    batches = list(minibatches(samples, config, torch.Generator().manual_seed(0)))
+    batches = list(minibatches(samples, config, draw_order(samples, config, torch.Generator().manual_seed(0))))
     seen = torch.cat([batch.inputs for batch in batches]).tolist()
     assert len(seen) == len(set(seen)) == 48
     for batch in batches:
@@ -191,7 +295,7 @@ def test_samples_follow_the_distribution(name):
     distribution = distribution_for(space)
     generator = torch.Generator().manual_seed(0)
     params = torch.randn(1, distribution.size, generator=generator).expand(20_000, -1)
-    actions = distribution.sample(params, distribution.noise(20_000, generator=generator))
+    actions = distribution.sample(params, distribution.draw(torch.empty(20_000, distribution.noise_size), generator))
     log_prob, entropy, _ = distribution.evaluate(params, actions)
     assert float(-log_prob.mean()) == pytest.approx(float(entropy[0]), abs=0.05)
     taken = distribution.to_env(actions).numpy().astype(space.dtype)
@@ -230,7 +334,9 @@ def test_target_kl_ends_the_epochs():
     optimiser = FlatAdam(network)
     batch = make_batch(distribution, network, torch.randn(32, 5))
     generator = torch.Generator().manual_seed(0)
-    update(network, optimiser, distribution, replace(config, target_kl=1e-9), batch, 1e-3, generator)
+    rates = Rates.of(config, 0)
+    orders = [draw_order(batch, config, generator) for _ in range(6)]
+    update(network, optimiser, distribution, replace(config, target_kl=1e-9), batch, rates, orders)
     assert int(optimiser.steps) == 2  # one epoch of two minibatches
-    update(network, optimiser, distribution, config, batch, 1e-3, generator)
+    update(network, optimiser, distribution, config, batch, rates, orders)
     assert int(optimiser.steps) == 2 + 12

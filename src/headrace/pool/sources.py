@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from headrace.errors import UnknownTaskError
 
@@ -22,26 +23,35 @@ def split(task: str) -> tuple[str, str]:
     return source, name
 
 
-def import_source(source: str) -> None:
+def import_source(source: str) -> ModuleType:
     """Import a file (by a path that ends in ``.py``) or a module, as whatever Python would call it.
 
     Raises:
         UnknownTaskError: there is no such file or module. What it raises itself is passed on.
     """
     if source.endswith(".py"):
-        _import_file(Path(source))
-        return
+        return _import_file(Path(source))
     try:
-        importlib.import_module(source)
+        return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{source}.".startswith(f"{error.name}."):
             raise
-        raise UnknownTaskError(f"there is no module {source!r} to find tasks in") from error
+        raise UnknownTaskError(f"there is no module {source!r} to import") from error
 
 
-def _import_file(path: Path) -> None:
+def module_of(source: str) -> ModuleType:
+    """The module of a file or of a name, imported only if it was not before."""
+    if source.endswith(".py"):
+        file = str(Path(source).resolve())
+        for module in list(sys.modules.values()):
+            if getattr(module, "__file__", None) == file:
+                return module
+    return import_source(source)
+
+
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UnknownTaskError(f"there is no file {path} to find tasks in")
+        raise UnknownTaskError(f"there is no file {path} to import")
     path = path.resolve()
     name = path.stem if path.stem not in sys.modules else f"headrace_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -56,3 +66,4 @@ def _import_file(path: Path) -> None:
         raise
     finally:
         sys.path.remove(str(path.parent))
+    return module

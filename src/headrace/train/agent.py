@@ -39,10 +39,13 @@ class Agent:
 
     @torch.inference_mode()
     def act(self, observations: Any, deterministic: bool = True) -> Any:
-        """Actions as a pool takes them, for observations as it gives them: the most likely ones, or a sample."""
+        """Actions as a pool takes them, for observations as it gives them: the most likely ones, or a sample.
+
+        Recurrent policies remember what they saw before, row by row, until `forget` is called.
+        """
         generator = None if deterministic else self._generator
         if not self.spec.agents:
-            return self._players[0].act(observations, generator)
+            return self._players[0].act(np.asarray(observations), generator)
         fields = action_fields(self.spec.action).items()
         rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
         actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields}
@@ -53,6 +56,12 @@ class Agent:
             into = actions[ACTION if acts.key is None else acts.key]
             into[:, acts.among] = chosen.reshape(rows, width, *chosen.shape[1:])
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
+
+    def forget(self, ends: np.ndarray) -> None:
+        """Say which environments' episodes are over, bool[B]: recurrent policies begin anew there."""
+        for player in self._players:
+            if player.memory is not None:
+                player.memory[torch.from_numpy(ends.repeat(player.seat.width))] = 0.0
 
     def score(self, rewards: np.ndarray) -> np.ndarray:
         """What the first policy's agents earned on average, [B], of rewards [B] or [B, agents]."""
@@ -66,7 +75,8 @@ class _Player:
     def __init__(self, config: Config, name: str, seat: Seat, point: Checkpoint):
         policy = Policy(name, dataclasses.replace(config, compile=False), seat, torch.device("cpu"))
         policy.load_model(point.model)
-        self.seat, self.network, self.distribution = seat, policy.network, policy.distribution
+        self.seat, self.policy, self.distribution = seat, policy, policy.distribution
+        self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
         self.encoder = InputEncoder(config, seat.observation, torch.device("cpu"))
         if self.encoder.normaliser is not None:
             self.encoder.normaliser.load(checkpoints.group(policy.prefix("normaliser"), point.model))
@@ -74,11 +84,18 @@ class _Player:
     def act(self, observations: np.ndarray, generator: torch.Generator | None) -> np.ndarray:
         raw = torch.from_numpy(np.ascontiguousarray(observations))
         out = torch.empty(len(raw), *self.encoder.shape, dtype=self.encoder.dtype)
-        params, _ = self.network(self.encoder(raw, out))
+        inputs = self.encoder(raw, out)
+        if self.policy.memory_size:
+            if self.memory is None or len(self.memory) != len(inputs):
+                self.memory = inputs.new_zeros(len(inputs), self.policy.memory_size)
+            params, _, self.memory = self.policy.step(inputs, self.memory)
+        else:
+            params, _ = self.policy.forward(inputs)
         if generator is None:
             actions = self.distribution.mode(params)
         else:
-            actions = self.distribution.sample(params, self.distribution.noise(len(raw), generator=generator))
+            noise = torch.empty(len(raw), self.distribution.noise_size)
+            actions = self.distribution.sample(params, self.distribution.draw(noise, generator))
         return self.distribution.to_env(actions).numpy()
 
 

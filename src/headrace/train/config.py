@@ -53,21 +53,24 @@ class Config:
     or numbers. By default every agent type has a policy, whose name is the type's."""
 
     # the network
-    network: Literal["auto", "mlp", "cnn"] = "auto"
-    """Two multilayer perceptrons, or a shared CNN (the Nature-CNN, or a small one for images under 36 x 36);
-    auto takes the CNN for images."""
+    network: str = "auto"
+    """mlp: two multilayer perceptrons; cnn: a shared CNN (the Nature-CNN, or a small one for images under 36 x 36);
+    gru: a recurrent network; auto takes the cnn for images, the mlp for all else. One of your own: file.py:name or
+    package.module:name of a function (observation space, outputs) -> torch.nn.Module."""
     hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers of an mlp, the same for actor and critic."""
+    """Widths of the hidden layers of an mlp, the same for actor and critic; the last is a gru's memory."""
     activation: Literal["tanh", "relu"] = "tanh"
-    """Nonlinearity of an mlp."""
+    """Nonlinearity of an mlp, and of a gru's layers before the memory."""
     log_std_init: float = 0.0
     """Initial logarithm of a Gaussian policy's standard deviation, in units of half the action range."""
     bf16: bool = False
     """Run the CNN's matrix products in bfloat16; parameters, losses and updates stay float32."""
     torch_threads: int = 0
-    """Threads inside one torch operation; 0 is 1 for an mlp and all cores for a cnn."""
+    """Threads inside one torch operation; 0 is 1 for an mlp over few environments and all cores for all else."""
     compile: bool = False
     """Compile the network with torch.compile (a cnn, or any network on CUDA); the first steps then take long."""
+    graphs: bool = True
+    """On CUDA, run rollouts and updates as CUDA graphs, where the environments live there too."""
 
     # PPO
     num_steps: int = 32
@@ -75,7 +78,7 @@ class Config:
     epochs: int = 4
     """Passes over a rollout."""
     minibatch_size: int = 256
-    """Samples in one gradient step."""
+    """Samples in one gradient step; all of them, if there are fewer."""
     learning_rate: float = 1e-3
     """Adam's step size."""
     anneal_learning_rate: bool = True
@@ -137,6 +140,8 @@ class Config:
         _require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
         _require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
         _require(min(self.hidden) >= 1, "hidden", self.hidden, "positive widths")
+        own = ":" in self.network
+        _require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
         batch = self.batch_size
         _require(
             batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"a divisor of num_envs={self.num_envs}"
@@ -146,10 +151,6 @@ class Config:
             _check_points(name, points)
             for _, value in points:
                 dataclasses.replace(self, **{name: value}, schedules={})
-        size = self.num_envs * self.num_steps
-        _require(
-            self.minibatch_size <= size, "minibatch_size", self.minibatch_size, f"at most num_envs*num_steps = {size}"
-        )
 
     def at(self, step: int) -> Config:
         """These settings after so many agent steps, as `schedules` says."""
@@ -175,13 +176,15 @@ class Config:
         return make_config(defaults=False, **json.loads(text))
 
 
+NETWORKS = ("auto", "mlp", "cnn", "gru")
+
 SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm")
 """settings that may have a schedule"""
 
 SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "num_envs", "batch_size", "num_threads",
-    "env_options", "policies", "torch_threads", "num_steps", "log_steps", "checkpoint_seconds", "keep_checkpoints",
-    "tensorboard", "video",
+    "env_options", "policies", "torch_threads", "graphs", "num_steps", "log_steps", "checkpoint_seconds",
+    "keep_checkpoints", "tensorboard", "video",
 }  # fmt: skip
 """settings of a run that its policies share"""
 
@@ -204,10 +207,6 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         if not _matches(value, fields[name]):
             raise OptionError(f"training option {name}={value!r} must be {_describe(fields[name])}")
         values[name] = values.get(name, {}) | value if name == "env_options" else value
-    if overrides.get("num_envs") and "minibatch_size" not in overrides:
-        # a tuned minibatch size must not outgrow a smaller rollout
-        steps = values.get("num_steps", Config.num_steps)
-        values["minibatch_size"] = min(values.get("minibatch_size", Config.minibatch_size), values["num_envs"] * steps)
     return Config(task=task, **values)
 
 

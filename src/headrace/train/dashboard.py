@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.train.metrics import read_metrics
-from headrace.train.ppo import STATISTICS
 
 if TYPE_CHECKING:
     from headrace.train.trainer import Trainer
@@ -175,7 +174,6 @@ def _split_bar(trainer: Trainer, width: int) -> Text:
 
 def _loss_line(trainer: Trainer) -> Text:
     text = Text(style="dim")
-    if trainer.losses is not None:
-        for name, value in zip(STATISTICS, trainer.losses.tolist(), strict=True):
-            text.append(f"{name.replace('_', ' ')} {value:.3g}   ")
+    for name, value in trainer.losses.items():
+        text.append(f"{name.replace('_', ' ')} {value:.3g}   ")
     return text

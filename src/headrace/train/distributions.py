@@ -38,8 +38,8 @@ class Distribution(Protocol):
     action_shape: tuple[int, ...]
     action_dtype: torch.dtype
 
-    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
-        """Noise float32[*shape, noise_size] for `sample`."""
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill float32[…, noise_size] with what `sample` needs, in place."""
         ...
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -58,8 +58,8 @@ class Distribution(Protocol):
         """Log-probability [B], entropy [B], and what `gradient` needs."""
         ...
 
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
-        """Gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy (the same for all)."""
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
+        """Gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy, a number or [B, 1]."""
         ...
 
 
@@ -75,8 +75,7 @@ class Categorical:
         self.action_shape: tuple[int, ...] = ()
         self.action_dtype = torch.int64
 
-    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
-        noise = torch.empty(*shape, self.size, device=generator.device)
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
         return noise.exponential_(generator=generator).log_().neg_()
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -95,27 +94,30 @@ class Categorical:
         log_prob = log_p.gather(1, actions.unsqueeze(1)).squeeze(1)
         return log_prob, entropy, (log_p, p, entropy, actions)
 
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
         # d log p(a)/d logits = onehot(a) - p;   d H/d logits = -p (log p + H)
         log_p, p, entropy, actions = saved
         d = d_log_prob.unsqueeze(1)
-        slope = -d if d_entropy == 0.0 else torch.add(log_p, entropy.unsqueeze(1)).mul_(-d_entropy).sub_(d)
+        if isinstance(d_entropy, float) and d_entropy == 0.0:
+            slope = -d
+        else:
+            slope = torch.add(log_p, entropy.unsqueeze(1)).mul_(-d_entropy).sub_(d)
         return slope.mul(p).scatter_add_(1, actions.unsqueeze(1), d)
 
 
 class MultiCategorical:
     """Independent choices; params are the logits of all of them side by side."""
 
-    def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...]):
+    def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...], device: torch.device | str = "cpu"):
         self.sizes = sizes
         self.parts = [Categorical(n) for n in sizes]
         self.size = self.noise_size = sum(sizes)
         self.action_shape = (len(sizes),)
         self.action_dtype = torch.int64
-        self.starts = torch.tensor(starts) if any(starts) else None
+        self.starts = torch.tensor(starts, device=device) if any(starts) else None
 
-    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
-        return Categorical(self.size).noise(*shape, generator=generator)
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        return noise.exponential_(generator=generator).log_().neg_()
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
         return self.mode(params + noise)
@@ -124,14 +126,14 @@ class MultiCategorical:
         return torch.stack([logits.argmax(-1) for logits in params.split(self.sizes, -1)], -1)
 
     def to_env(self, actions: Tensor) -> Tensor:
-        return actions if self.starts is None else actions + self.starts.to(actions.device)
+        return actions if self.starts is None else actions + self.starts
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
         columns = zip(self.parts, params.split(self.sizes, -1), actions.unbind(-1), strict=True)
         log_probs, entropies, saved = zip(*(part.evaluate(p, a) for part, p, a in columns), strict=True)
         return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0), saved
 
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
         pieces = [part.gradient(s, d_log_prob, d_entropy) for part, s in zip(self.parts, saved, strict=True)]
         return torch.cat(pieces, -1)
 
@@ -143,20 +145,26 @@ class DiagonalGaussian:
     clips and scales them. Dimensions without bounds are passed on as they are.
     """
 
-    def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype):
+    def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype, device: torch.device | str = "cpu"):
         self.action_shape = low.shape
         self.action_dtype = torch.float32
         self.noise_size = int(np.prod(low.shape))
         self.size = 2 * self.noise_size
         bounded = np.isfinite(low) & np.isfinite(high)
-        self.limit = torch.from_numpy(np.where(bounded, 1.0, np.inf).astype(np.float32))
-        self.scale = torch.from_numpy(np.where(bounded, (high - low) / 2, 1.0).astype(np.float32))
-        self.centre = torch.from_numpy(np.where(bounded, (high + low) / 2, 0.0).astype(np.float32))
-        self.low, self.high = torch.from_numpy(low.astype(np.float32)), torch.from_numpy(high.astype(np.float32))
+        numbers = (
+            np.where(bounded, 1.0, np.inf),
+            np.where(bounded, (high - low) / 2, 1.0),
+            np.where(bounded, (high + low) / 2, 0.0),
+            low,
+            high,
+        )
+        self.limit, self.scale, self.centre, self.low, self.high = (
+            torch.from_numpy(x.astype(np.float32)).to(device) for x in numbers
+        )
         self.env_dtype = torch.float64 if dtype == np.float64 else torch.float32
 
-    def noise(self, *shape: int, generator: torch.Generator) -> Tensor:
-        return torch.randn(*shape, self.noise_size, device=generator.device, generator=generator)
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        return noise.normal_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
         mean, log_std = params.chunk(2, -1)
@@ -166,9 +174,6 @@ class DiagonalGaussian:
         return params[:, : self.noise_size].reshape(-1, *self.action_shape)
 
     def to_env(self, actions: Tensor) -> Tensor:
-        if self.limit.device != actions.device:
-            for name in ("limit", "scale", "centre", "low", "high"):
-                setattr(self, name, getattr(self, name).to(actions.device))
         scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
         # rounding may step over a bound by one unit in the last place
         return scaled.clamp_(self.low, self.high).to(self.env_dtype)
@@ -182,7 +187,7 @@ class DiagonalGaussian:
         entropy = log_std_sum + 0.5 * (1 + math.log(2 * math.pi)) * self.noise_size
         return log_prob, entropy, (z, inverse_std)
 
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float) -> Tensor:
+    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
         # d log p/d mean = z/std;   d log p/d log_std = z² - 1;   d H/d log_std = 1
         z, inverse_std = saved
         d = d_log_prob.unsqueeze(1)
@@ -191,8 +196,8 @@ class DiagonalGaussian:
         return torch.cat((d_mean, d_log_std), -1)
 
 
-def distribution_for(space: gym.Space) -> Distribution:
-    """The distribution that fits an action space: `Discrete`, `MultiDiscrete` or `Box`.
+def distribution_for(space: gym.Space, device: torch.device | str = "cpu") -> Distribution:
+    """The distribution that fits an action space: `Discrete`, `MultiDiscrete` or `Box`; its numbers are on a device.
 
     Raises:
         OptionError: the space is of another kind.
@@ -200,7 +205,7 @@ def distribution_for(space: gym.Space) -> Distribution:
     if isinstance(space, gym.spaces.Discrete):
         return Categorical(int(space.n), int(space.start))
     if isinstance(space, gym.spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return MultiCategorical(tuple(map(int, space.nvec)), tuple(map(int, space.start)))
+        return MultiCategorical(tuple(map(int, space.nvec)), tuple(map(int, space.start)), device)
     if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        return DiagonalGaussian(space.low, space.high, np.dtype(space.dtype))
+        return DiagonalGaussian(space.low, space.high, np.dtype(space.dtype), device)
     raise OptionError(f"PPO has no policy for the action space {space}")

@@ -12,7 +12,7 @@ import headrace
 from headrace.train.agent import Agent, load_checkpoint
 from headrace.train.config import Config, is_atari
 from headrace.train.run import RunFolder
-from headrace.train.trainer import make_pool
+from headrace.train.setup import make_pool
 
 
 @dataclass(frozen=True)
@@ -64,4 +64,5 @@ def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool) -> 
             lengths.append(int(length[i]))
             left[i] -= 1
         earned[done], length[done] = 0.0, 0
+        agent.forget(done)
     return Evaluation(returns, lengths)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headrace.errors import OptionError
+from headrace.train import checkpoint as checkpoints
 from headrace.train.config import Config
-from headrace.train.distributions import Distribution
-from headrace.train.networks import input_size, uses_cnn
+from headrace.train.networks import input_size, uses_images
 from headrace.train.normalise import ObservationNormaliser, RewardScaler
+from headrace.train.policy import Policy
 from headrace.train.ppo import Samples, advantages
-from headrace.train.seats import Seat
 
 EVERYWHERE = slice(None)
 
@@ -25,8 +26,8 @@ class InputEncoder:
 
     def __init__(self, config: Config, space: gym.Space, device: torch.device):
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
-            raise OptionError(f"PPO has no network for the observation space {space}")
-        self.image = uses_cnn(config, space)
+            raise OptionError(f"there is no network for the observation space {space}")
+        self.image = uses_images(config, space)
         self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
         self.first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
         self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
@@ -34,18 +35,31 @@ class InputEncoder:
         wanted = config.normalise_observations and not self.image and not self.categories
         self.normaliser = ObservationNormaliser(self.shape[0], device) if wanted else None
         plain = not self.image and not self.categories and space.dtype == np.float32 and len(space.shape or ()) == 1
-        self.in_place = (self.image or plain) and self.normaliser is None and device.type == "cpu"
+        self.is_identity = (self.image or plain) and self.normaliser is None
 
     def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Encode observations [B, …] into ``out`` [B, *shape]; when `in_place`, they already are the input."""
-        if self.in_place:
-            return observations
+        """Encode observations [B, …] into ``out`` [B, *shape]."""
         if self.categories:
             rows = observations.to(out.device, torch.int64).unsqueeze(1) - self.first
             return out.zero_().scatter_(1, rows, 1.0)
         if self.normaliser is None:
             return out.copy_(observations.view(out.shape), non_blocking=True)
         return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)
+
+
+@dataclass(frozen=True)
+class Finals:
+    """Where episodes were truncated, and what was last seen of them.
+
+    Attributes:
+        t: int64[K], the time step; the rollout's length where there was no such episode after all.
+        columns: int64[K].
+        observations: [K, …], of the seat's own array.
+    """
+
+    t: Tensor
+    columns: Tensor
+    observations: Tensor
 
 
 @dataclass(frozen=True)
@@ -57,75 +71,94 @@ class Outcome:
         terminated: bool[T, columns]: the episode terminated, or the agent left it.
         truncated: bool[T, columns].
         present: bool[T, columns]: who was in the game when it acted; None for everybody.
-        finals: (t, columns, observations of the final step) where episodes were truncated.
+        finals: None where no episode was truncated.
     """
 
     rewards: Tensor
     terminated: Tensor
     truncated: Tensor
     present: Tensor | None
-    finals: list[tuple[int, np.ndarray, Tensor]]
+    finals: Finals | None
 
 
 class Experience:
     """One policy's part of the rollout buffer: inputs, actions, values [T, columns].
 
     Args:
+        policy: whose.
         observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, of the seat's own array.
+        static: whether shapes must not depend on the data, as in a CUDA graph.
+
+    Attributes:
+        memory: a recurrent network's memory before each step, float32[T + 1, columns, H], as the step before
+            left it; None for others.
+        starts: whether an episode starts with a step, bool[T + 1, columns]; for recurrent networks.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        seat: Seat,
-        network: nn.Module,
-        distribution: Distribution,
-        observations: Tensor,
-        device: torch.device,
-    ):
-        self.config, self.seat, self.network, self.distribution, self.device = (
-            config,
-            seat,
-            network,
-            distribution,
-            device,
-        )
+    def __init__(self, policy: Policy, observations: Tensor, device: torch.device, static: bool = False):
+        self.policy, self.config, self.seat, self.device = policy, policy.config, policy.seat, device
+        self.distribution, self.static = policy.distribution, static
+        config, seat, distribution = self.config, self.seat, self.distribution
         steps, self.columns = config.num_steps, config.num_envs * seat.width
         self.encoder = InputEncoder(config, seat.observation, device)
         self.reward_scaler = RewardScaler(self.columns, config.gamma, device) if config.normalise_rewards else None
         self._observations = observations
         self._source = observations if seat.agents is None else observations.flatten(1, 2) if seat.sees.whole else None
-        self._in_place = self.encoder.in_place and self._source is not None
+        self._in_place = self.encoder.is_identity and self._source is not None and observations.device == device
+
+        def rows(count: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(count, self.columns, *shape, dtype=dtype, device=device)
+
         if self._in_place:
             assert self._source is not None
-            self.inputs = self._source
+            self.inputs = self._source.view(steps + 1, self.columns, *self.encoder.shape)
         else:
-            shape, dtype = self.encoder.shape, self.encoder.dtype
-            self.inputs = torch.zeros(steps + 1, self.columns, *shape, dtype=dtype, device=device)
-        self.params = torch.zeros(steps, self.columns, distribution.size, device=device)
-        self.values = torch.zeros(steps + 1, self.columns, device=device)
-        self.actions = torch.zeros(
-            steps, self.columns, *distribution.action_shape, dtype=distribution.action_dtype, device=device
-        )
+            self.inputs = rows(steps + 1, *self.encoder.shape, dtype=self.encoder.dtype)
+        self.noise = rows(steps, distribution.noise_size)
+        self.params = rows(steps, distribution.size)
+        self.values = rows(steps + 1)
+        self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
+        recurrent = policy.memory_size > 0
+        self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
+        self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
 
-    def noise(self, generator: torch.Generator) -> Tensor:
-        """What a whole rollout's actions are drawn with, [T, columns, …]."""
-        return self.distribution.noise(self.config.num_steps, self.columns, generator=generator)
+    def draw(self, generator: torch.Generator) -> None:
+        """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
+        self.distribution.draw(self.noise, generator)
 
-    def act(self, t: int, envs: slice, noise: Tensor) -> Tensor:
+    def act(self, t: int, envs: slice) -> Tensor:
         """Run the policy on some environments at step t and note what it did; returns their columns' actions."""
         columns = self.seat.columns(envs)
-        params, values = self.network(self._encode(t, envs))
-        actions = self.distribution.sample(params, noise[t, columns])
+        inputs = self._encode(t, envs)
+        if self.memory is None:
+            params, values = self.policy.forward(inputs)
+        else:
+            params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
+        actions = self.distribution.sample(params, self.noise[t, columns])
         self.params[t, columns] = params
         self.values[t, columns] = values
         self.actions[t, columns] = actions
         return self.distribution.to_env(actions)
 
+    def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
+        """Say which of some environments' episodes were over after step t, bool[k]; recurrent networks forget then."""
+        if self.starts is not None:
+            width = self.seat.width
+            self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
+
+    def begin_next(self) -> None:
+        """Carry on from the last row in the first."""
+        if self.memory is not None and self.starts is not None:
+            self.memory[0].copy_(self.memory[-1])
+            self.starts[0].copy_(self.starts[-1])
+
     def samples(self, outcome: Outcome) -> Samples:
         """What can be learnt, once all steps were taken; updates the statistics of observations and rewards."""
         config = self.config
-        self.values[-1] = self.network(self._encode(-1, EVERYWHERE))[1]
+        inputs, memory = self._encode(-1, EVERYWHERE), None
+        if self.memory is not None:
+            memory = self._remembered(config.num_steps, EVERYWHERE)
+        self.values[-1] = self._value(inputs, memory)
         over = outcome.terminated | outcome.truncated
         rewards = outcome.rewards if self.reward_scaler is None else self.reward_scaler(outcome.rewards, over)
         gae = advantages(
@@ -140,19 +173,85 @@ class Experience:
         params, actions = self.params.flatten(0, 1), self.actions.flatten(0, 1)
         log_probs = self.distribution.evaluate(params, actions)[0]
         values = self.values[:-1].flatten()
-        rows = None if outcome.present is None else outcome.present.flatten().nonzero().squeeze(1)
+        rows, weights = self._counted(outcome.present)
+        self._update_normaliser(rows, weights)
+        recurrent = self.memory is not None and self.starts is not None
+        return Samples(
+            self.inputs[:-1].flatten(0, 1),
+            actions,
+            log_probs,
+            gae,
+            gae + values,
+            values,
+            rows,
+            weights,
+            self._remembered(0, EVERYWHERE).clone() if recurrent else None,
+            self.starts[:-1].flatten().clone() if recurrent else None,  # type: ignore[index]
+        )
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def model(self) -> dict[str, Tensor]:
+        """What playing needs beside the network: statistics of observations."""
+        normaliser = self.encoder.normaliser
+        return {} if normaliser is None else checkpoints.prefixed(self._prefix("normaliser"), normaliser.state())
+
+    def load_model(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `model` returned."""
         if self.encoder.normaliser is not None:
-            raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(config.num_steps)])
-            raw = raw.to(self.device, torch.float32).view(-1, *self.encoder.shape)
-            self.encoder.normaliser.update(raw if rows is None else raw[rows])
-        return Samples(self.inputs[:-1].flatten(0, 1), actions, log_probs, gae, gae + values, values, rows)
+            self.encoder.normaliser.load(checkpoints.group(self._prefix("normaliser"), saved))
+
+    def state(self) -> dict[str, Tensor]:
+        """What else of it decides how a run goes on."""
+        state: dict[str, Tensor] = {}
+        if self.reward_scaler is not None:
+            state |= checkpoints.prefixed(self._prefix("rewards"), self.reward_scaler.state())
+        if self.memory is not None and self.starts is not None:
+            state |= checkpoints.prefixed(self._prefix("memory"), {"memory": self.memory[0], "starts": self.starts[0]})
+        return state
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        if self.reward_scaler is not None:
+            self.reward_scaler.load(checkpoints.group(self._prefix("rewards"), saved))
+        if self.memory is not None and self.starts is not None:
+            kept = checkpoints.group(self._prefix("memory"), saved)
+            self.memory[0].copy_(kept["memory"])
+            self.starts[0].copy_(kept["starts"])
+
+    def _prefix(self, what: str) -> str:
+        return self.policy.prefix(what)
+
+    # -- how -------------------------------------------------------------------------------------
+
+    def _counted(self, present: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Rows to learn from, or what each row counts; None and None for all the same."""
+        if present is None:
+            return None, None
+        if self.static or self.memory is not None:
+            return None, present.flatten().float()
+        return present.flatten().nonzero().squeeze(1), None
+
+    def _update_normaliser(self, rows: Tensor | None, weights: Tensor | None) -> None:
+        if self.encoder.normaliser is None or self.config.frozen:
+            return
+        raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(self.config.num_steps)])
+        raw = raw.to(self.device, torch.float32).view(-1, *self.encoder.shape)
+        self.encoder.normaliser.update(raw if rows is None else raw[rows], weights)
+
+    def _remembered(self, t: int, columns: slice) -> Tensor:
+        """The memory before step t: nothing at the start of an episode."""
+        assert self.memory is not None and self.starts is not None
+        return self.memory[t, columns].masked_fill(self.starts[t, columns].unsqueeze(1), 0.0)
+
+    def _value(self, inputs: Tensor, memory: Tensor | None) -> Tensor:
+        return self.policy.forward(inputs)[1] if memory is None else self.policy.step(inputs, memory)[1]
 
     def _encode(self, t: int, envs: slice) -> Tensor:
         columns = self.seat.columns(envs)
         if self._in_place:
             return self.inputs[t, columns]
-        seen, out = self._seen(t, envs), self.inputs[t, columns]
-        return out.copy_(seen.view(out.shape)) if self.encoder.in_place else self.encoder(seen, out)
+        return self.encoder(self._seen(t, envs), self.inputs[t, columns])
 
     def _seen(self, t: int, envs: slice) -> Tensor:
         if self._source is not None:
@@ -161,11 +260,13 @@ class Experience:
 
     def _final_values(self, outcome: Outcome) -> Tensor:
         """Values of the final observations of truncated episodes, float32[T, columns]; zero elsewhere."""
-        result = torch.zeros_like(self.values[:-1])
-        if outcome.finals:
-            observations = torch.cat([seen for _, _, seen in outcome.finals])
-            where_t = np.concatenate([np.full(len(columns), t) for t, columns, _ in outcome.finals])
-            where = np.concatenate([columns for _, columns, _ in outcome.finals])
-            out = torch.empty(len(observations), *self.encoder.shape, dtype=self.encoder.dtype, device=self.device)
-            result[where_t, where] = self.network(self.encoder(observations, out))[1]
-        return result
+        result = torch.zeros_like(self.values)
+        finals = outcome.finals
+        if finals is not None:
+            shape = (len(finals.t), *self.encoder.shape)
+            inputs = torch.empty(shape, dtype=self.encoder.dtype, device=self.device)
+            memory = None
+            if self.memory is not None:
+                memory = self.memory[(finals.t + 1).clamp(max=len(self.memory) - 1), finals.columns]
+            result[finals.t, finals.columns] = self._value(self.encoder(finals.observations, inputs), memory)
+        return result[:-1]

@@ -7,70 +7,9 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-
-
-class EpisodeTracker:
-    """Returns and lengths of finished episodes, counted over whole rollouts.
-
-    Attributes:
-        returns, lengths: of the last ``window`` finished episodes.
-        episodes: finished since the beginning.
-    """
-
-    def __init__(self, num_envs: int, window: int):
-        self.returns: deque[float] = deque(maxlen=window)
-        self.lengths: deque[int] = deque(maxlen=window)
-        self.episodes = 0
-        self._return = np.zeros(num_envs)  # of the unfinished episodes
-        self._length = np.zeros(num_envs, np.int64)
-
-    def update(self, rewards: np.ndarray, ends: np.ndarray) -> None:
-        """Take in one rollout: rewards [T, N] and ends of episodes bool[T, N]."""
-        steps = len(rewards)
-        total = np.cumsum(rewards, 0, np.float64)
-        earned, started = np.zeros_like(self._return), np.zeros_like(self._length)  # at the running episodes' starts
-        for t, env in zip(*(index.tolist() for index in np.nonzero(ends)), strict=True):
-            self.returns.append(float(self._return[env] + total[t, env] - earned[env]))
-            self.lengths.append(int(self._length[env] + t + 1 - started[env]))
-            self._return[env], self._length[env] = 0.0, 0
-            earned[env], started[env] = total[t, env], t + 1
-            self.episodes += 1
-        self._return += total[-1] - earned
-        self._length += steps - started
-
-    @property
-    def full(self) -> bool:
-        """Whether the window is filled."""
-        return len(self.returns) == self.returns.maxlen
-
-    def mean_return(self) -> float | None:
-        """Mean return over the window, None before the first episode ends."""
-        return float(np.mean(self.returns)) if self.returns else None
-
-    def mean_length(self) -> float | None:
-        """Mean number of agent steps over the window, None before the first episode ends."""
-        return float(np.mean(self.lengths)) if self.lengths else None
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "returns": list(self.returns),
-            "lengths": list(self.lengths),
-            "episodes": self.episodes,
-            "running_return": self._return.tolist(),
-            "running_length": self._length.tolist(),
-        }
-
-    def load(self, state: dict[str, Any]) -> None:
-        window = self.returns.maxlen
-        self.returns, self.lengths = deque(state["returns"], window), deque(state["lengths"], window)
-        self.episodes = state["episodes"]
-        self._return[:], self._length[:] = state["running_return"], state["running_length"]
 
 
 class MetricsWriter:

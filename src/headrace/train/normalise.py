@@ -19,16 +19,23 @@ class RunningStatistics:
         self.variance = torch.ones(shape, dtype=torch.float64, device=device)
         self.count = torch.zeros((), dtype=torch.float64, device=device)
 
-    def update(self, batch: Tensor) -> None:
-        """Take in a batch [B, *shape]."""
+    def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
+        """Take in a batch [B, *shape], or what weights [B] of 0 and 1 leave of it."""
         batch = batch.to(torch.float64)
-        variance, mean = torch.var_mean(batch, 0, correction=0)
-        count, total = len(batch), self.count + len(batch)
+        if weights is None:
+            variance, mean = torch.var_mean(batch, 0, correction=0)
+            count: Tensor | int = len(batch)
+        else:
+            weights = weights.to(torch.float64).view(-1, *(1,) * (batch.dim() - 1))
+            count = weights.sum()
+            mean = (batch * weights).sum(0) / count.clamp(min=1)
+            variance = ((batch - mean).square() * weights).sum(0) / count.clamp(min=1)
+        total = (self.count + count).clamp(min=1)
         delta = mean - self.mean
         squares = self.variance * self.count + variance * count + delta.square() * (self.count * count / total)
         self.mean += delta * (count / total)
         self.variance.copy_(squares / total)
-        self.count.copy_(total)
+        self.count += count
 
     def state(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "variance": self.variance, "count": self.count}
@@ -50,9 +57,9 @@ class ObservationNormaliser:
         """Normalised observations [B, size] into ``out``."""
         return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
 
-    def update(self, observations: Tensor) -> None:
-        """Take in raw observations [B, size]."""
-        self.statistics.update(observations)
+    def update(self, observations: Tensor, weights: Tensor | None = None) -> None:
+        """Take in raw observations [B, size], as `RunningStatistics.update`."""
+        self.statistics.update(observations, weights)
         self._refresh()
 
     def _refresh(self) -> None:

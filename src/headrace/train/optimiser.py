@@ -7,6 +7,8 @@ operations on a vector, whatever the network looks like.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +21,7 @@ class FlatAdam:
     Attributes:
         parameters: float32[P], which the module's parameters are views of.
         gradient: float32[P], which their ``.grad`` are views of.
+        reduce: what is done to the gradient before it is used, such as an average over processes; None for nothing.
     """
 
     def __init__(self, module: nn.Module, *, epsilon: float = 1e-5, betas: tuple[float, float] = (0.9, 0.999)):
@@ -31,19 +34,23 @@ class FlatAdam:
             total += -(-leaf.numel() // ALIGNMENT) * ALIGNMENT
         self.parameters, self.gradient, self.mean, self.square = (torch.zeros(total, device=device) for _ in range(4))
         self.steps = torch.zeros((), device=device)
+        self.reduce: Callable[[Tensor], object] | None = None
         for leaf, offset in zip(leaves, offsets, strict=True):
             value = _view(self.parameters, offset, leaf)
             value.copy_(leaf.detach())
             leaf.data, leaf.grad = value, _view(self.gradient, offset, leaf)
 
     @torch.inference_mode()
-    def step(self, learning_rate: float, max_norm: float) -> Tensor:
+    def step(self, learning_rate: float | Tensor, max_norm: float | Tensor) -> Tensor:
         """Clip the gradient to ``max_norm``, apply it, and return its norm before clipping (a 0-d tensor)."""
+        if self.reduce is not None:
+            self.reduce(self.gradient)
         norm = torch.linalg.vector_norm(self.gradient)
         self.gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
         self.steps += 1
         # the kernel under torch.optim.Adam(fused=True), without its 25 µs of bookkeeping
-        torch.ops.aten._fused_adam_.default(
+        adam = torch.ops.aten._fused_adam_
+        (adam.tensor_lr if isinstance(learning_rate, Tensor) else adam.default)(
             [self.parameters],
             [self.gradient],
             [self.mean],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,11 +12,15 @@ from headrace.errors import StateError
 from headrace.train import checkpoint as checkpoints
 from headrace.train.config import Config
 from headrace.train.distributions import distribution_for
-from headrace.train.metrics import EpisodeTracker
+from headrace.train.episodes import EpisodeTracker
+from headrace.train.graphs import Graph
 from headrace.train.networks import make_network
 from headrace.train.optimiser import FlatAdam
-from headrace.train.ppo import Samples, update
+from headrace.train.ppo import STATISTICS, Rates, Samples, draw_order, update
 from headrace.train.seats import Seat
+
+if TYPE_CHECKING:
+    from headrace.train.experience import Experience, Outcome
 
 
 class Policy:
@@ -26,29 +30,46 @@ class Policy:
         name: as in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, with those of this policy.
         network, forward: the module, and what is called (compiled, if so asked).
+        memory_size: columns of a recurrent network's memory; 0 for others.
         tracker: episodes as this policy's agents fared in them.
         losses: the last update's statistics; None before.
     """
 
+    statistics: tuple[str, ...] = STATISTICS
+
     def __init__(self, name: str, config: Config, seat: Seat, device: torch.device):
-        self.name, self.config, self.seat = name, config, seat
-        self.distribution = distribution_for(seat.action)
+        self.name, self.config, self.seat, self.device = name, config, seat, device
+        self.distribution = distribution_for(seat.action, device)
         self.network = make_network(config, seat.observation, self.distribution).to(device)
+        self.memory_size: int = getattr(self.network, "memory_size", 0)
         self.optimiser = FlatAdam(self.network, epsilon=config.adam_epsilon)
-        forward = torch.compile(self.network) if config.compile else self.network
-        self.forward: Any = forward
-        self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes)
+        self.forward: Any = torch.compile(self.network) if config.compile else self.network
+        self.step: Any = getattr(self.network, "step", None)
+        self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device)
         self.losses: Tensor | None = None
+        self._graph: _UpdateGraph | None = None
+
+    def gather(self, experience: Experience, outcome: Outcome) -> Any:
+        """What `learn` will want from a rollout."""
+        return experience.samples(outcome)
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
         """All updates from one rollout, ``step`` agent steps into the run; nothing for a frozen policy."""
-        if self.config.frozen:
+        config = self.config
+        if config.frozen:
             return
-        config = self.config.at(step)
-        rate = config.learning_rate
-        if config.anneal_learning_rate and "learning_rate" not in self.config.schedules:
-            rate *= max(0.0, 1.0 - step / config.total_steps)
-        self.losses = update(self.forward, self.optimiser, self.distribution, config, samples, rate, generator)
+        rates = Rates.of(config, step)
+        orders = [draw_order(samples, config, generator) for _ in range(1 if config.algo == "a2c" else config.epochs)]
+        if self.device.type == "cuda" and config.graphs and config.target_kl is None and samples.rows is None:
+            if self._graph is None:
+                self._graph = _UpdateGraph(self)
+            self.losses = self._graph(samples, rates, orders)
+        else:
+            self.losses = self.update(samples, rates, orders)
+
+    def update(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor:
+        """The updates themselves; answers `statistics`."""
+        return update(self.forward, self.optimiser, self.distribution, self.config, samples, rates, orders)
 
     def prefix(self, what: str) -> str:
         """The name of a group of tensors in a checkpoint."""
@@ -68,3 +89,47 @@ class Policy:
             self.network.load_state_dict(checkpoints.group(self.prefix("network"), model))
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+
+    def optimisers(self) -> dict[str, Tensor]:
+        """The optimiser's part of a checkpoint."""
+        moments = self.optimiser.state()
+        return checkpoints.prefixed(self.name, moments) if self.name else moments
+
+    def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `optimisers` returned."""
+        self.optimiser.load(checkpoints.group(self.name, saved) if self.name else dict(saved))
+
+    def state(self) -> dict[str, Tensor]:
+        """What else of it decides how a run goes on."""
+        return checkpoints.prefixed(self.prefix("episodes"), self.tracker.state())
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        self.tracker.load(checkpoints.group(self.prefix("episodes"), saved))
+
+
+class _UpdateGraph:
+    """A policy's updates from one rollout as a CUDA graph; rates and orders are copied to where it reads them."""
+
+    def __init__(self, policy: Policy):
+        self._policy = policy
+        self._graph = Graph(self._update, policy.device)
+        self._samples: Samples | None = None
+        self._rates: Tensor | None = None
+        self._orders: list[Tensor | None] = []
+
+    def __call__(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor:
+        device = self._policy.device
+        self._samples = samples  # the same memory every time, once the rollout is a graph
+        if self._rates is None:
+            self._rates = torch.zeros(len(rates), device=device)
+            self._orders = [None if order is None else torch.empty_like(order) for order in orders]
+        self._rates.copy_(torch.tensor(rates), non_blocking=True)
+        for kept, order in zip(self._orders, orders, strict=True):
+            if kept is not None and order is not None:
+                kept.copy_(order)
+        return self._graph()
+
+    def _update(self) -> Tensor:
+        assert self._samples is not None and self._rates is not None
+        return self._policy.update(self._samples, Rates(*self._rates.unbind()), self._orders)

@@ -11,30 +11,38 @@ Sources: Schulman et al. 2017 (arXiv:1707.06347); Schulman et al. 2016 for GAE
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from headrace.train.config import Config
+from headrace.train.config import SCHEDULED, Config
 from headrace.train.distributions import Distribution
-from headrace.train.networks import MLP
+from headrace.train.mlp import MLP
 from headrace.train.optimiser import FlatAdam
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
+CHUNK = 4096  # rows whose activations stay in a core's cache on their way forward and back
 
 
 @dataclass(frozen=True)
 class Samples:
     """What one rollout gives to learn from, flattened to M = T·N rows.
 
+    Agents that had left the game give nothing to learn. Where shapes may depend on the data, ``rows`` leaves
+    their rows out; where they may not (in a CUDA graph, in sequences), ``weights`` counts them as nothing.
+
     Attributes:
         inputs: network inputs [M, …].
         actions: [M, *action_shape].
         log_probs: log-probabilities of the actions when they were taken, float32[M].
         advantages, returns, values: float32[M]; values are the critic's when the actions were taken.
-        rows: int64[K], the rows to learn from; None for all. Agents that had left the game have none.
+        rows: int64[K], the rows to learn from; None for all.
+        weights: float32[M], 1 for each row to learn from, 0 for the others; None for all.
+        memory: a recurrent network's before the first step, float32[N, H].
+        starts: whether an episode begins with a row, bool[M]; with ``memory``.
     """
 
     inputs: Tensor
@@ -44,6 +52,28 @@ class Samples:
     returns: Tensor
     values: Tensor
     rows: Tensor | None = None
+    weights: Tensor | None = None
+    memory: Tensor | None = None
+    starts: Tensor | None = None
+
+
+class Rates(NamedTuple):
+    """The settings that may change during a run: numbers, or 0-d tensors, which a CUDA graph reads anew."""
+
+    learning_rate: float | Tensor
+    clip_range: float | Tensor
+    entropy_coef: float | Tensor
+    value_coef: float | Tensor
+    max_grad_norm: float | Tensor
+
+    @classmethod
+    def of(cls, config: Config, step: int) -> Rates:
+        """Those of so many agent steps into a run."""
+        now = config.at(step)
+        rates = cls(*(getattr(now, name) for name in SCHEDULED))
+        if config.anneal_learning_rate and "learning_rate" not in config.schedules:
+            rates = rates._replace(learning_rate=now.learning_rate * max(0.0, 1.0 - step / config.total_steps))
+        return rates
 
 
 def advantages(
@@ -80,27 +110,35 @@ def advantages(
 def loss_gradient(
     distribution: Distribution,
     config: Config,
+    rates: Rates,
     params: Tensor,
     values: Tensor,
     batch: Samples,
+    share: float | Tensor,
     measure: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradient of the PPO loss with respect to the network's outputs.
 
     The loss is ``mean(-min(r·A, clip(r)·A)) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``.
 
+    Args:
+        share: what each row counts in the mean: a number, or float32[B].
+
     Returns:
         d loss/d params [B, size], d loss/d values [B], and if ``measure``
-        [policy_loss, value_loss, entropy, approx_kl, clip_fraction] of this batch as one tensor.
+        [policy_loss, value_loss, entropy, approx_kl, clip_fraction], this batch's share of each, as one tensor.
     """
-    count, clip, gain = len(values), config.clip_range, batch.advantages
+    clip, gain = rates.clip_range, batch.advantages
     log_prob, entropy, saved = distribution.evaluate(params, batch.actions)
     log_ratio = log_prob - batch.log_probs
     ratio = log_ratio.exp()
-    free, clipped = gain * ratio, gain * ratio.clamp(1 - clip, 1 + clip)
+    free, clipped = gain * ratio, gain * torch.clamp(ratio, 1 - clip, 1 + clip)  # type: ignore
     # where the clipped term is the smaller one, the loss does not depend on the policy
-    d_log_prob = torch.where(free <= clipped, free, 0.0).mul_(-1 / count)
-    d_params = distribution.gradient(saved, d_log_prob, -config.entropy_coef / count)
+    d_log_prob = torch.where(free <= clipped, free, 0.0).mul_(-share)
+    d_entropy = -rates.entropy_coef * share
+    if isinstance(share, Tensor):
+        d_entropy = d_entropy.unsqueeze(1)  # type: ignore[union-attr]
+    d_params = distribution.gradient(saved, d_log_prob, d_entropy)
 
     error = values - batch.returns
     d_values = error
@@ -112,18 +150,18 @@ def loss_gradient(
         keep = (error.square() >= limited_error.square()) | (moved == limited)
         d_values = torch.where(keep, error, 0.0)
         error = torch.where(error.square() >= limited_error.square(), error, limited_error)
-    d_values = d_values * (config.value_coef / count)
+    d_values = d_values * (rates.value_coef * share)
 
     if not measure:
         return d_params, d_values, None
     statistics = (
-        -torch.minimum(free, clipped).mean(),
-        error.square().mean() / 2,
-        entropy.mean(),
-        (ratio - 1 - log_ratio).mean(),  # Schulman's low-variance estimate of the KL divergence
-        ((ratio - 1).abs() > clip).float().mean(),
+        torch.minimum(free, clipped).neg_(),
+        error.square() / 2,
+        entropy,
+        ratio - 1 - log_ratio,  # Schulman's low-variance estimate of the KL divergence
+        ((ratio - 1).abs() > clip).float(),
     )
-    return d_params, d_values, torch.stack(statistics)
+    return d_params, d_values, (torch.stack(statistics) * share).sum(1)
 
 
 def backward(
@@ -131,21 +169,49 @@ def backward(
     optimiser: FlatAdam,
     distribution: Distribution,
     config: Config,
+    rates: Rates,
     batch: Samples,
     measure: bool,
 ) -> Tensor | None:
     """Fill the gradient buffer for one minibatch; returns `loss_gradient`'s statistics."""
+    share = 1 / len(batch.returns) if batch.weights is None else batch.weights / batch.weights.sum().clamp(min=1)
     if isinstance(network, MLP):
-        with torch.inference_mode():
-            params, values, saved = network.forward_saving(batch.inputs)
-            d_params, d_values, statistics = loss_gradient(distribution, config, params, values, batch, measure)
-            network.backward_into_gradients(saved, d_params, d_values)
-        return statistics
+        return _backward_in_chunks(network, distribution, config, rates, batch, share, measure)
     optimiser.gradient.zero_()
-    params, values = network(batch.inputs)
+    if batch.memory is None:
+        params, values = network(batch.inputs)
+    else:
+        assert batch.starts is not None
+        params, values = network.unroll(batch.inputs, batch.memory, batch.starts)  # type: ignore[operator]
     with torch.no_grad():
-        d_params, d_values, statistics = loss_gradient(distribution, config, params, values, batch, measure)
+        d_params, d_values, statistics = loss_gradient(
+            distribution, config, rates, params, values, batch, share, measure
+        )
     torch.autograd.backward((params, values), (d_params, d_values))
+    return statistics
+
+
+@torch.inference_mode()
+def _backward_in_chunks(
+    network: MLP,
+    distribution: Distribution,
+    config: Config,
+    rates: Rates,
+    batch: Samples,
+    share: float | Tensor,
+    measure: bool,
+) -> Tensor | None:
+    count, statistics = len(batch.returns), None
+    size = CHUNK if batch.returns.device.type == "cpu" else count
+    for start in range(0, count, size):
+        whole = size >= count
+        part = batch if whole else _pick(batch, slice(start, start + size))
+        mine = share if whole or not isinstance(share, Tensor) else share[start : start + size]
+        params, values, saved = network.forward_saving(part.inputs)
+        d_params, d_values, measured = loss_gradient(distribution, config, rates, params, values, part, mine, measure)
+        network.backward_into_gradients(saved, d_params, d_values, add=start > 0)
+        if measured is not None:
+            statistics = measured if statistics is None else statistics + measured
     return statistics
 
 
@@ -155,25 +221,22 @@ def update(
     distribution: Distribution,
     config: Config,
     samples: Samples,
-    learning_rate: float,
-    generator: torch.Generator,
+    rates: Rates,
+    orders: Iterable[Tensor | None],
 ) -> Tensor:
-    """All epochs over one rollout. Rows that do not fill a last minibatch sit out that epoch.
-
-    Advantage actor-critic (``algo="a2c"``) is one epoch of one minibatch: the ratio is then 1 everywhere, and
-    the gradient is that of ``-mean(A · log π)`` (Mnih et al. 2016, arXiv:1602.01783).
+    """One epoch over a rollout for each of ``orders``, see `draw_order`.
 
     Returns:
         `STATISTICS` averaged over the last epoch that ran, as one tensor on the network's device.
     """
     measured: list[Tensor] = []
-    epochs = 1 if config.algo == "a2c" else config.epochs
-    for epoch in range(epochs):
-        measure = config.target_kl is not None or epoch == epochs - 1
+    orders = list(orders)
+    for order in orders:
+        measure = config.target_kl is not None or order is orders[-1]
         measured.clear()
-        for batch in minibatches(samples, config, generator):
-            statistics = backward(network, optimiser, distribution, config, batch, measure)
-            norm = optimiser.step(learning_rate, config.max_grad_norm)
+        for batch in minibatches(samples, config, order):
+            statistics = backward(network, optimiser, distribution, config, rates, batch, measure)
+            norm = optimiser.step(rates.learning_rate, rates.max_grad_norm)
             if statistics is not None:
                 measured.append(torch.cat((statistics, norm.view(1))))
         if config.target_kl is not None and float(measured[-1][3]) > config.target_kl:
@@ -181,23 +244,71 @@ def update(
     return torch.stack(measured).mean(0)
 
 
-def minibatches(samples: Samples, config: Config, generator: torch.Generator) -> Iterator[Samples]:
-    """One epoch: all rows in a random order, in pieces of ``minibatch_size``, advantages normalised in each."""
-    count = len(samples.returns if samples.rows is None else samples.rows)
-    size = count if config.algo == "a2c" else min(config.minibatch_size, count)
-    order = torch.randperm(count, device=samples.returns.device, generator=generator)
-    order = order[: count // size * size]
-    if samples.rows is not None:
-        order = samples.rows[order]
+def draw_order(samples: Samples, config: Config, generator: torch.Generator) -> Tensor | None:
+    """The rows of one epoch's minibatches, int64[pieces, size]; rows that do not fill a last one sit out that epoch.
+
+    Advantage actor-critic (``algo="a2c"``) is one epoch of one minibatch, all rows in order (None): the ratio is then
+    1 everywhere, and the gradient is that of ``-mean(A · log π)`` (Mnih et al. 2016, arXiv:1602.01783).
+    A recurrent network's minibatches are whole sequences: the rows of some of the rollout's columns, step by step.
+    """
+    if config.algo == "a2c":
+        return None
+    device, total = samples.returns.device, len(samples.returns)
+    if samples.memory is None:
+        count = total if samples.rows is None else len(samples.rows)
+        size = min(config.minibatch_size, count)
+        order = torch.randperm(count, device=device, generator=generator)[: count // size * size]
+        return (order if samples.rows is None else samples.rows[order]).view(-1, size)
+    columns = len(samples.memory)
+    steps = total // columns
+    size = min(max(1, config.minibatch_size // steps), columns)
+    picked = torch.randperm(columns, device=device, generator=generator)[: columns // size * size].view(-1, 1, size)
+    return (picked + columns * torch.arange(steps, device=device).view(-1, 1)).flatten(1)
+
+
+def minibatches(samples: Samples, config: Config, order: Tensor | None) -> Iterator[Samples]:
+    """The pieces of one epoch, the advantages of each normalised."""
+    if order is None:
+        whole = samples if samples.rows is None else _pick(samples, samples.rows)
+        gains = whole.advantages
+        if config.normalise_advantages and len(gains) > 1:
+            weights = None if whole.weights is None else whole.weights.view(1, -1)
+            gains = _normalised(gains.view(1, -1), weights).view(-1)
+        yield replace(whole, advantages=gains)
+        return
     # one gather an epoch, and views of it; only the inputs, which may be images, are gathered piece by piece
-    actions, log_probs, gains, returns, values = (
-        column.index_select(0, order)
-        for column in (samples.actions, samples.log_probs, samples.advantages, samples.returns, samples.values)
-    )
+    size = order.shape[1]
+    picked = {
+        name: column.index_select(0, order.view(-1)).view(-1, size, *column.shape[1:])
+        for name, column in _columns(samples)
+    }
     if config.normalise_advantages and size > 1:
-        pieces = gains.view(-1, size)
-        variance, mean = torch.var_mean(pieces, 1, keepdim=True)
-        gains = ((pieces - mean) / (variance.sqrt() + 1e-8)).flatten()
-    columns = (column.split(size) for column in (order, actions, log_probs, gains, returns, values))
-    for rows, *piece in zip(*columns, strict=True):
-        yield Samples(samples.inputs.index_select(0, rows), *piece)
+        picked["advantages"] = _normalised(picked["advantages"], picked.get("weights"))
+    if samples.memory is not None:
+        # a piece's first rows are the first steps of its columns
+        picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
+    names, columns = tuple(picked), tuple(column.unbind(0) for column in picked.values())
+    for rows, *piece in zip(order, *columns, strict=True):
+        yield Samples(samples.inputs.index_select(0, rows), **dict(zip(names, piece, strict=True)))
+
+
+def _normalised(gains: Tensor, weights: Tensor | None) -> Tensor:
+    """Rows of [pieces, size] with mean 0 and standard deviation 1 over what counts."""
+    if weights is None:
+        variance, mean = torch.var_mean(gains, 1, keepdim=True)
+        return (gains - mean) / (variance.sqrt() + 1e-8)
+    count = weights.sum(1, keepdim=True)
+    mean = (gains * weights).sum(1, keepdim=True) / count.clamp(min=1)
+    apart = (gains - mean) * weights
+    return apart / ((apart.square().sum(1, keepdim=True) / (count - 1).clamp(min=1)).sqrt() + 1e-8)
+
+
+def _columns(samples: Samples) -> list[tuple[str, Tensor]]:
+    """What there is of each row, the inputs left out."""
+    names = ("actions", "log_probs", "advantages", "returns", "values", "weights", "starts")
+    return [(name, column) for name in names if (column := getattr(samples, name)) is not None]
+
+
+def _pick(samples: Samples, rows: Tensor | slice) -> Samples:
+    """Some rows of feed-forward samples."""
+    return Samples(samples.inputs[rows], **{name: column[rows] for name, column in _columns(samples)})

@@ -1,253 +1,191 @@
-"""Collecting experience: the pool writes every step straight into the learner's buffer.
+"""The rollout buffer: T steps of N environments, and what each policy can learn from them.
 
-A rollout is T steps of N environments. Its rows are bound to the pool once, so that a step
-costs neither a copy nor an allocation. With a pool whose ``batch_size`` is a part of its environments,
-groups of that size take turns: while one is stepping, the policies run on the next; every
-environment still contributes exactly T steps, so the result does not depend on timing.
+A collector fills it: `headrace.train.device_rollout` where the environments live beside the learner,
+`headrace.train.host_rollout` for all others. Both write every step where the learner reads it.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.pool.actions import ACTION, action_fields
-from headrace.pool.batch import OBS, observation_fields
-from headrace.pool.pool import Pool
+from headrace.pool.batch import FINAL, INFO, OBS, observation_fields
+from headrace.pool.executors.kernels.device import torch_dtype
+from headrace.pool.spec import TaskSpec
 from headrace.train.config import Config
-from headrace.train.experience import EVERYWHERE, Experience, Outcome
+from headrace.train.experience import Experience, Finals, Outcome
 from headrace.train.policy import Policy
-from headrace.train.ppo import Samples
 from headrace.train.seats import Seat
 
 ALIVE = "alive"
 
 
-class Collector:
-    """The rollout buffer of one pool, and the loop that fills it.
+class Collector(ABC):
+    """The memory of one rollout, and the loop that fills it.
+
+    Args:
+        storage: where environments write.
+        device: where the policies are.
+        static: whether shapes must not depend on the data, as in a CUDA graph.
 
     Attributes:
         observations: array name → [T + 1, N, …] as the pool wrote them; row T is the next rollout's row 0.
-        rewards: [T, N], or [T, N, agents]; terminated, truncated: [T, N]; on the CPU.
+        rewards: [T, N], or [T, N, agents]; terminated, truncated: bool[T, N].
+        present: who is in the game before the next step, bool[N, agents] (of one agent: [N]).
         experiences: what each policy saw and did.
         seconds: time spent in ``env`` and in ``inference``.
     """
 
-    def __init__(self, config: Config, pool: Pool, policies: Sequence[Policy], device: torch.device):
-        self.config, self.pool, self.device = config, pool, device
-        steps, envs, spec = config.num_steps, config.num_envs, pool.spec
-        pinned = device.type == "cuda"
+    def __init__(
+        self,
+        config: Config,
+        spec: TaskSpec,
+        policies: Sequence[Policy],
+        storage: torch.device,
+        device: torch.device,
+        static: bool = False,
+    ):
+        self.config, self.spec, self.device, self.storage = config, spec, device, storage
+        self.steps, self.num_envs = config.num_steps, config.num_envs
+        steps, envs = self.steps, self.num_envs
         self.observations = {
-            f.name: torch.zeros(
-                steps + 1, envs, *f.shape, dtype=torch.from_numpy(np.zeros(0, f.dtype)).dtype, pin_memory=pinned
-            )
+            f.name: self._tensor(steps + 1, envs, *f.shape, dtype=torch_dtype(f.dtype))
             for f in observation_fields(spec.observation)
         }
-        self.rewards = torch.zeros(steps, envs, *spec.reward_shape, pin_memory=pinned)
-        self.terminated, self.truncated = (
-            torch.zeros(steps, envs, dtype=torch.bool, pin_memory=pinned) for _ in range(2)
-        )
-        self.experiences = [
-            Experience(config, p.seat, p.forward, p.distribution, self._of(p.seat), device) for p in policies
-        ]
-        self.seconds = {"env": 0.0, "inference": 0.0}
-        # time step, environments, and their final observations by array name
-        self._finals: list[tuple[int, np.ndarray, dict[str, np.ndarray]]] = []
-        self._actions = {
-            name: np.zeros((envs, *shape), dtype) for name, (dtype, shape) in action_fields(spec.action).items()
-        }
-        self._present = np.ones((envs, *spec.reward_shape), bool)  # before the next step
-        self._bind()
-
-    def _of(self, seat: Seat) -> Tensor:
-        return self.observations[OBS if seat.sees.key is None else f"{OBS}:{seat.sees.key}"]
-
-    def _bind(self) -> None:
-        """Make the arrays that the pool writes: row t of the buffer for step t."""
-        steps, envs = self.config.num_steps, self.config.num_envs
-        infos = {f.name: f for f in self.pool.spec.info}
-        kept = (ALIVE,) if self.pool.spec.agents else ("reward", "terminated")
+        self.rewards = self._tensor(steps, envs, *spec.reward_shape)
+        self.terminated, self.truncated = (self._tensor(steps, envs, dtype=torch.bool) for _ in range(2))
+        infos = {f.name: f for f in spec.info}
+        kept = (ALIVE,) if spec.agents else ("reward", "terminated")
         self._info = {
-            name: np.zeros((2, steps, envs, *infos[name].shape), infos[name].dtype) for name in kept if name in infos
+            name: self._tensor(2, steps, envs, *infos[name].shape, dtype=torch_dtype(infos[name].dtype))
+            for name in kept
+            if name in infos
         }  # [now | final, T, N, …]
-        self._rows: list[dict[str, np.ndarray]] = []
-        for t in range(steps):
-            row = {name: tensor[t + 1].numpy() for name, tensor in self.observations.items()} | {
-                "reward": self.rewards[t].numpy(),
-                "terminated": self.terminated[t].numpy(),
-                "truncated": self.truncated[t].numpy(),
-            }
-            for name, array in self._info.items():
-                row[f"info:{name}"], row[f"final:info:{name}"] = array[0, t], array[1, t]
-            self._rows.append(row)
-        self._batches: list[Any] = []
-        if not self.pool.is_async:
-            # final observations are copied out when they appear, so all steps share one place for them
-            self._final = {name: np.zeros_like(self._rows[0][name]) for name in self.observations}
-            final = {f"final:{name}": array for name, array in self._final.items()}
-            self._batches = [self.pool.make_batch({**row, **final}) for row in self._rows]
+        self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
+        self.experiences = [Experience(p, self._of(p.seat), device, static) for p in policies]
+        self.seconds = {"env": 0.0, "inference": 0.0}
 
+    def _tensor(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        pinned = self.storage.type == "cpu" and self.device.type == "cuda"
+        return torch.zeros(*shape, dtype=dtype, device=self.storage, pin_memory=pinned)
+
+    def _row(self, t: int) -> dict[str, Tensor]:
+        """Where step t's results belong, by the names of a batch's arrays; final observations left out."""
+        row = {name: tensor[t + 1] for name, tensor in self.observations.items()}
+        row |= {"reward": self.rewards[t], "terminated": self.terminated[t], "truncated": self.truncated[t]}
+        for name, tensor in self._info.items():
+            row |= {INFO + name: tensor[0, t], FINAL + INFO + name: tensor[1, t]}
+        return row
+
+    @abstractmethod
     def start(self) -> None:
         """Begin new episodes everywhere."""
-        if not self.pool.is_async:
-            self._note_start(EVERYWHERE, self.pool.reset()[0])
-            return
-        self.pool.async_reset()
-        for _ in range(self.pool.num_envs // self.pool.batch_size):
-            obs, _, _, _, info = self.pool.recv()
-            self._note_start(info["env_id"], obs)
 
-    def _note_start(self, env_ids: Any, obs: Any) -> None:
-        for name, array in _named(obs).items():
-            self.observations[name].numpy()[0, env_ids] = array
+    @abstractmethod
+    def _run(self) -> None:
+        """T steps of every environment."""
+
+    @abstractmethod
+    def _finals(self, seat: Seat) -> Finals | None:
+        """Where a seat's episodes were truncated in this rollout."""
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Draw all that `collect` leaves to chance."""
+        for experience in self.experiences:
+            experience.draw(generator)
 
     @torch.inference_mode()
-    def collect(self, generator: torch.Generator) -> list[Samples]:
-        """T steps of every environment, ready to learn from, for each policy. Row 0 of `observations` is current."""
-        noises = [experience.noise(generator) for experience in self.experiences]
-        self._finals.clear()
-        if self.pool.is_async:
-            self._run_groups(noises)
-        else:
-            self._run_together(noises)
-        began = time.perf_counter()
-        samples = self._finish()
+    def collect(self) -> list[Any]:
+        """T steps of every environment; answers what each policy can learn from them. Call `draw` before."""
+        self._run()
+        present, left = self._presence() if self.spec.agents else (None, None)
+        learnt = []
+        for experience in self.experiences:
+            learnt.append(experience.policy.gather(experience, self._outcome(experience.seat, present, left)))
+            experience.begin_next()
         for tensor in self.observations.values():
             tensor[0].copy_(tensor[-1])
-        self.seconds["inference"] += time.perf_counter() - began
-        return samples
+        return learnt
 
-    def _run_together(self, noises: list[Tensor]) -> None:
-        clock, step = time.perf_counter, self.pool.step
-        truncated = self.truncated.numpy()
-        now = clock()
-        for t, batch in enumerate(self._batches):
-            actions = self._act(t, EVERYWHERE, noises)
-            acted = clock()
-            step(actions, out=batch)
-            if truncated[t].any():
-                rows = np.flatnonzero(truncated[t])
-                self._finals.append((t, rows, {name: array[rows] for name, array in self._final.items()}))
-            stepped = clock()
-            self.seconds["inference"] += acted - now
-            self.seconds["env"] += stepped - acted
-            now = stepped
-
-    def _run_groups(self, noises: list[Tensor]) -> None:
-        size = self.pool.batch_size
-        groups = [slice(low, low + size) for low in range(0, self.pool.num_envs, size)]
-        clock, in_flight = time.perf_counter, -1
-        now = clock()
-        for t in range(self.config.num_steps):
-            for group in groups:
-                actions = self._act(t, group, noises)
-                acted = clock()
-                if in_flight >= 0:
-                    self._receive(in_flight)
-                self.pool.send(actions, self.pool.all_env_ids[group])
-                in_flight = t
-                stepped = clock()
-                self.seconds["inference"] += acted - now
-                self.seconds["env"] += stepped - acted
-                now = stepped
-        self._receive(in_flight)
-        self.seconds["env"] += clock() - now
-
-    def _act(self, t: int, envs: slice, noises: list[Tensor]) -> Any:
-        """The actions of all policies in some environments, as the pool takes them."""
-        if not self.pool.spec.agents:
-            return self.experiences[0].act(t, envs, noises[0]).cpu().numpy()
-        for experience, noise in zip(self.experiences, noises, strict=True):
-            acts = experience.seat.acts
-            into = self._actions[ACTION if acts.key is None else acts.key][envs]
-            chosen = experience.act(t, envs, noise).cpu().numpy()
-            into[:, acts.among] = chosen.reshape(len(into), experience.seat.width, *chosen.shape[1:])
-        actions = {name: array[envs] for name, array in self._actions.items()}
-        return actions if isinstance(self.pool.action_space, gym.spaces.Dict) else actions[ACTION]
-
-    def _receive(self, t: int) -> None:
-        """Store the results of step t of whichever group is in flight."""
-        obs, reward, terminated, truncated, info = self.pool.recv()
-        ids, row = info["env_id"], self._rows[t]
-        for name, array in _named(obs).items():
-            row[name][ids] = array
-        row["reward"][ids], row["terminated"][ids], row["truncated"][ids] = reward, terminated, truncated
-        for name in self._info:
-            row[f"info:{name}"][ids] = info[name]
-            if "final_info" in info:
-                row[f"final:info:{name}"][ids] = info["final_info"][name]
-        rows = np.flatnonzero(truncated)
-        if rows.size:
-            final = {name: array[rows] for name, array in _named(info["final_obs"]).items()}
-            self._finals.append((t, ids[rows], final))
-
-    def _finish(self) -> list[Samples]:
-        present, left = self._presence() if self.pool.spec.agents else (None, None)
-        return [experience.samples(self._outcome(experience.seat, present, left)) for experience in self.experiences]
+    def _of(self, seat: Seat) -> Tensor:
+        return self.observations[observation_name(seat)]
 
     def _outcome(self, seat: Seat, present: Tensor | None, left: Tensor | None) -> Outcome:
         terminated, truncated = seat.of_each(self.terminated), seat.of_each(self.truncated)
         if left is not None:
             terminated = terminated | seat.of_all(left)
-        finals = []
-        for t, envs, observations in self._finals:
-            seen = torch.from_numpy(observations[OBS if seat.sees.key is None else f"{OBS}:{seat.sees.key}"])
-            columns = envs.astype(np.int64)
-            if seat.agents is not None:
-                seen = seen[:, seat.sees.among].flatten(0, 1)
-                columns = (columns[:, None] * seat.width + np.arange(seat.width)).ravel()
-            finals.append((t, columns, seen))
         return Outcome(
             seat.of_all(self.rewards).to(self.device),
             terminated.to(self.device),
             truncated.to(self.device),
             None if present is None else seat.of_all(present).to(self.device),
-            finals,
+            self._finals(seat),
         )
 
     def _presence(self) -> tuple[Tensor, Tensor]:
         """Who was in the game before each step, and who was not after it, bool[T, N, agents]."""
         alive, final = self._info[ALIVE]
-        done = (self.terminated | self.truncated).numpy()[..., None]
-        present = np.concatenate([self._present[None], alive[:-1]])
-        self._present = alive[-1].copy()
+        done = (self.terminated | self.truncated).unsqueeze(-1)
+        present = torch.cat([self.present.unsqueeze(0), alive[:-1]])
+        self.present.copy_(alive[-1])
         # a finished row carries who begins the next episode; who ended the last one is beside it
-        return torch.from_numpy(present), torch.from_numpy(~np.where(done, final, alive))
+        return present, ~torch.where(done, final, alive)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """What of it decides how a run goes on."""
+        state = {_key(name): tensor[0] for name, tensor in self.observations.items()}
+        return state | ({"present": self.present} if self.spec.agents else {})
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        for name, tensor in self.state().items():
+            tensor.copy_(saved[name])
 
     # -- for reporting ---------------------------------------------------------------------------
 
-    def scores(self, seat: Seat) -> np.ndarray:
+    def scores(self, seat: Seat) -> Tensor:
         """What a seat's agents earned on average, float32[T, N]; for one agent the game's own rewards."""
         if seat.agents is not None:
-            return self.rewards.numpy()[:, :, seat.agents].mean(-1)
-        return self._game("reward", self.rewards.numpy())
+            return self.rewards[:, :, seat.agents].mean(-1)
+        return self._game("reward", self.rewards)
 
     @property
-    def ends(self) -> np.ndarray:
+    def ends(self) -> Tensor:
         """Where the game itself ended, or was truncated, bool[T, N]."""
-        return self._game("terminated", self.terminated.numpy()).astype(bool) | self.truncated.numpy()
+        return self._game("terminated", self.terminated).bool() | self.truncated
 
-    def _game(self, name: str, otherwise: np.ndarray) -> np.ndarray:
+    def _game(self, name: str, otherwise: Tensor) -> Tensor:
         """The game's own value of it, where the task rewards or ends otherwise (clipped rewards, lost lives)."""
         if name not in self._info:
             return otherwise
         # a finished row carries the new episode's info; the old one's is beside it
-        done = self.terminated.numpy() | self.truncated.numpy()
         now, final = self._info[name]
-        return np.where(done, final, now)
-
-    @property
-    def present(self) -> np.ndarray:
-        """Who is in the game before the next step, bool[N, agents]."""
-        return self._present
+        return torch.where(self.terminated | self.truncated, final, now)
 
 
-def _named(obs: Any) -> dict[str, np.ndarray]:
-    """Observations by the names of a batch's arrays."""
-    return {f"{OBS}:{key}": value for key, value in obs.items()} if isinstance(obs, dict) else {OBS: obs}
+def _key(array: str) -> str:
+    """The name of an observation array in a checkpoint."""
+    return array.replace(OBS, "observations", 1)
+
+
+def observation_name(seat: Seat) -> str:
+    """The name of the array that a seat's observations are in."""
+    return OBS if seat.sees.key is None else f"{OBS}:{seat.sees.key}"
+
+
+def columns_of(seat: Seat, envs: Tensor) -> Tensor:
+    """The columns, int64[k · width], of environments int64[k]."""
+    if seat.agents is None:
+        return envs
+    return (envs.unsqueeze(1) * seat.width + torch.arange(seat.width, device=envs.device)).flatten()
+
+
+def seen_by(seat: Seat, observations: Tensor) -> Tensor:
+    """A seat's columns of its array's rows [k, …]."""
+    return observations if seat.agents is None else observations[:, seat.sees.among].flatten(0, 1)

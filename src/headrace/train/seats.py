@@ -9,11 +9,12 @@ environment of one agent has one seat, and its columns are the environments.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
@@ -21,8 +22,8 @@ from headrace.pool.spec import TaskSpec
 
 AGENTS = "agents"
 
-
-Agents = slice | np.ndarray | None
+Agents = slice | np.ndarray | Tensor | None
+"""some agents: all of a range, or those numbered"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,15 @@ class Seat:
     acts: Place = Place()
     agents: Agents = None
     width: int = 1
+
+    def on(self, device: torch.device) -> Seat:
+        """The same seat, its numbers on a device: there, they index tensors without a copy."""
+
+        def there(agents: Agents) -> Agents:
+            return torch.from_numpy(agents).to(device) if isinstance(agents, np.ndarray) else agents
+
+        sees, acts = (replace(place, among=there(place.among)) for place in (self.sees, self.acts))
+        return replace(self, sees=sees, acts=acts, agents=there(self.agents))
 
     def columns(self, envs: slice) -> slice:
         """The columns that belong to some environments."""

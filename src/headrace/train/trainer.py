@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-import headrace
-from headrace.errors import OptionError, StateError
-from headrace.pool.batch import OBS
-from headrace.pool.registry import usable_cores
+from headrace.errors import StateError
 from headrace.train import checkpoint as checkpoints
 from headrace.train.agent import load_checkpoint
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.dashboard import Dashboard
+from headrace.train.device_rollout import DeviceCollector
+from headrace.train.episodes import EpisodeTracker
+from headrace.train.graphs import Graph
 from headrace.train.interrupt import Interrupt
-from headrace.train.metrics import EpisodeTracker, MetricsWriter
-from headrace.train.networks import uses_cnn
+from headrace.train.metrics import MetricsWriter
 from headrace.train.policy import Policy
-from headrace.train.ppo import STATISTICS
-from headrace.train.rollout import Collector
 from headrace.train.run import RunFolder
-from headrace.train.seats import seats
+from headrace.train.setup import find_device, make_collector, make_policies, training_pool
 
 
 class Trainer:
@@ -43,15 +40,13 @@ class Trainer:
 
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         self.config, self.run = config, run
-        self.device = _device(config.device)
-        self.pool = make_pool(config)
-        dealt = seats(self.pool.spec, config.policies)
-        # before anything is computed: sums depend on how many threads share them
-        cnn = any(uses_cnn(config, seat.observation) for seat in dealt.values())
-        torch.set_num_threads(config.torch_threads or (usable_cores() if cnn else 1))
-        torch.manual_seed(config.seed)
-        self.policies = [Policy(name, config.of_policy(name), seat, self.device) for name, seat in dealt.items()]
-        self.collector = Collector(config, self.pool, self.policies, self.device)
+        self.device = find_device(config.device)
+        self.pool = training_pool(config)
+        self.policies = make_policies(config, self.pool, self.device)
+        self.collector = make_collector(config, self.pool, self.policies, self.device)
+        self._collect = Graph(
+            self.collector.collect, self.device, config.graphs and isinstance(self.collector, DeviceCollector)
+        )
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.step = self.iteration = 0
         self.seconds = 0.0
@@ -90,7 +85,8 @@ class Trainer:
     def iterate(self) -> None:
         """One rollout, the updates from it, and a line of metrics if one is due."""
         config = self.config
-        rollouts = self.collector.collect(self.generator)
+        self.collector.draw(self.generator)
+        rollouts = self._collect()
         ends = self.collector.ends
         for policy in self.policies:
             policy.tracker.update(self.collector.scores(policy.seat), ends)
@@ -109,9 +105,9 @@ class Trainer:
         return self.policies[0].tracker
 
     @property
-    def losses(self) -> Tensor | None:
-        """The first policy's."""
-        return self.policies[0].losses
+    def losses(self) -> dict[str, float]:
+        """The first policy's; empty before it has learnt."""
+        return _losses(self.policies[0])
 
     def solved(self) -> bool:
         """Whether the last episodes reached ``stop_at_return``."""
@@ -140,13 +136,12 @@ class Trainer:
 
     def _begin_with_networks(self) -> None:
         """Take over the networks of other runs, where the settings name one, with what they know of observations."""
-        for policy, experience in zip(self.policies, self.collector.experiences, strict=True):
-            if policy.config.load is None:
-                continue
-            model = load_checkpoint(RunFolder.open(policy.config.load)[0], checkpoints.BEST).model
-            policy.load_model(model)
-            if experience.encoder.normaliser is not None:
-                experience.encoder.normaliser.load(checkpoints.group(policy.prefix("normaliser"), model))
+        for experience in self.collector.experiences:
+            source = experience.policy.config.load
+            if source is not None:
+                model = load_checkpoint(RunFolder.open(source)[0], checkpoints.BEST).model
+                experience.policy.load_model(model)
+                experience.load_model(model)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -167,18 +162,13 @@ class Trainer:
         model: dict[str, Tensor] = {}
         optimiser: dict[str, Tensor] = {}
         state = checkpoints.pack_blobs(self.pool.save_state())
-        for policy, experience in zip(self.policies, self.collector.experiences, strict=True):
-            model |= policy.model()
-            moments = policy.optimiser.state()
-            optimiser |= checkpoints.prefixed(policy.name, moments) if policy.name else moments
-            if experience.encoder.normaliser is not None:
-                model |= checkpoints.prefixed(policy.prefix("normaliser"), experience.encoder.normaliser.state())
-            if experience.reward_scaler is not None:
-                state |= checkpoints.prefixed(policy.prefix("rewards"), experience.reward_scaler.state())
-        state |= {_key(name): tensor[0] for name, tensor in self.collector.observations.items()}
+        for experience in self.collector.experiences:
+            policy = experience.policy
+            model |= policy.model() | experience.model()
+            optimiser |= policy.optimisers()
+            state |= policy.state() | experience.state()
+        state |= self.collector.state()
         state["generator"] = self.generator.get_state()
-        if self.pool.spec.agents:
-            state["present"] = torch.from_numpy(self.collector.present)
         counters = {
             "step": self.step,
             "iteration": self.iteration,
@@ -186,26 +176,21 @@ class Trainer:
             "seconds": self.seconds,
             "best_return": self.best_return if self.best_return > float("-inf") else None,
             "metrics_bytes": self.writer.offset(),
-            "episodes": [policy.tracker.state() for policy in self.policies],
         }
         return Checkpoint(model, optimiser, state, counters)
 
     def load(self, point: Checkpoint) -> int:
         """Continue from a checkpoint; returns how many bytes of the metrics belong to it."""
         try:
-            for policy, experience in zip(self.policies, self.collector.experiences, strict=True):
+            for experience in self.collector.experiences:
+                policy = experience.policy
                 policy.load_model(point.model)
-                moments = checkpoints.group(policy.name, point.optimizer) if policy.name else point.optimizer
-                policy.optimiser.load(moments)
-                if experience.encoder.normaliser is not None:
-                    experience.encoder.normaliser.load(checkpoints.group(policy.prefix("normaliser"), point.model))
-                if experience.reward_scaler is not None:
-                    experience.reward_scaler.load(checkpoints.group(policy.prefix("rewards"), point.state))
-            for name, tensor in self.collector.observations.items():
-                tensor[0].copy_(point.state[_key(name)])
+                experience.load_model(point.model)
+                policy.load_optimisers(point.optimizer)
+                policy.load_state(point.state)
+                experience.load_state(point.state)
+            self.collector.load_state(point.state)
             self.generator.set_state(point.state["generator"])
-            if self.pool.spec.agents:
-                self.collector.present[:] = point.state["present"].numpy()
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
         self.pool.load_state(None, checkpoints.unpack_blobs(point.state))
@@ -213,8 +198,6 @@ class Trainer:
         self.step, self.iteration, self._logged = counters["step"], counters["iteration"], counters["logged"]
         self.seconds = counters["seconds"]
         self.best_return = counters["best_return"] if counters["best_return"] is not None else float("-inf")
-        for policy, episodes in zip(self.policies, counters["episodes"], strict=True):
-            policy.tracker.load(episodes)
         return counters["metrics_bytes"]
 
     def close(self) -> None:
@@ -223,35 +206,7 @@ class Trainer:
         self.pool.close()
 
 
-def make_pool(config: Config, **changes: Any) -> headrace.Pool:
-    """The pool that a configuration asks for; ``changes`` replace arguments of `headrace.make`."""
-    arguments: dict[str, Any] = dict(
-        num_envs=config.num_envs,
-        batch_size=config.batch_size,
-        num_threads=config.num_threads,
-        seed=config.seed,
-        autoreset="same_step",
-        **config.env_options,
-    )
-    return headrace.make(config.task, **(arguments | changes))
-
-
-def _key(array: str) -> str:
-    """The name of an observation array in a checkpoint."""
-    return array.replace(OBS, "observations", 1)
-
-
 def _losses(policy: Policy) -> dict[str, float]:
     if policy.losses is None:
         return {}  # a frozen policy's
-    return dict(zip(STATISTICS, policy.losses.tolist(), strict=True))
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise OptionError(f"device must be cpu, cuda or cuda:i, not {name!r}") from None
-    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
-        raise OptionError(f"device {name!r} is not available here")
-    return device
+    return dict(zip(policy.statistics, policy.losses.tolist(), strict=True))

@@ -1,0 +1,61 @@
+"""CUDA graphs: thousands of small launches as one.
+
+A rollout of a small network is hundreds of kernels of a few microseconds each, which Python
+cannot launch as fast as a GPU runs them. Captured once, they are launched together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+EAGER_CALLS = 2  # everything that is made at first use is made in these
+
+
+class Graph:
+    """A function without arguments that becomes one CUDA graph after a few calls; elsewhere it stays what it is.
+
+    Its tensors must be the same ones in every call, and no shape may depend on their values. What it answers
+    lies, from then on, in the same memory after every call.
+
+    Args:
+        function: called as it is until it is captured.
+        device: where its tensors are.
+        enabled: whether to capture at all.
+    """
+
+    def __init__(self, function: Callable[[], Any], device: torch.device, enabled: bool = True):
+        self._function, self._device = function, device
+        self._enabled = enabled and device.type == "cuda"
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._answer: Any = None
+
+    def __call__(self) -> Any:
+        if not self._enabled:
+            return self._function()
+        if self._graph is None:
+            self._calls += 1
+            if self._calls <= EAGER_CALLS:
+                return self._aside()
+            self._capture()
+        assert self._graph is not None
+        self._graph.replay()
+        return self._answer
+
+    def _aside(self) -> Any:
+        """Capturing happens on a stream of its own; so do the calls before, which prepare libraries for it."""
+        main, side = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            answer = self._function()
+        main.wait_stream(side)
+        return answer
+
+    def _capture(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self._device), torch.cuda.graph(graph):
+            self._answer = self._function()
+        self._graph = graph

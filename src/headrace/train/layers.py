@@ -1,0 +1,26 @@
+"""What all networks are made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def orthogonal(rows: int, columns: int, gain: float = math.sqrt(2)) -> Tensor:
+    """A random matrix with orthogonal rows or columns (Saxe et al. 2014, arXiv:1312.6120)."""
+    return nn.init.orthogonal_(torch.empty(rows, columns), gain)
+
+
+def initialised(layer: Any, gain: float = math.sqrt(2)) -> Any:
+    """A layer with orthogonal weights and no bias."""
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
+    """Means [B, n] and the logarithm of their standard deviations side by side, [B, 2n]; or what needs none."""
+    return params if log_std is None else torch.cat((params, log_std.expand_as(params)), -1)

@@ -1,0 +1,92 @@
+"""Which pool, collector and policies a configuration asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+import headrace
+from headrace.errors import OptionError
+from headrace.pool.pool import Pool
+from headrace.pool.registry import build_task, usable_cores
+from headrace.pool.views.torch import TorchPool
+from headrace.train.config import Config
+from headrace.train.device_rollout import DeviceCollector
+from headrace.train.host_rollout import HostCollector
+from headrace.train.networks import uses_cnn
+from headrace.train.policy import Policy
+from headrace.train.seats import Seat, seats
+
+MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
+
+
+def make_pool(config: Config, **changes: Any) -> Pool:
+    """The pool on the host that a configuration asks for; ``changes`` replace arguments of `headrace.make`."""
+    arguments: dict[str, Any] = dict(
+        num_envs=config.num_envs,
+        batch_size=config.batch_size,
+        num_threads=config.num_threads,
+        seed=config.seed,
+        autoreset="same_step",
+        **config.env_options,
+    )
+    return headrace.make(config.task, **(arguments | changes))
+
+
+def training_pool(config: Config) -> Pool | TorchPool:
+    """The pool to train with: where the policies are, if the task can be there.
+
+    Groups of environments that take turns (``batch_size``) are for simulators that are worth waiting for; a pool
+    of them is on the host.
+    """
+    if config.batch_size or build_task(config.task, **config.env_options).kernel is None:
+        return make_pool(config)
+    return headrace.make_torch(
+        config.task,
+        config.num_envs,
+        config.device,
+        config.seed,
+        "same_step",
+        num_threads=config.num_threads,
+        **config.env_options,
+    )
+
+
+def make_collector(
+    config: Config, pool: Pool | TorchPool, policies: Sequence[Policy], device: torch.device
+) -> DeviceCollector | HostCollector:
+    """What fills the rollout buffer from this kind of pool."""
+    if isinstance(pool, TorchPool):
+        return DeviceCollector(config, pool, policies)
+    return HostCollector(config, pool, policies, device)
+
+
+def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
+    """The policies of a run, their networks initialised from the configuration's seed; sets torch's threads."""
+    dealt = seats(pool.spec, config.policies)
+    # before anything is computed: sums depend on how many threads share them
+    torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt.values())))
+    torch.manual_seed(config.seed)
+    there = isinstance(pool, TorchPool)
+    return [
+        Policy(name, config.of_policy(name), seat.on(device) if there else seat, device) for name, seat in dealt.items()
+    ]
+
+
+def _torch_threads(config: Config, dealt: Sequence[Seat]) -> int:
+    cnn = any(uses_cnn(config, seat.observation) for seat in dealt)
+    rows = config.num_envs * max(seat.width for seat in dealt)
+    return usable_cores() if cnn or rows >= MANY_ROWS else 1
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name; raises `OptionError` where there is none."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OptionError(f"device must be cpu, cuda or cuda:i, not {name!r}") from None
+    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
+        raise OptionError(f"device {name!r} is not available here")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device

@@ -1,0 +1,117 @@
+"""Rollouts beside the environments: the same samples as on the host, and nothing that waits for the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import multi_agent_games  # noqa: F401  (registers the test tasks)
+from headrace.train.config import make_config
+from headrace.train.device_rollout import DeviceCollector
+from headrace.train.host_rollout import HostCollector
+from headrace.train.policy import Policy
+from headrace.train.ppo import Rates, Samples, draw_order
+from headrace.train.setup import make_policies, make_pool, training_pool
+
+CPU = torch.device("cpu")
+TASKS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {"env_options": {"max_episode_steps": 11}},
+    "Pendulum-v1": {"env_options": {"max_episode_steps": 20}, "normalise_observations": True},
+    "FrozenLake-v1": {"network": "gru", "hidden": (8,), "env_options": {"max_episode_steps": 5}},
+    "MinAtar-Breakout-v1": {"env_options": {"max_episode_steps": 9}},
+    "TagGridWorld-v0": {"network": "gru", "hidden": (8, 8), "env_options": {"num_taggers": 4, "max_episode_steps": 9}},
+    "TagContinuous-v0": {"env_options": {"num_taggers": 2, "num_runners": 5, "max_episode_steps": 10}},
+    "TestRing-v0": {"env_options": {"max_episode_steps": 3}, "normalise_observations": True},
+    "TestHunt-v0": {"env_options": {"max_episode_steps": 7}},
+}
+
+
+def build(kind: str, task: str) -> tuple[Any, list[Policy]]:
+    """A started collector: ``host``, ``device``, or ``static`` as on a GPU."""
+    config = make_config(task, num_envs=6, num_steps=24, minibatch_size=32, epochs=2, seed=3, **TASKS[task])
+    pool = make_pool(config) if kind == "host" else training_pool(config)
+    policies = make_policies(config, pool, CPU)
+    if kind == "host":
+        collector: Any = HostCollector(config, pool, policies, CPU)  # type: ignore[arg-type]
+    else:
+        collector = DeviceCollector(config, pool, policies, static=kind == "static")  # type: ignore[arg-type]
+    collector.start()
+    return collector, policies
+
+
+def learn(policies: list[Policy], rollouts: list[Samples], generator: torch.Generator) -> None:
+    for policy, samples in zip(policies, rollouts, strict=True):
+        orders = [draw_order(samples, policy.config, generator) for _ in range(2)]
+        policy.update(samples, Rates.of(policy.config, 0), orders)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_three_ways_to_collect_give_the_same_samples(task):
+    built = [build(kind, task) for kind in ("host", "device", "static")]
+    for seed in range(3):
+        collected = []
+        for collector, _ in built:
+            collector.draw(torch.Generator().manual_seed(seed))
+            collected.append(collector.collect())
+        assert built[0][0].truncated.any()
+        for one, *others in zip(*collected, strict=True):
+            for other in others:
+                rows = slice(None) if one.rows is None else one.rows
+                for name in ("inputs", "actions", "log_probs", "advantages", "returns", "values"):
+                    torch.testing.assert_close(
+                        getattr(other, name)[rows], getattr(one, name)[rows], atol=2e-3, rtol=1e-4, msg=name
+                    )
+                if one.rows is not None and other.weights is not None:
+                    assert torch.equal(other.weights.nonzero().squeeze(1), one.rows)
+        for (collector, _), (first, _) in zip(built[1:], built[:-1], strict=True):
+            assert torch.equal(collector.ends, first.ends)
+            for experience, other in zip(collector.experiences, first.experiences, strict=True):
+                normaliser, twin = experience.encoder.normaliser, other.encoder.normaliser
+                if normaliser is not None:
+                    torch.testing.assert_close(normaliser.mean, twin.mean)
+    for collector, _ in built:
+        collector.pool.close()
+
+
+class NothingWaits(TorchDispatchMode):
+    """Refuses whatever needs a tensor's values on the host, or whose shape depends on them."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "item", "equal", "is_nonzero")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.__name__.split(".")[0]
+        assert name.strip("_") not in [w.strip("_") for w in self.WAITING], f"{func} waits for the device"
+        if name in ("index", "index_put", "index_put_"):
+            masks = [i for i in args[1] if i is not None and i.dtype == torch.bool]
+            assert not masks, f"{func} by a mask waits for the device"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_iteration_waits_for_the_device(task):
+    """What a GPU would have to wait for does not occur in an iteration, so that it can be a CUDA graph."""
+    collector, policies = build("static", task)
+    # a pool on the CPU looks at actions at once; on a GPU a kernel does
+    collector.pool._check_now = None
+    generator = torch.Generator().manual_seed(0)
+    collector.draw(generator)
+    learn(policies, collector.collect(), generator)
+    with NothingWaits():
+        collector.draw(generator)
+        learn(policies, collector.collect(), generator)
+        for policy in policies:
+            policy.tracker.update(collector.scores(policy.seat), collector.ends)
+    assert all(policy.tracker.episodes > 0 for policy in policies)
+    collector.pool.close()
+
+
+def test_the_device_is_seen_to_be_waited_for():
+    """The check above finds what it looks for."""
+    collector, _ = build("device", "TestRing-v0")
+    collector.draw(torch.Generator().manual_seed(0))
+    with pytest.raises(AssertionError, match="waits for the device"), NothingWaits():
+        collector.collect()
+    collector.pool.close()
