@@ -9,27 +9,27 @@ reaches the floor.
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from headrace.envs.minatar.common import (
-    ALL_ACTIONS,
     LAST,
     LEFT,
     NONE,
     RIGHT,
     SIZE,
+    View,
+    action_taken,
     at,
     cell,
     draw,
     moved,
     show_row,
-    sticky,
-    task,
     unpacked,
+    versions,
 )
 from headrace.pool.executors.kernels import KernelEnv, Streams, integers
 
@@ -63,11 +63,6 @@ class State:
     sticky_action_prob: wp.float64
 
 
-@wp.struct
-class View:
-    obs: wp.array4d[wp.uint8]
-
-
 @wp.func
 def reset(state: State, env: int, streams: Streams):
     side = integers(streams, env, 0, 2)
@@ -91,8 +86,7 @@ def wall_row(wall: int, y: int) -> int:
 
 @wp.func
 def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
-    action = sticky(state.action_set[int(actions[row])], state.last_action[env], state.sticky_action_prob, env, streams)
-    state.last_action[env] = action
+    action = action_taken(state, env, actions, row, streams)
     paddle = moved(state.paddle[env], action)
     state.paddle[env] = paddle
 
@@ -163,13 +157,5 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     )
 
 
-def game(actions: Sequence[int]) -> KernelEnv:
-    """The game for players whose action i is MinAtar's ``actions[i]``."""
-    tables = {"action_set": np.array(actions, np.int32)}
-    return KernelEnv("MinAtarBreakout", State, View, reset, step, observe, render, tables=tables)
-
-
-TASKS = {
-    "MinAtar-Breakout-v0": task(game(ALL_ACTIONS), 4),
-    "MinAtar-Breakout-v1": task(game((NONE, LEFT, RIGHT)), 4),
-}
+GAME = KernelEnv("MinAtarBreakout", State, View, reset, step, observe, render)
+TASKS = versions("Breakout", GAME, 4, (NONE, LEFT, RIGHT))

@@ -7,6 +7,7 @@ and colliding whole formations is a handful of integer operations. Rows count fr
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -31,13 +32,22 @@ GRID: Color = (28, 28, 36)
 CELL, GAP = 32, 2  # pixels of a frame for one cell, and how many of them separate it from the next
 
 
+@wp.struct
+class View:
+    """A screen [rows, channels, 10, 10]."""
+
+    obs: wp.array4d[wp.uint8]
+
+
 @wp.func
-def sticky(action: int, last: int, probability: wp.float64, env: int, streams: Streams) -> int:
-    """The action that is taken: with this probability the last one once more."""
-    if probability <= wp.float64(0.0):
-        return action
-    chance = uniform(streams, env, wp.float64(0.0), wp.float64(1.0))
-    return wp.where(chance < probability, last, action)
+def action_taken(state: Any, env: int, actions: wp.array[wp.int64], row: int, streams: Streams) -> int:
+    """MinAtar's number of the action that is done: the one given, or with some probability the last one once more."""
+    action = state.action_set[int(actions[row])]
+    if state.sticky_action_prob > wp.float64(0.0):
+        chance = uniform(streams, env, wp.float64(0.0), wp.float64(1.0))
+        action = wp.where(chance < state.sticky_action_prob, state.last_action[env], action)
+    state.last_action[env] = action
+    return action
 
 
 @wp.func
@@ -63,11 +73,22 @@ def show_row(screen: wp.array3d[wp.uint8], channel: int, y: int, bits: int):
         screen[channel, y, x] = wp.uint8((bits >> x) & 1)
 
 
-def task(env: KernelEnv, channels: int, **options: Any) -> KernelTask:
-    """The task of a game with so many channels; ``options`` are those that the other game has not."""
+def versions(game: str, env: KernelEnv, channels: int, useful: Sequence[int], **options: Any) -> dict[str, KernelTask]:
+    """The tasks of a game: v0 takes MinAtar's six actions, v1 the ``useful`` ones, numbered from 0.
+
+    Args:
+        env: the game, but for its table ``action_set``.
+        channels: of the screen.
+        options: those that the other game has not.
+    """
     observation = gym.spaces.Box(0, 1, (channels, SIZE, SIZE), np.uint8)
-    action = gym.spaces.Discrete(len(env.tables["action_set"]))
-    return KernelTask(env, observation, action, options={"sticky_action_prob": Option(0.1, 0.0, 1.0), **options})
+    all_options = {"sticky_action_prob": Option(0.1, 0.0, 1.0), **options}
+    tasks = {}
+    for version, actions in (("v0", ALL_ACTIONS), ("v1", useful)):
+        playable = replace(env, tables={"action_set": np.array(actions, np.int32)})
+        space = gym.spaces.Discrete(len(actions))
+        tasks[f"MinAtar-{game}-{version}"] = KernelTask(playable, observation, space, options=all_options)
+    return tasks
 
 
 def unpacked(rows: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -11,28 +11,28 @@ cannon, or when the formation would march on from the lowest row.
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportInvalidTypeForm=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from headrace.envs.minatar.common import (
-    ALL_ACTIONS,
     FIRE,
     LAST,
     LEFT,
     NONE,
     RIGHT,
     SIZE,
+    View,
+    action_taken,
     at,
     cell,
     draw,
     moved,
     show_row,
-    sticky,
-    task,
     unpacked,
+    versions,
 )
 from headrace.pool.executors.kernels import KernelEnv, Streams
 
@@ -71,11 +71,6 @@ class State:
     action_set: wp.array[wp.int32]
     sticky_action_prob: wp.float64
     difficulty_ramping: wp.bool
-
-
-@wp.struct
-class View:
-    obs: wp.array4d[wp.uint8]
 
 
 @wp.func
@@ -170,9 +165,39 @@ def lowest_row(rows: Rows, column: int) -> int:
 
 
 @wp.func
+def march(state: State, env: int, aliens: Rows, here: int):
+    """The formation after a step; and whether it came upon the cannon, or would march on from the lowest row."""
+    march_in = state.march_in[env]
+    landed = wp.bool(False)
+    if march_in == 0:
+        march_in = wp.min(count(aliens), state.march_interval[env])
+        direction = state.direction[env]
+        if (union(aliens) & wp.where(direction > 0, 1 << LAST, 1)) != 0:
+            state.direction[env] = -direction
+            landed = aliens[LAST] != 0
+            aliens = lowered(aliens, aliens[LAST])  # as MinAtar shows it: what leaves the screen is at its top
+        else:
+            aliens = shifted(aliens, direction)
+        landed = landed or (aliens[LAST] & here) != 0
+    state.march_in[env] = march_in - 1
+    return aliens, landed
+
+
+@wp.func
+def bomb_column(state: State, env: int, aliens: Rows, cannon: int) -> int:
+    """The bit of the column in which a bomb is dropped in this step; 0 for none."""
+    bomb_in = state.bomb_in[env]
+    column = int(0)
+    if bomb_in == 0:
+        bomb_in = BOMB_INTERVAL
+        column = nearest_column(union(aliens), cannon)
+    state.bomb_in[env] = bomb_in - 1
+    return column
+
+
+@wp.func
 def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
-    action = sticky(state.action_set[int(actions[row])], state.last_action[env], state.sticky_action_prob, env, streams)
-    state.last_action[env] = action
+    action = action_taken(state, env, actions, row, streams)
     cannon = moved(state.cannon[env], action)
     state.cannon[env] = cannon
     here = 1 << cannon
@@ -187,27 +212,11 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
     bombs = lowered(state.bombs[env], 0)
     aliens = state.aliens[env]
     terminated = ((bombs[LAST] | aliens[LAST]) & here) != 0
-
-    march_in = state.march_in[env]
-    if march_in == 0:
-        march_in = wp.min(count(aliens), state.march_interval[env])
-        direction = state.direction[env]
-        if (union(aliens) & wp.where(direction > 0, 1 << LAST, 1)) != 0:
-            state.direction[env] = -direction
-            terminated = terminated or aliens[LAST] != 0
-            aliens = lowered(aliens, aliens[LAST])  # as MinAtar shows it: what leaves the screen is at its top
-        else:
-            aliens = shifted(aliens, direction)
-        terminated = terminated or (aliens[LAST] & here) != 0
-    state.march_in[env] = march_in - 1
-
-    bomb_in = state.bomb_in[env]
-    if bomb_in == 0:
-        bomb_in = BOMB_INTERVAL
-        column = nearest_column(union(aliens), cannon)
+    aliens, landed = march(state, env, aliens, here)
+    column = bomb_column(state, env, aliens, cannon)
+    if column != 0:
         lowest = lowest_row(aliens, column)
         bombs[lowest] = bombs[lowest] | column
-    state.bomb_in[env] = bomb_in - 1
     state.bombs[env] = bombs
 
     kills = int(0)
@@ -222,7 +231,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
             state.march_interval[env] = wp.max(state.march_interval[env] - 1, FASTEST_INTERVAL)
     state.aliens[env] = aliens
     state.shots[env] = shots
-    return wp.float32(kills), terminated
+    return wp.float32(kills), terminated or landed
 
 
 @wp.func
@@ -253,16 +262,5 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     )
 
 
-def game(actions: Sequence[int]) -> KernelEnv:
-    """The game for players whose action i is MinAtar's ``actions[i]``."""
-    tables = {"action_set": np.array(actions, np.int32)}
-    return KernelEnv("MinAtarSpaceInvaders", State, View, reset, step, observe, render, tables=tables)
-
-
-TASKS = {
-    name: task(game(actions), 6, difficulty_ramping=True)
-    for name, actions in {
-        "MinAtar-SpaceInvaders-v0": ALL_ACTIONS,
-        "MinAtar-SpaceInvaders-v1": (NONE, LEFT, RIGHT, FIRE),
-    }.items()
-}
+GAME = KernelEnv("MinAtarSpaceInvaders", State, View, reset, step, observe, render)
+TASKS = versions("SpaceInvaders", GAME, 6, (NONE, LEFT, RIGHT, FIRE), difficulty_ramping=True)
