@@ -9,39 +9,5 @@ environment's functions, random numbers come from its own stream: `uniform`, `in
 calls and gives the same bits everywhere. ``docs/kernel-environment.md`` builds one from nothing.
 """
 
-from headrace.pool.executors.kernels import (
-    AgentStreams,
-    KernelEnv,
-    KernelTask,
-    MultiAgentEnv,
-    Option,
-    Streams,
-    agent_integers,
-    agent_random_bits,
-    agent_uniform,
-    decimal,
-    integers,
-    random_bits,
-    sincos,
-    uniform,
-)
-from headrace.pool.spec import AgentType, Field
-
-__all__ = [
-    "AgentStreams",
-    "AgentType",
-    "Field",
-    "KernelEnv",
-    "KernelTask",
-    "MultiAgentEnv",
-    "Option",
-    "Streams",
-    "agent_integers",
-    "agent_random_bits",
-    "agent_uniform",
-    "decimal",
-    "integers",
-    "random_bits",
-    "sincos",
-    "uniform",
-]
+from headrace.pool.executors.kernels import *  # noqa: F403
+from headrace.pool.executors.kernels import __all__ as __all__

@@ -9,7 +9,7 @@ import pytest
 import headrace
 from headrace.envs.tag import TASKS
 from headrace.errors import ActionError, OptionError
-from headrace.pool.executors.kernels import KernelExecutor
+from headrace.pool.executors.kernels.executor import KernelExecutor
 
 MOVES = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])
 

@@ -13,7 +13,8 @@ import warp as wp
 import headrace
 from headrace.envs.classic_control import TASKS
 from headrace.errors import StateError
-from headrace.pool.executors.kernels import KernelEnv, KernelExecutor, Streams, random_bits, sharing, uniform
+from headrace.pool.executors.kernels import KernelEnv, Streams, random_bits, sharing, uniform
+from headrace.pool.executors.kernels.executor import KernelExecutor
 from headrace.pool.spec import Field
 
 

@@ -14,7 +14,7 @@ from test_kernels import COUNTER, assert_equal, build_counter, play
 
 import headrace
 from headrace.errors import ClosedError, EnvIdError, OptionError, SequenceError
-from headrace.pool.executors.kernels import KernelExecutor
+from headrace.pool.executors.kernels.executor import KernelExecutor
 
 
 def test_asynchronous_results_come_in_the_order_sent():

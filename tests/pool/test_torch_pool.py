@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 from headrace.envs import FAMILIES  # noqa: E402
 from headrace.pool.executors.kernels import sharing  # noqa: E402
 from headrace.pool.executors.kernels.build import program_of  # noqa: E402
-from headrace.pool.views.torch import TorchPool, _environment  # noqa: E402
+from headrace.pool.views.torch import TorchPool  # noqa: E402
 
 KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family != "atari" for task in tasks]
 N = 5
@@ -380,7 +380,7 @@ def test_kernels_compile_for_a_gpu(task: str, tmp_path: Path) -> None:
     if not wp.get_cuda_supported_archs():
         pytest.skip("this Warp has no CUDA compiler")
     built = build_task(task)
-    kernel = program_of(_environment(built), built.spec, "cuda:0").kernel
+    kernel = program_of(built.kernel, built.spec, "cuda:0").kernel
     wp.compile_aot_module(kernel.module, device=None, arch=90, module_dir=str(tmp_path), use_ptx=True)
     (ptx,) = tmp_path.glob("*.ptx")
     text = ptx.read_text()

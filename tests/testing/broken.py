@@ -19,7 +19,7 @@ import warp as wp
 
 import headrace
 from headrace.kernels import KernelEnv, KernelTask, Streams, integers, uniform
-from headrace.pool.executors.kernels import KernelExecutor
+from headrace.pool.executors.kernels.executor import KernelExecutor
 from headrace.pool.executors.kernels.program import MODES
 
 OBSERVATION = gym.spaces.Box(0.0, 40.0, (2,), np.float32)

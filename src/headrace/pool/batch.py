@@ -87,9 +87,9 @@ class Batch:
         self.arrays = arrays
         self.ring = ring
         self.binding: Any = None
-        self.obs = _gather(arrays, "")
-        self.final = _gather(arrays, FINAL)
-        self._info = _info_of(arrays, "")
+        self.obs = observation_of(arrays)
+        self.final = observation_of(arrays, FINAL)
+        self._info = info_of(arrays)
         self.result = (self.obs, arrays["reward"], arrays["terminated"], arrays["truncated"])
         self._owned = tuple(arrays.values())
         self._counts: tuple[int, ...] = ()
@@ -102,7 +102,7 @@ class Batch:
             done = self.arrays["terminated"] | self.arrays["truncated"]
             if done.any():
                 info["final_obs"], info["_final_obs"] = self.final, done
-                info["final_info"], info["_final_info"] = _info_of(self.arrays, FINAL), done
+                info["final_info"], info["_final_info"] = info_of(self.arrays, FINAL), done
         return info
 
     def seal(self) -> None:
@@ -166,15 +166,16 @@ class BatchRing:
         return Batch(sum(b.rows for b in batches), arrays, self)
 
 
-def _gather(arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
-    """One array, or a dict of arrays for a `Dict` space; None where the batch has no such field."""
+def observation_of(arrays: Mapping[str, Any], prefix: str = "") -> Any:
+    """A batch's observation: one array, or a dict of them for a `Dict` space. With ``FINAL`` the last, or None."""
     if prefix + OBS in arrays:
         return arrays[prefix + OBS]
     start = prefix + OBS + ":"
     return {k[len(start) :]: v for k, v in arrays.items() if k.startswith(start)} or None
 
 
-def _info_of(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
+def info_of(arrays: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A batch's info by its names outside of the batch. With ``FINAL`` that of the last observation."""
     plain = {k: arrays[prefix + k] for k in ("env_id", "elapsed_step") if prefix + k in arrays}
     start = prefix + INFO
     return plain | {k[len(start) :]: v for k, v in arrays.items() if k.startswith(start)}

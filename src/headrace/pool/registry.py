@@ -111,11 +111,11 @@ def make_pool(
     **options: Any,
 ) -> Pool:
     """Make a pool of one task; see `headrace.make` for the options."""
-    _check_int("num_envs", num_envs, 1)
-    _check_int("batch_size", batch_size, 0, num_envs)
-    _check_int("num_threads", num_threads, 0)
-    _check_int("thread_affinity_offset", thread_affinity_offset, -1)
-    autoreset = _autoreset_mode(autoreset)
+    check_int("num_envs", num_envs, 1)
+    check_int("batch_size", batch_size, 0, num_envs)
+    check_int("num_threads", num_threads, 0)
+    check_int("thread_affinity_offset", thread_affinity_offset, -1)
+    autoreset = autoreset_mode(autoreset)
     if max_num_players != 1:
         raise OptionError(f"max_num_players must be 1 for a pool of dense rows, not {max_num_players!r}: see make")
     batch = batch_size or num_envs
@@ -143,7 +143,7 @@ def make_pool(
     return Pool(build_task(task, **options), settings, recipe)
 
 
-def _autoreset_mode(mode: Any) -> AutoresetMode:
+def autoreset_mode(mode: Any) -> AutoresetMode:
     """Accepts our names and `gymnasium.vector.AutoresetMode`."""
     names: dict[Any, AutoresetMode] = {name: name for name in get_args(AutoresetMode)}
     names |= {"NextStep": "next_step", "SameStep": "same_step", "Disabled": "disabled"}
@@ -158,7 +158,8 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _check_int(name: str, value: Any, low: int, high: int | None = None) -> None:
+def check_int(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """Raise `OptionError` unless the value is an integer in [low, high]."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < low or (high is not None and value > high):
         span = f"at least {low}" if high is None else f"in [{low}, {high}]"

@@ -18,13 +18,13 @@ import torch
 
 from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError
 from headrace.pool.actions import ACTION, action_check, action_fields, check_env_ids
-from headrace.pool.batch import FINAL, _gather, _info_of, batch_fields, rows_of
+from headrace.pool.batch import FINAL, batch_fields, info_of, observation_of, rows_of
 from headrace.pool.executors.kernels.build import AnyEnv
 from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, check_device, torch_dtype
 from headrace.pool.executors.kernels.executor import rendered
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.sharing import Sharing
-from headrace.pool.registry import _autoreset_mode, _check_int, build_task, usable_cores
+from headrace.pool.registry import autoreset_mode, build_task, check_int, usable_cores
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
 from headrace.pool.state import chosen_arrays, seal, task_key, unseal
@@ -316,13 +316,12 @@ class TorchPool:
             return torch.zeros((rows, *f.shape), dtype=torch_dtype(f.dtype), device=self.device)
 
         tensors = {name: given[name] if name in given else new(name) for name in self._fields}
-        view: Any = tensors
-        info, done = _info_of(view, ""), None
+        info, done = info_of(tensors), None
         if self.autoreset == "same_step":
             done = torch.zeros(rows, dtype=torch.bool, device=self.device)
-            info |= {"final_obs": _gather(view, FINAL), "_final_obs": done}
-            info |= {"final_info": _info_of(view, FINAL), "_final_info": done}
-        result = (_gather(view, ""), tensors["reward"], tensors["terminated"], tensors["truncated"], info)
+            info |= {"final_obs": observation_of(tensors, FINAL), "_final_obs": done}
+            info |= {"final_info": info_of(tensors, FINAL), "_final_info": done}
+        result = (observation_of(tensors), tensors["reward"], tensors["terminated"], tensors["truncated"], info)
         return TorchBatch(rows, tensors, result, self, done)
 
     def _bound(self, requests: DeviceTable, batch: TorchBatch) -> Run:
@@ -351,8 +350,8 @@ def make_torch(
     **options: Any,
 ) -> TorchPool:
     """Make a `TorchPool`; see `headrace.make_torch`."""
-    _check_int("num_envs", num_envs, 1)
-    _check_int("num_threads", num_threads, 0)
+    check_int("num_envs", num_envs, 1)
+    check_int("num_threads", num_threads, 0)
     where = check_device(device)
     threads = num_threads or min(num_envs, usable_cores())
     settings = PoolSettings(
@@ -360,7 +359,7 @@ def make_torch(
         batch_size=num_envs,
         num_threads=threads if where == "cpu" else 1,
         seeds=seeds_of(seed, np.arange(num_envs, dtype=np.int32)),
-        autoreset=_autoreset_mode(autoreset),
+        autoreset=autoreset_mode(autoreset),
         device=where,
     )
     return TorchPool(build_task(task, **options), settings)

@@ -1,7 +1,9 @@
-"""Environments written in Python as Warp kernels, advanced together at compiled speed."""
+"""Environments written in Python as Warp kernels, advanced together at compiled speed.
+
+What an environment's author needs is listed here, and offered as `headrace.kernels`.
+"""
 
 from headrace.pool.executors.kernels.agents import MultiAgentEnv
-from headrace.pool.executors.kernels.executor import KernelExecutor
 from headrace.pool.executors.kernels.program import KernelEnv
 from headrace.pool.executors.kernels.random import (
     AgentStreams,
@@ -15,11 +17,13 @@ from headrace.pool.executors.kernels.random import (
 )
 from headrace.pool.executors.kernels.task import KernelTask, Option, decimal
 from headrace.pool.executors.kernels.trigonometry import sincos
+from headrace.pool.spec import AgentType, Field
 
 __all__ = [
     "AgentStreams",
+    "AgentType",
+    "Field",
     "KernelEnv",
-    "KernelExecutor",
     "KernelTask",
     "MultiAgentEnv",
     "Option",

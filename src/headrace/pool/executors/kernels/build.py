@@ -50,7 +50,7 @@ class Program:
 
 def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
     """The program of an environment on a device."""
-    actions_type = _actions_type(env, spec)
+    actions_type = actions_type_of(env, spec)
     lanes = lanes_for(spec.num_agents, device)
     block_dim = block_for(lanes, device)
     if not isinstance(env, MultiAgentEnv):
@@ -66,7 +66,7 @@ def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
     )
 
 
-def _actions_type(env: AnyEnv, spec: TaskSpec) -> Any:
+def actions_type_of(env: AnyEnv, spec: TaskSpec) -> Any:
     """The type of the kernel's argument ``actions``: an array, or the environment's own struct of them."""
     wanted = {
         name: wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=1 + len(shape))

@@ -18,7 +18,7 @@ import warp as wp
 from headrace.errors import KernelError
 from headrace.pool.batch import INFO, OBS, observation_fields
 from headrace.pool.executors.kernels.agents import MultiAgentEnv
-from headrace.pool.executors.kernels.build import AnyEnv, _actions_type
+from headrace.pool.executors.kernels.build import AnyEnv, actions_type_of
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
 from headrace.pool.executors.kernels.mistakes import FUNCTION, described, mistake, mistake_in
 from headrace.pool.executors.kernels.paths import check_source
@@ -108,7 +108,7 @@ def _array_of(dtype: np.dtype, ndim: int) -> str:
 def _functions(env: AnyEnv, spec: TaskSpec) -> list[tuple[Any, dict[str, Any]]]:
     """The environment's functions, and the types of the arguments that each is called with."""
     here: dict[str, Any] = {"state": env.state, "env": int}
-    acting = {"actions": _actions_type(env, spec), "row": int}
+    acting = {"actions": actions_type_of(env, spec), "row": int}
     seeing = {"view": env.view, "row": int}
     if not isinstance(env, MultiAgentEnv):
         drawing = {"streams": Streams}
