@@ -78,11 +78,11 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         self.agents: list[str] = []
         self._number = {agent: i for i, agent in enumerate(self.possible_agents)}
         self._seen, self._acted = columns(self.pool.spec, "observation"), columns(self.pool.spec, "action")
+        types = zip(self.possible_agents, (kind for kind in kinds for _ in range(kind.count)), strict=True)
         # a space for each agent, so that seeding one leaves the others' samples alone
-        types = [kind for kind in kinds for _ in range(kind.count)]
-        spaces = [(deepcopy(kind.observation), deepcopy(kind.action)) for kind in types]
-        self.observation_spaces = {agent: own for agent, (own, _) in zip(self.possible_agents, spaces, strict=True)}
-        self.action_spaces = {agent: own for agent, (_, own) in zip(self.possible_agents, spaces, strict=True)}
+        spaces = {agent: (deepcopy(kind.observation), deepcopy(kind.action)) for agent, kind in types}
+        self.observation_spaces = {agent: own for agent, (own, _) in spaces.items()}
+        self.action_spaces = {agent: own for agent, (_, own) in spaces.items()}
         self.state_space = gym.spaces.Box(-np.inf, np.inf, (sum(map(_size, self._seen)),), np.float32)
         self._per_agent = {f.name for f in self.pool.spec.info if f.per_agent}
         self._obs: Any = None

@@ -28,12 +28,12 @@ POLE_MASS_LENGTH = wp.constant(wp.float64(0.1 * 0.5))
 FORCE = wp.constant(wp.float64(10.0))  # N
 TAU = wp.constant(wp.float64(0.02))  # s between two steps
 FOUR_THIRDS = wp.constant(wp.float64(4.0 / 3.0))
-X_LIMIT = wp.constant(wp.float64(2.4))
-THETA_LIMIT = wp.constant(wp.float64(12 * 2 * math.pi / 360))
+X_LIMIT = wp.constant(wp.float64(2.4))  # m
+THETA_LIMIT = wp.constant(wp.float64(12 * 2 * math.pi / 360))  # rad
 SMALL = wp.constant(wp.float64(math.pi / 4))
 START = wp.constant(wp.float64(0.05))
 
-HIGH = np.array([2 * 2.4, np.inf, 2 * 12 * 2 * math.pi / 360, np.inf], np.float32)
+HIGH = np.array([2 * float(X_LIMIT), np.inf, 2 * float(THETA_LIMIT), np.inf], np.float32)
 OBSERVATION = gym.spaces.Box(-HIGH, HIGH, dtype=np.float32)
 ACTION = gym.spaces.Discrete(2)
 OPTIONS = {"sutton_barto_reward": False}
@@ -102,7 +102,7 @@ def observe(state: State, env: int, view: View, row: int):
 
 def render(state: Mapping[str, Any]) -> np.ndarray:
     canvas = Canvas(600, 400)
-    scale = 600 / (2 * 2.4)
+    scale = 600 / (2 * float(X_LIMIT))
     x, axle = 300 + state["x"] * scale, 100 + 30 / 4
     canvas.line([(0, 100), (600, 100)], BLACK)
     canvas.polygon(box(-25, 25, -15, 15, at=(x, 100)), BLACK)

@@ -1,13 +1,15 @@
-"""The picture that both mountain cars share, after Gymnasium's."""
+"""What both mountain cars share, after Gymnasium's: what is seen of them, and the picture."""
 
 import math
 
+import gymnasium as gym
 import numpy as np
 
-from headrace.envs.drawing import BLACK, Canvas, box
+from headrace.envs.drawing import BLACK, Canvas, Point, box
 
 LEFT, RIGHT = -1.2, 0.6
 SCALE = 600 / (RIGHT - LEFT)
+OBSERVATION = gym.spaces.Box(np.array([LEFT, -0.07], np.float32), np.array([RIGHT, 0.07], np.float32), dtype=np.float32)
 
 
 def draw(position: float, goal: float) -> np.ndarray:
@@ -27,5 +29,5 @@ def draw(position: float, goal: float) -> np.ndarray:
     return canvas.array()
 
 
-def _at(position: float) -> tuple[float, float]:
+def _at(position: float) -> Point:
     return (position - LEFT) * SCALE, (math.sin(3 * position) * 0.45 + 0.55) * SCALE

@@ -23,7 +23,6 @@ GOAL_POSITION = wp.constant(wp.float32(0.45))
 POWER = wp.constant(wp.float32(0.0015))
 GRAVITY = wp.constant(wp.float64(0.0025))
 
-OBSERVATION = gym.spaces.Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32), dtype=np.float32)
 ACTION = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
 OPTIONS = {"goal_velocity": decimal(0.0)}
 
@@ -73,8 +72,8 @@ def observe(state: State, env: int, view: View, row: int):
 
 
 def render(state: Mapping[str, Any]) -> np.ndarray:
-    return hills.draw(float(state["position"]), goal=0.45)
+    return hills.draw(float(state["position"]), goal=float(GOAL_POSITION))
 
 
 ENV = KernelEnv("MountainCarContinuous", State, View, reset, step, observe, render)
-TASKS = {"MountainCarContinuous-v0": KernelTask(ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=999)}
+TASKS = {"MountainCarContinuous-v0": KernelTask(ENV, hills.OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=999)}

@@ -139,7 +139,7 @@ def observe(state: State, env: int, view: View, row: int):
     trail = state.trail[env]
     wall = state.wall[env]
     y = int(0)
-    while y < SIZE:
+    while y < SIZE:  # range() would be unrolled
         show_row(screen, PADDLE, y, cell(paddle, y))
         show_row(screen, BALL, y, cell(ball, y))
         show_row(screen, TRAIL, y, cell(trail, y))

@@ -243,7 +243,7 @@ def observe(state: State, env: int, view: View, row: int):
     shots = state.shots[env]
     bombs = state.bombs[env]
     y = int(0)
-    while y < SIZE:
+    while y < SIZE:  # range() would be unrolled
         show_row(screen, CANNON, y, cell(cannon, y))
         show_row(screen, ALIEN, y, aliens[y])
         show_row(screen, ALIEN_LEFT, y, wp.where(leftward, aliens[y], 0))

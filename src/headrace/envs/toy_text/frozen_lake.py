@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from headrace.envs.drawing import Canvas
+from headrace.envs.drawing import Canvas, Point
 from headrace.envs.toy_text import tabular, tiles
 from headrace.envs.toy_text.tabular import Outcome
 from headrace.errors import OptionError
@@ -155,7 +155,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     return grid.canvas.array()
 
 
-def _flag(canvas: Canvas, at: tuple[float, float], side: float) -> None:
+def _flag(canvas: Canvas, at: Point, side: float) -> None:
     x, y = at[0] - 0.3 * side, at[1]
     canvas.line([(x, y - 0.36 * side), (x, y + 0.4 * side)], POLE, 0.05 * side)
     canvas.polygon([(x, y + 0.4 * side), (x + 0.5 * side, y + 0.25 * side), (x, y + 0.1 * side)], FLAG)

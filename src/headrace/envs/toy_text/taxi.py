@@ -106,7 +106,7 @@ def action_mask(state: int) -> list[bool]:
 
 @wp.struct
 class State:
-    """As `tabular.State`; and whether the passenger will still change their mind."""
+    """All of `tabular.State` (structs know no inheritance); and whether the passenger will still change their mind."""
 
     s: wp.array[wp.int32]
     chance: wp.array[wp.float32]

@@ -25,8 +25,8 @@ class Grid:
         half = scale * self.side / 2
         self.canvas.polygon(box(-half, half, -half, half, at=self.center(row, column)), color)
 
-    def figure(self, row: int, column: int, scale: float = 1.0) -> None:
-        """The one who acts: a small person."""
+    def figure(self, row: float, column: float, scale: float = 1.0) -> None:
+        """The one who acts: a small person, anywhere as for `center`."""
         x, y = self.center(row, column)
         unit = scale * self.side
         self.canvas.polygon(

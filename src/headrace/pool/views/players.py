@@ -46,8 +46,8 @@ class Column:
     def filler(self, k: int) -> np.ndarray:
         """Actions [k, count, …] that any pool accepts, for agents whose actions do not matter."""
         space: Any = self.space
-        low = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else space.start
-        return np.full((k, self.count, *(space.shape or ())), low, space.dtype)
+        neutral = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else space.start
+        return np.full((k, self.count, *(space.shape or ())), neutral, space.dtype)
 
 
 def columns(spec: TaskSpec, which: str) -> list[Column]:
@@ -250,30 +250,16 @@ class PlayersPool:
                 return None
             rows, agents = np.nonzero(expected)
             return rows, agents
+        env_id = _integers(f"{PLAYERS}.env_id", env_id, self.num_envs)
         row_of = np.full(self.num_envs, -1)
         row_of[ids] = np.arange(len(ids))
-        env_id = _integers(f"{PLAYERS}.env_id", env_id, self.num_envs)
         rows = row_of[env_id]
         if (rows < 0).any():
             raise ActionError(f"players.env_id {env_id[rows < 0][0]} is not among the environments to be stepped")
         if number is None:
-            order = np.argsort(rows, kind="stable")
-            expected = np.where((np.bincount(rows, minlength=len(ids)) == alive.sum(1))[:, None], alive, shown)
-            found, agents = np.nonzero(expected)
-            if not np.array_equal(found, rows[order]):
-                raise ActionError(f"players.env_id must name each environment once for each player: {env_id.tolist()}")
-            places = np.empty_like(agents)
-            places[order] = agents
-            return rows, places
+            return rows, _agents_in_order(rows, env_id, alive, shown)
         agents = _integers(f"{PLAYERS}.id", number, alive.shape[1])
-        if len(agents) != len(rows):
-            raise ActionError(f"players.id has {len(agents)} rows, players.env_id {len(rows)}")
-        times = np.zeros(alive.shape, int)
-        np.add.at(times, (rows, agents), 1)
-        if (wrong := (times > 1) | (alive & (times == 0))).any():
-            row, agent = np.argwhere(wrong)[0]
-            what = "two actions" if times[row, agent] else "no action"
-            raise ActionError(f"player {agent} of environment {ids[row]} has {what}")
+        _check_each_acts_once(rows, agents, ids, alive)
         return rows, agents
 
     def _expected(self, values: Mapping[Any, np.ndarray], alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
@@ -283,6 +269,34 @@ class PlayersPool:
                 return mask
         given = {c.name or "action": list(values[c.name].shape) for c in self._acted}
         raise ActionError(f"there are {alive.sum()} players to act, one row each, but actions have shapes {given}")
+
+
+def _agents_in_order(rows: np.ndarray, env_id: np.ndarray, alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """Numbers of the players in these rows of environments, each environment's in order.
+
+    An environment that is named as often as it has players who play on is given their actions; else it must be
+    all that were in its last result.
+    """
+    order = np.argsort(rows, kind="stable")
+    expected = np.where((np.bincount(rows, minlength=len(alive)) == alive.sum(1))[:, None], alive, shown)
+    found, numbers = np.nonzero(expected)
+    if not np.array_equal(found, rows[order]):
+        raise ActionError(f"players.env_id must name each environment once for each player: {env_id.tolist()}")
+    agents = np.empty_like(numbers)
+    agents[order] = numbers
+    return agents
+
+
+def _check_each_acts_once(rows: np.ndarray, agents: np.ndarray, ids: np.ndarray, alive: np.ndarray) -> None:
+    """Raise `ActionError` unless every player that plays on has one action, and nobody has two."""
+    if len(agents) != len(rows):
+        raise ActionError(f"players.id has {len(agents)} rows, players.env_id {len(rows)}")
+    times = np.zeros(alive.shape, int)
+    np.add.at(times, (rows, agents), 1)
+    if (wrong := (times > 1) | (alive & (times == 0))).any():
+        row, agent = np.argwhere(wrong)[0]
+        what = "two actions" if times[row, agent] else "no action"
+        raise ActionError(f"player {agent} of environment {ids[row]} has {what}")
 
 
 def _rebuild(pool: Pool, max_num_players: int, alive: np.ndarray, shown: np.ndarray) -> PlayersPool:
