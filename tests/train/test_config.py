@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import OptionError
-from headrace.train.config import TUNED, Config, make_config
+from headrace.train.config import Config, make_config
+from headrace.train.tuned import TUNED
 
 
 @pytest.mark.parametrize("task", [*TUNED, "Breakout-v5", "SomethingElse-v0"])

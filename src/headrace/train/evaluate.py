@@ -10,9 +10,10 @@ import numpy as np
 
 import headrace
 from headrace.train.agent import Agent, load_checkpoint
-from headrace.train.config import Config, is_atari
+from headrace.train.config import Config
 from headrace.train.run import RunFolder
 from headrace.train.setup import make_pool
+from headrace.train.tuned import is_atari
 
 
 @dataclass(frozen=True)
