@@ -7,6 +7,7 @@ import math
 import gymnasium as gym
 import numpy as np
 import pytest
+from kernel_states import arrays_of
 
 import headrace
 from headrace.envs.classic_control import TASKS, build
@@ -37,7 +38,7 @@ def official(task):
 
 def state_of(pool):
     """The state of environment 0 as Gymnasium keeps it."""
-    arrays = [a[0] for name, a in pool._executor._state.arrays.items() if name not in ("torque", "trig")]
+    arrays = [a[0] for name, a in arrays_of(pool).items() if name not in ("torque", "trig")]
     state = np.concatenate([np.atleast_1d(a) for a in arrays])
     return tuple(state) if pool.spec.task == "MountainCar-v0" else state
 
@@ -77,7 +78,7 @@ def test_aligned_from_states_all_over_the_space(task):
     actions = rng.integers(0, reference.action_space.n, n)
     with headrace.make(task, num_envs=n, seed=0, autoreset="disabled") as pool:
         pool.reset()
-        for i, (name, array) in enumerate(pool._executor._state.arrays.items()):
+        for i, (name, array) in enumerate(arrays_of(pool).items()):
             if name == "trig":
                 array[:] = np.stack([f(states[:, link]) for link in (0, 1) for f in (np.sin, np.cos)], axis=1)
             else:
@@ -123,7 +124,7 @@ def test_pendulum_versions_differ_only_where_the_speed_is_limited():
     for task in ("Pendulum-v0", "Pendulum-v1"):
         with headrace.make(task, num_envs=2, seed=5) as pool:
             pool.reset()
-            arrays = pool._executor._state.arrays
+            arrays = arrays_of(pool)
             arrays["theta"][:] = math.pi / 2
             arrays["theta_dot"][:] = [0.0, 7.9]
             obs[task] = pool.step(np.full((2, 1), 2, np.float32))[0]
@@ -155,7 +156,7 @@ def test_options_change_the_task_as_gymnasium_has_them():
         for goal_velocity, terminates in ((0.0, True), (0.06, False)):
             with headrace.make(task, seed=0, goal_velocity=goal_velocity) as pool:
                 pool.reset()
-                arrays = pool._executor._state.arrays
+                arrays = arrays_of(pool)
                 arrays["position"][:], arrays["velocity"][:] = 0.49, 0.03
                 assert bool(pool.step(action)[2][0]) is terminates
 

@@ -2,19 +2,15 @@
 
 # pyright: reportAttributeAccessIssue=false
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import pytest
-import warp as wp
+from kernel_states import arrays_of
 
 import headrace
-from headrace.envs.minatar import TASKS, breakout, build, space_invaders
+from headrace.envs.minatar import TASKS, build
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels import sharing
-from headrace.pool.executors.kernels.build import program_of
-from headrace.pool.executors.kernels.launch import quiet
 
 BREAKOUT, INVADERS = "MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v1"
 CHANNELS = {"Breakout": 4, "SpaceInvaders": 6}
@@ -165,7 +161,7 @@ def test_actions_stick_as_often_as_asked(task, probability):
     n, repeated, visible = 2000, 0, 0
     with headrace.make(task, num_envs=n, seed=5, sticky_action_prob=probability) as pool:
         pool.reset()
-        last = pool._executor._state.arrays["last_action"]
+        last = arrays_of(pool)["last_action"]
         for action, meaning in ((1, 1), (2, 3)) * 3:
             before = last.copy()
             pool.step(np.full(n, action))
@@ -200,13 +196,3 @@ def test_frames_show_the_screen(task):
 def test_interpreted_as_python_it_plays_the_same_games(task):
     """Debug mode checks every index, and whose row it is."""
     assert_equal(play(task, steps=60, n=6), play(task, steps=60, n=6, debug=True))
-
-
-@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
-def test_compiles_for_cuda(task, tmp_path):
-    env: Any = (breakout.TASKS | space_invaders.TASKS)[task].env
-    program = program_of(env, headrace.make_spec(task), "cuda:0")
-    with quiet():
-        wp.compile_aot_module(program.kernel.module, device=None, arch=90, module_dir=tmp_path, use_ptx=True)
-    (file,) = tmp_path.glob("*.ptx")
-    assert ".visible .entry advance_MinAtar" in file.read_text()

@@ -8,6 +8,7 @@ stickiness, from the same start, every step must agree exactly; with it, whole d
 
 import numpy as np
 import pytest
+from kernel_states import arrays_of
 
 import headrace
 
@@ -38,7 +39,7 @@ def bits(grid):
 
 def synchronise(pool, i, theirs):
     """Put the state of MinAtar's environment into row i of ours."""
-    ours, inner = pool._executor._state.arrays, theirs.env
+    ours, inner = arrays_of(pool), theirs.env
     if "paddle" in ours:
         state = {
             "paddle": inner.pos,

@@ -5,11 +5,11 @@ from typing import Any, cast
 import gymnasium as gym
 import numpy as np
 import pytest
+from kernel_states import arrays_of
 
 import headrace
 from headrace.envs.tag import TASKS
 from headrace.errors import ActionError, OptionError
-from headrace.pool.executors.kernels.executor import KernelExecutor
 
 MOVES = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])
 
@@ -194,11 +194,6 @@ class PlaneReference:
         return seen
 
 
-def state_of(pool: headrace.Pool) -> dict[str, np.ndarray]:
-    """The state's own arrays: a reference must begin where the kernel does."""
-    return cast(KernelExecutor, pool._executor)._state.arrays
-
-
 def some_actions(pool: headrace.Pool, rng: np.random.Generator) -> np.ndarray:
     space = cast(gym.spaces.MultiDiscrete, pool.action_space)
     return rng.integers(0, space.nvec, (pool.num_envs, *space.shape))
@@ -221,7 +216,7 @@ def test_the_plane_follows_the_rules(options):
     pool = headrace.make("TagContinuous-v0", num_envs=6, seed=3, autoreset="disabled", **prices, **options)
     everything = {"max_episode_steps": 40, **pool.spec.options}
     n = pool.spec.num_agents
-    arrays = state_of(pool)
+    arrays = arrays_of(pool)
     rng = np.random.default_rng(0)
     tags = ends = 0
     for _ in range(4):
@@ -249,7 +244,7 @@ def test_the_plane_follows_the_rules(options):
 def test_plane_starts():
     pool = headrace.make("TagContinuous-v0", num_envs=500, seed=1, num_taggers=2, num_runners=2)
     pool.reset()
-    arrays = state_of(pool)
+    arrays = arrays_of(pool)
     for name in ("x", "y"):
         assert arrays[name].min() >= 0 and arrays[name].max() <= 20
         assert abs(arrays[name].mean() - 10) < 5 * 20 / np.sqrt(12 * 2000)

@@ -2,19 +2,15 @@
 
 # pyright: reportAttributeAccessIssue=false
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import pytest
-import warp as wp
+from kernel_states import arrays_of
 
 import headrace
 import headrace.testing
 from headrace.envs.toy_text import TASKS, build
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.build import program_of
-from headrace.pool.executors.kernels.launch import quiet
 
 STATES = {
     "FrozenLake-v1": (16, 100),
@@ -127,17 +123,6 @@ def test_the_contract_is_kept(task):
     headrace.testing.check(task, max_episode_steps=30, **LIVELY.get(task, {}))
 
 
-@pytest.mark.parametrize("task", ["FrozenLake-v1", "Taxi-v4", "NChain-v0", "Catch-v0", "Blackjack-v1"])
-def test_compiles_for_cuda(task, tmp_path):
-    made = build(task, **LIVELY.get(task, {}))
-    executor: Any = made.make_executor
-    program = program_of(executor.args[0], made.spec, "cuda:0")
-    with quiet():
-        wp.compile_aot_module(program.kernel.module, device=None, arch=90, module_dir=tmp_path, use_ptx=True)
-    (file,) = tmp_path.glob("*.ptx")
-    assert ".visible .entry advance_" in file.read_text()
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_debug_mode_does_the_same(task):
     options = LIVELY.get(task, {})
@@ -180,7 +165,7 @@ def test_frames_show_the_state(task):
 def test_the_dealers_second_card_stays_hidden_until_the_player_sticks():
     with headrace.make("Blackjack-v1", num_envs=2, seed=0, autoreset="disabled") as pool:
         pool.reset()
-        arrays = pool._executor._state.arrays
+        arrays = arrays_of(pool)
         arrays["player"][:], arrays["player_sum"][:], arrays["player_ace"][:] = 0x22, 4, False
         arrays["dealer"][:], arrays["open_card"][:] = [0x98, 0x9A], 9
         hidden = pool.render([0, 1])

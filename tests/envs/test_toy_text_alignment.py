@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.toy_text import blackjack as reference_blackjack
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+from kernel_states import arrays_of
 
 import headrace
 from headrace.envs.toy_text import cliff_walking, frozen_lake, taxi
@@ -25,10 +26,6 @@ def official(task: str, **options):
     """Gymnasium's environment; it has the first cliff and the third taxi under their next names only."""
     renamed = {"CliffWalking-v0": "CliffWalking-v1", "Taxi-v3": "Taxi-v4"}
     return gym.make(renamed.get(task, task), **options).unwrapped
-
-
-def state_arrays(pool):
-    return pool._executor._state.arrays
 
 
 def every_pair(states, actions):
@@ -54,7 +51,7 @@ def test_every_action_in_every_state_does_what_it_does_in_gymnasium(task, option
     states, actions = every_pair(reference.observation_space.n, reference.action_space.n)
     with headrace.make(task, num_envs=len(states), seed=0, autoreset="disabled", **options) as pool:
         pool.reset()
-        state_arrays(pool)["s"][:] = states
+        arrays_of(pool)["s"][:] = states
         obs, reward, terminated, truncated, info = pool.step(actions)
     reference.reset()
     for i, (state, action) in enumerate(zip(states, actions, strict=True)):
@@ -126,7 +123,7 @@ def test_blackjack_with_the_same_cards_goes_as_in_gymnasium(options, monkeypatch
     rewards = set()
     with headrace.make("Blackjack-v1", num_envs=n, seed=2, autoreset="disabled", **options) as pool:
         obs, _ = pool.reset()
-        arrays = state_arrays(pool)
+        arrays = arrays_of(pool)
         # naturals, and dealers' naturals, are too rare to be left to chance
         arrays["player"][:200], arrays["player_sum"][:200], arrays["player_ace"][:200] = 0x1A, 11, True
         arrays["dealer"][:50], arrays["open_card"][:50] = 0xA1, 10
@@ -164,7 +161,7 @@ def test_catch_goes_as_in_envpool(height, width):
         obs, _ = pool.reset()
         assert obs.dtype == want.dtype
         for episode in range(5):
-            arrays = state_arrays(pool)
+            arrays = arrays_of(pool)
             arrays["ball_x"][:] = want[:, 0].argmax(axis=1)
             for step in range(height):  # the last is the reset after the end
                 actions = rng.integers(0, 3, n)
@@ -192,7 +189,7 @@ def test_a_chain_without_chance_follows_its_rules(slip, links):
     states, actions = every_pair(links, 2)
     with headrace.make("NChain-v0", num_envs=n, seed=0, n=links, slip=slip, small=0.5, large=7) as pool:
         pool.reset()
-        state_arrays(pool)["link"][:] = states
+        arrays_of(pool)["link"][:] = states
         obs, reward, terminated, _, _ = pool.step(actions)
     back = (actions == 1) != bool(slip)
     at_end = states == links - 1

@@ -11,6 +11,7 @@ from collections import Counter
 import gymnasium as gym
 import numpy as np
 import pytest
+from kernel_states import arrays_of
 
 import headrace
 
@@ -78,7 +79,7 @@ def test_outcomes_have_gymnasiums_probabilities(task, options):
     assert pairs.shape[1] >= 100_000
     with headrace.make(task, num_envs=pairs.shape[1], seed=1, autoreset="disabled", **options) as pool:
         pool.reset()
-        pool._executor._state.arrays["s"][:] = pairs[0]
+        arrays_of(pool)["s"][:] = pairs[0]
         obs, reward, terminated, _, info = pool.step(np.ascontiguousarray(pairs[1]))
     columns = zip(obs.tolist(), reward.tolist(), terminated.tolist(), info["prob"].tolist(), strict=True)
     seen = np.array([Counter() for _ in range(states * actions)])
@@ -118,7 +119,7 @@ def test_a_fickle_passenger_changes_once_and_as_often_as_said():
     options = {"fickle_passenger": True, "fickle_probability": 0.3}
     with headrace.make("Taxi-v4", num_envs=n, seed=8, autoreset="disabled", **options) as pool:
         pool.reset()
-        pool._executor._state.arrays["s"][:] = far + with_passenger
+        arrays_of(pool)["s"][:] = far + with_passenger
         blocked, *_ = pool.step(np.full(n, 5))  # no stand here: nothing changes, the passenger's mind neither
         assert (blocked == far + with_passenger).all()
         first = pool.step(np.full(n, 0))[0]
@@ -141,7 +142,7 @@ def test_a_fickle_passenger_is_gymnasiums():
         theirs.append([reference.step(action)[0] for action in steps][-1])
     with headrace.make("Taxi-v4", num_envs=n, seed=2, **options) as pool:
         pool.reset()
-        pool._executor._state.arrays["s"][:] = start
+        arrays_of(pool)["s"][:] = start
         ours = [pool.step(np.full(n, action))[0] for action in steps][-1]
     assert_drawn_alike(ours.tolist(), theirs)
 
@@ -186,7 +187,7 @@ def test_cards_come_with_their_probabilities():
     n = 130_000
     with headrace.make("Blackjack-v1", num_envs=n, seed=6, autoreset="disabled") as pool:
         pool.reset()
-        arrays = pool._executor._state.arrays
+        arrays = arrays_of(pool)
         hands = [arrays["dealer"] >> 4, arrays["dealer"] & 15, arrays["player"] >> 4, arrays["player"] & 15]
         arrays["dealer"][:], arrays["open_card"][:] = 0x22, 2
         pool.step(np.zeros(n, np.int64))
