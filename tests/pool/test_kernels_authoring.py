@@ -120,6 +120,33 @@ def test_a_constant_of_another_type_is_named(written, kind, value):
     assert place(path, lines, "    hard:") in str(failure.value)
 
 
+@pytest.mark.parametrize(("name", "function"), [("State", "reset"), ("View", "observe")])
+def test_a_class_without_struct_is_named(written, monkeypatch, name, function):
+    task, path, lines = written((f"@wp.struct\nclass {name}", f"class {name}"))
+    monkeypatch.syspath_prepend(path.parent)
+    for of in (task, f"{path.stem}:{task.rpartition(':')[2]}"):
+        with pytest.raises(
+            KernelError, match=f"{name} is no warp.struct.*: write @wp.struct above its class"
+        ) as failure:
+            headrace.make(of)
+        line = int(str(failure.value).rpartition(f"{path}:")[2].partition(",")[0])
+        assert f"def {function}(" in "".join(lines[line - 1 : line + 1])
+
+
+def test_other_errors_of_an_import_are_passed_on(written):
+    task, *_ = written(("@wp.struct\nclass State", "raise RuntimeError('mine')\n\n\n@wp.struct\nclass State"))
+    with pytest.raises(RuntimeError, match="mine"):
+        headrace.make(task)
+
+
+@pytest.mark.parametrize("field", ["state", "view"])
+def test_a_struct_that_is_none_is_named(field):
+    broken = replace(cartpole.TASKS["CartPole-v1"], env=replace(cartpole.ENV, **{field: Path}))
+    headrace.register("BrokenPole-v0", broken, replace=True)
+    with pytest.raises(KernelError, match=r"Path is no warp\.struct: write @wp.struct above its class"):
+        headrace.make("BrokenPole-v0")
+
+
 def test_what_warp_said_is_kept(written):
     task, *_ = written(("-wp.float32(distance)", "-wp.float32(distanse)"))
     with pytest.raises(KernelError) as failure:

@@ -73,9 +73,9 @@ def act_in_reset(
 
 
 WRONG_ENVIRONMENTS = [
-    ({"actions": None}, r"Hunt: its `actions` must be .* \(archer: 3d of float32, dog: 3d of int64"),
-    ({"actions": FlatActions}, r"FlatActions must have the arrays .* \(archer: 3d of float32"),
-    ({"actions": FewActions}, "FewActions must have the arrays .* dog: 3d of int64"),
+    ({"actions": None}, r"Hunt: its `actions` must be .* \(archer: array3d of float32, dog: array3d of int64"),
+    ({"actions": FlatActions}, r"FlatActions must have the arrays .* \(archer: array3d of float32"),
+    ({"actions": FewActions}, "FewActions must have the arrays .* dog: array3d of int64"),
     ({"view": NarrowView}, "NarrowView.obs_archer must be an array of float32 with 3 dimensions"),
     ({"view": games.RingView}, "RingView"),
     ({"shapes": {"aim": ("num_agents",), "lives": ("num_agents",)}}, "heard"),

@@ -27,16 +27,27 @@ def import_source(source: str) -> ModuleType:
     """Import a file (by a path that ends in ``.py``) or a module, as whatever Python would call it.
 
     Raises:
-        UnknownTaskError: there is no such file or module. What it raises itself is passed on.
+        UnknownTaskError: there is no such file or module.
+        KernelError: a class lacks @wp.struct. Whatever else it raises itself is passed on.
     """
-    if source.endswith(".py"):
-        return _import_file(Path(source))
     try:
-        return importlib.import_module(source)
+        return _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
+    except RuntimeError as error:
+        if "warp" in sys.modules:
+            from headrace.pool.executors.kernels.mistakes import unmarked
+
+            if named := unmarked(error):
+                raise named from error
+        raise
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{source}.".startswith(f"{error.name}."):
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        raise UnknownTaskError(f"there is no module {source!r} to import") from error
+        raise UnknownTaskError(f"there is no module {name!r} to import") from error
 
 
 def module_of(source: str) -> ModuleType:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+import gymnasium as gym
 import warp as wp
 
 from headrace.errors import KernelError
@@ -18,10 +18,12 @@ from headrace.pool.executors.kernels.agents import (
     build_agents_kernel,
     lanes_for,
 )
-from headrace.pool.executors.kernels.launch import quiet
+from headrace.pool.executors.kernels.launch import view_of
+from headrace.pool.executors.kernels.memory import array_fields, scalar_fields, struct_over
+from headrace.pool.executors.kernels.mistakes import alike, described, mistake_in
 from headrace.pool.executors.kernels.program import KernelEnv, Outcome, build_kernel
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
-from headrace.pool.spec import TaskSpec
+from headrace.pool.spec import RESERVED, TaskSpec
 
 AnyEnv = KernelEnv | MultiAgentEnv
 
@@ -32,6 +34,7 @@ class Program:
 
     Attributes:
         kernel: serves one row of requests with each ``lanes`` threads.
+        actions: the type of the actions: an array, or the environment's struct of arrays.
         outcome: the struct of the results that every environment has.
         lanes: threads for each row.
         block_dim: threads of a block in every launch.
@@ -40,6 +43,7 @@ class Program:
     """
 
     kernel: Any
+    actions: Any
     outcome: Any
     streams: Any
     lanes: int
@@ -50,13 +54,14 @@ class Program:
 
 def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
     """The program of an environment on a device."""
-    actions_type = actions_type_of(env, spec)
+    actions = actions_type_of(env, spec)
     lanes = lanes_for(spec.num_agents, device)
     block_dim = block_for(lanes, device)
     if not isinstance(env, MultiAgentEnv):
-        return Program(build_kernel(env, actions_type), Outcome, Streams, lanes, block_dim)
+        return Program(build_kernel(env, actions), actions, Outcome, Streams, lanes, block_dim)
     return Program(
-        build_agents_kernel(env, actions_type, block_dim),
+        build_agents_kernel(env, actions, block_dim),
+        actions,
         AgentsOutcome,
         AgentStreams,
         lanes,
@@ -72,39 +77,25 @@ def actions_type_of(env: AnyEnv, spec: TaskSpec) -> Any:
         name: wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=1 + len(shape))
         for name, (dtype, shape) in action_fields(spec.action).items()
     }
-    struct = env.actions if isinstance(env, MultiAgentEnv) else None
-    if ACTION in wanted:
+    struct = env.actions
+    if not isinstance(spec.action, gym.spaces.Dict):
         if struct is not None:
             raise KernelError(f"{env.name}: all actions of {spec.task} are one array, so it needs no {struct.key}")
         return wanted[ACTION]
-    what = ", ".join(f"{name}: {kind.ndim}d of {kind.dtype.__name__}" for name, kind in wanted.items())
+    if taken := RESERVED.intersection(wanted):
+        raise KernelError(f"{spec.task}: no action can be called {min(taken)!r}, which names something else in a call")
+    what = f"the arrays that {spec.task} needs ({', '.join(f'{n}: {described(kind)}' for n, kind in wanted.items())})"
     if struct is None:
-        who = "its `actions`" if isinstance(env, MultiAgentEnv) else "the `actions` of a MultiAgentEnv"
-        raise KernelError(f"{env.name}: {who} must be a warp.struct of the arrays that {spec.task} needs ({what})")
-    given = {name: (var.type.ndim, var.type.dtype) for name, var in struct.vars.items() if wp.types.is_array(var.type)}
-    if struct.vars.keys() != given.keys() or given != {name: (kind.ndim, kind.dtype) for name, kind in wanted.items()}:
-        raise KernelError(f"{env.name}: {struct.key} must have the arrays that {spec.task} needs and no more ({what})")
+        raise KernelError(f"{env.name}: its `actions` must be a warp.struct of {what}")
+    given = array_fields(struct)
+    fits = given.keys() == wanted.keys() and all(alike(given[name], wanted[name]) for name in wanted)
+    if not fits or scalar_fields(struct):
+        raise mistake_in(env, f"{struct.key} must have {what}, and no more", struct)
     return struct
 
 
-class ActionsIn:
-    """Where actions are put for the kernel: one array, or a struct of one for each agent type.
-
-    Attributes:
-        argument: what the kernel takes.
-        arrays: name → NumPy array [rows, …] over the same memory, by the names of `action_fields`.
-    """
-
-    def __init__(self, env: AnyEnv, spec: TaskSpec, rows: int, device: str):
-        with quiet():
-            made = {
-                name: wp.zeros((rows, *shape), dtype=wp.dtype_from_numpy(dtype), device=device)
-                for name, (dtype, shape) in action_fields(spec.action).items()
-            }
-        self.arrays: dict[str, np.ndarray] = {name: array.numpy() for name, array in made.items()}
-        if ACTION in made:
-            self.argument: Any = made[ACTION]
-        else:
-            self.argument = env.actions()  # type: ignore[union-attr]
-            for name, array in made.items():
-                setattr(self.argument, name, array)
+def actions_over(program: Program, arrays: Mapping[str, Any]) -> Any:
+    """What a kernel takes as ``actions``, over arrays or tensors [rows, …] by the names of `action_fields`."""
+    if wp.types.is_array(program.actions):
+        return view_of(arrays[ACTION], program.actions.dtype)
+    return struct_over(program.actions, arrays)

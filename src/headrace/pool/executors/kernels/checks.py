@@ -20,7 +20,7 @@ from headrace.pool.batch import INFO, OBS, observation_fields
 from headrace.pool.executors.kernels.agents import MultiAgentEnv
 from headrace.pool.executors.kernels.build import AnyEnv, actions_type_of
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
-from headrace.pool.executors.kernels.mistakes import FUNCTION, described, mistake, mistake_in
+from headrace.pool.executors.kernels.mistakes import FUNCTION, MARK_IT, STRUCT, alike, described, mistake, mistake_in
 from headrace.pool.executors.kernels.paths import check_source
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
@@ -35,6 +35,10 @@ def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -
     """Raise `KernelError` where the environment's structs and functions and the task's spec do not fit together."""
     if not env.name.isidentifier():
         raise KernelError(f"the name of a kernel environment must be an identifier, not {env.name!r}")
+    for struct in (env.state, env.view, *([env.actions] if env.actions is not None else [])):
+        if not isinstance(struct, STRUCT):
+            name = getattr(struct, "__name__", repr(struct))
+            raise mistake_in(env, f"{name} is no warp.struct: {MARK_IT}", struct)
     _check_state(env, spec, scalars)
     _check_view(env, spec)
     for function, wanted in _functions(env, spec):
@@ -128,7 +132,7 @@ def _check_function(env: AnyEnv, function: Any, wanted: Mapping[str, Any]) -> No
     if len(taken) != len(wanted):
         raise mistake(env, f"{function.key} takes {len(taken)} arguments, but is called with ({expected})", function)
     for (name, kind), given in zip(taken.items(), wanted.values(), strict=True):
-        if kind is not Any and not _same(kind, given):
+        if not alike(kind, given):
             what = f"{function.key}'s argument {name} is {described(kind)}, but is called with {described(given)}"
             raise mistake(env, f"{what}: ({expected})", function)
 
@@ -140,7 +144,3 @@ def _is(kind: Any, value: Any) -> bool:
     number = np.asarray(value)
     fits = "biuf" if np.dtype(wp.dtype_to_numpy(kind)).kind == "f" else "biu"
     return number.ndim == 0 and number.dtype.kind in fits
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b or wp.types.types_equal(a, b)

@@ -15,8 +15,8 @@ import torch
 import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.actions import ACTION, action_fields
-from headrace.pool.executors.kernels.build import AnyEnv, program_of
+from headrace.pool.actions import action_fields
+from headrace.pool.executors.kernels.build import AnyEnv, actions_over, program_of
 from headrace.pool.executors.kernels.checks import check_environment
 from headrace.pool.executors.kernels.executor import result_structs
 from headrace.pool.executors.kernels.launch import Run, load, quiet, record_on_torch
@@ -141,27 +141,10 @@ class DeviceEnvironments:
             name: torch.zeros((n, *shape), dtype=torch_dtype(dtype), device=device)
             for name, (dtype, shape) in action_fields(spec.action).items()
         }
-        self._argument = self._actions_argument()
+        with quiet():
+            self._actions = actions_over(program, self.actions)
         if device.type == "cuda":  # what was copied there on Warp's stream and torch's is ready for any other
             torch.cuda.synchronize(device)
-
-    def _actions_argument(self) -> Any:
-        with quiet():
-            arrays = {
-                name: wp.array(
-                    ptr=tensor.data_ptr(),
-                    shape=tuple(tensor.shape),
-                    dtype=wp.dtype_from_torch(tensor.dtype),
-                    device=str(self.device),
-                )
-                for name, tensor in self.actions.items()
-            }
-        if ACTION in arrays:
-            return arrays[ACTION]
-        argument = self.env.actions()  # type: ignore[union-attr]
-        for name, array in arrays.items():
-            setattr(argument, name, array)
-        return argument
 
     def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
         """The launch that serves ``rows`` requests from row ``first`` on into the same rows of these tensors.
@@ -171,7 +154,7 @@ class DeviceEnvironments:
         with quiet():
             results = result_structs(self.env, self.program, tensors)
         tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
-        program, arguments = self.program, [*tables, self._argument, *results, first]
+        program, arguments = self.program, [*tables, self._actions, *results, first]
         return record_on_torch(program.kernel, rows * program.lanes, arguments, str(self.device), program.block_dim)
 
     def ask_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError, RenderError
-from headrace.pool.actions import ACTION, Actions, action_columns
+from headrace.pool.actions import ACTION, Actions, action_columns, action_fields
 from headrace.pool.batch import FINAL, INFO, Batch, BatchRing
-from headrace.pool.executors.kernels.build import ActionsIn, AnyEnv, Program, program_of
+from headrace.pool.executors.kernels.build import AnyEnv, Program, actions_over, program_of
 from headrace.pool.executors.kernels.checks import check_environment, view_name
 from headrace.pool.executors.kernels.launch import Run, load, record
 from headrace.pool.executors.kernels.memory import Table, pack_rows, struct_over, unpack_rows
@@ -80,9 +80,9 @@ class KernelExecutor:
         self._everyone = Table(Requests, n, device)
         self._everyone.arrays["env_id"][:] = np.arange(n)
         self._picked = Table(Requests, n, device)
-        self._actions_in = ActionsIn(env, spec, n, device)
-        self._actions = self._actions_in.arrays.get(ACTION)
-        self._columns = {**self._picked.arrays, **self._actions_in.arrays}
+        columns = {name: np.zeros((n, *shape), dtype) for name, (dtype, shape) in action_fields(spec.action).items()}
+        self._actions, self._all_actions = columns.get(ACTION), actions_over(program, columns)
+        self._columns = {**self._picked.arrays, **columns}
         self._queue = RequestQueue(self._columns)
         self._sharing = Sharing(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
         ring.bind = self.bind
@@ -182,7 +182,7 @@ class KernelExecutor:
             self._episodes.struct,
             self._rules,
             requests.struct,
-            self._actions_in.argument,
+            self._all_actions,
             *result_structs(self._env, self._program, arrays),
             first,
         ]

@@ -29,10 +29,8 @@ import warp as wp
 
 from headrace.pool.executors.kernels.agents import barrier
 from headrace.pool.executors.kernels.checked import NUMPY, Array, Record
-from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.kernels.mistakes import FUNCTION, STRUCT
 
-FUNCTION: Any = type(wp.abs)
-STRUCT: Any = type(Streams)
 PREFIX = "_headrace_"  # of the names that only translated functions use
 
 

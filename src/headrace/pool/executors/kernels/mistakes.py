@@ -11,6 +11,7 @@ import difflib
 import inspect
 import linecache
 import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ from typing import Any
 import warp as wp
 
 from headrace.errors import HeadraceError, KernelError
+from headrace.pool.executors.kernels.random import Streams
 
 HERE = Path(__file__).parent
 FUNCTION: Any = type(wp.abs)
+STRUCT: Any = type(Streams)
+MARK_IT = "write @wp.struct above its class"
 PLACE = re.compile(r'Error while parsing function "(\w+)" at (.*?):(\d+):\n(.*?)\n;', re.DOTALL)
 TYPE = re.compile(r"<class '[\w.<>]*?(\w+)'>")
 # which of an environment's functions a line of the generated kernel calls
@@ -32,6 +36,7 @@ CALLED = {
     "finished": "over",
     "lives": "alive",
 }
+UNMARKED = re.compile(r"argument '?(\w+)'? of function (\w+): Unrecognized type '<class '(?:\w+\.)*(\w+)'>'")
 RESULTS = {
     "step": "(reward, terminated): a wp.float32 and a wp.bool, on every path",
     "reward": "a wp.float32, on every path",
@@ -62,20 +67,33 @@ def mistake(env: Any, what: str, function: Any = None, line: int = 0, source: st
 
 
 def mistake_in(env: Any, what: str, struct: Any, field: str = "") -> KernelError:
-    """The error for something wrong with a `warp.struct`, at the line of its field, or of its name."""
+    """The error for something wrong with a `warp.struct` or its class, at the line of its field, or of its name."""
+    author: Any = getattr(struct, "cls", struct)
+    name = getattr(author, "__name__", "")
     functions: list[Any] = [getattr(env, which, None) for which in ("observe", "over")]
     files = {function.func.__code__.co_filename for function in functions if hasattr(function, "func")}
     with contextlib.suppress(OSError, TypeError):  # not in a module that was imported
-        files.add(str(inspect.getsourcefile(struct.cls)))
+        files.add(str(inspect.getsourcefile(author)))
     for file in sorted(files):
         lines = linecache.getlines(file)
-        start = next((i for i, text in enumerate(lines) if re.match(rf"\s*class {struct.cls.__name__}\b", text)), None)
+        start = next((i for i, text in enumerate(lines) if re.match(rf"\s*class {name}\b", text)), None)
         if start is not None:
             fields = [i for i in range(start, len(lines)) if field and re.match(rf"\s+{field}\s*:", lines[i])]
             at = fields[0] if fields else start
-            place = f"\n  {file}:{at + 1}, in {struct.cls.__name__}\n    {lines[at].strip()}"
+            place = f"\n  {file}:{at + 1}, in {name}\n    {lines[at].strip()}"
             return KernelError(f"{env.name}: {what}{place}")
     return KernelError(f"{env.name}: {what}")
+
+
+def unmarked(error: Exception) -> KernelError | None:
+    """The error for a class without @wp.struct, over which Warp stumbled while the author's file was imported."""
+    if not (found := UNMARKED.search(str(error))):
+        return None
+    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
+    theirs = [place for place in frames if "warp" not in Path(place[0]).parts]
+    file, line = theirs[-1] if theirs else frames[-1]
+    problem = f"{found[3]} is no warp.struct, so it cannot be {found[2]}'s argument {found[1]}"
+    return KernelError(f"{problem}: {MARK_IT}\n  {file}:{line}, at {found[2]}")
 
 
 def described(kind: Any) -> str:
@@ -85,6 +103,15 @@ def described(kind: Any) -> str:
     if kind in (int, float):
         return {int: "int32", float: "float32"}[kind]
     return getattr(kind, "key", None) or getattr(kind, "__name__", None) or str(kind)
+
+
+def alike(kind: Any, given: Any) -> bool:
+    """Whether an argument or field of one type takes the other."""
+    if kind is Any or kind is given:
+        return True
+    if wp.types.is_array(kind) and wp.types.is_array(given):
+        return kind.ndim == given.ndim and alike(kind.dtype, given.dtype)  # Warp's own comparison ignores dimensions
+    return wp.types.types_equal(kind, given)
 
 
 def signature(function: Any) -> str:

@@ -86,13 +86,15 @@ class KernelEnv:
             space) and the task's info fields by name; arrays whose row i is one environment's.
         reset: ``(state, env, streams)``: begin an episode in row ``env`` of the state.
         step: ``(state, env, actions, row, streams) → (reward float32, terminated bool)``: advance by
-            one agent step; the environment's action is ``actions[row]``.
+            one agent step; the environment's action is ``actions[row]``, or ``actions.<key>[row]`` for each
+            entry of a `Dict` space.
         observe: ``(state, env, view, row)``: write what is seen of ``env`` into ``row`` of the view.
         render: from the state's values of one environment, by name, and the scalars, to uint8[H, W, 3].
         shapes: the shape of one environment's row, for state arrays of more than one dimension; a name in
             it stands for the scalar field of that name.
         constants: values of the state's scalar fields that are not options.
         tables: values of the state's array fields that all environments share and none writes, such as maps.
+        actions: a `warp.struct` with one array for each key of the action space, where that is a `Dict`.
     """
 
     name: str
@@ -105,13 +107,14 @@ class KernelEnv:
     shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    actions: Any = None
 
 
 @functools.cache
 def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
     """The kernel that serves requests: row ``first + tid`` of the requests fills that row of the result.
 
-    ``actions_type`` is the Warp type of the array ``actions`` [rows, …].
+    ``actions_type`` is the Warp type of ``actions``: an array [rows, …], or a struct of them.
     """
     reset_episode, step_episode, observe = env.reset, env.step, env.observe
 
