@@ -22,7 +22,7 @@ from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
 
 import headrace
-from common import Args, Case, Report, alternate, stepping
+from common import Args, Case, Report, alternate, random_actions, stepping
 from headrace.envs.atari import _atari  # pyright: ignore[reportAttributeAccessIssue]
 
 ACTION_SETS = 32
@@ -51,12 +51,6 @@ class AtariArgs(Args):
     """rows that an asynchronous pool receives at a time"""
 
 
-def random_actions(count: int, rows: int, dtype: type = np.int32) -> list[np.ndarray]:
-    """`ACTION_SETS` arrays of random actions."""
-    rng = np.random.default_rng(0)
-    return [rng.integers(0, count, rows).astype(dtype) for _ in range(ACTION_SETS)]
-
-
 def exchange(pool: Any) -> Callable[[np.ndarray], None]:
     """One asynchronous step as a function of the next actions: receive, then send to whoever came."""
 
@@ -75,7 +69,7 @@ def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, 
     )
     runs = {}
     for name, pool in (("headrace", ours), ("envpool", peer)):
-        actions = random_actions(pool.action_space.n, batch, pool.action_space.dtype.type)
+        actions = random_actions(pool.action_space, batch, ACTION_SETS)
         if batch < num_envs:
             pool.async_reset()
             runs[name] = stepping(exchange(pool), actions, batch)
@@ -95,7 +89,7 @@ def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[
         reward_clipping=True, maxpool=True, grayscale=True, img_height=84, img_width=84,
     )  # fmt: skip
     env.reset(seed=0)
-    return stepping(env.step, random_actions(env.single_action_space.n, batch), batch)
+    return stepping(env.step, random_actions(env.single_action_space, batch, ACTION_SETS, np.int32), batch)
 
 
 def bare_emulator(game: str, threads: int) -> Callable[[float], float]:

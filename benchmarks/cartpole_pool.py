@@ -17,7 +17,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, stepping
+from common import Args, Case, Report, alternate, random_actions, stepping
 
 TASK = "CartPole-v1"
 SIZES = {1: 8.0, 8: 8.0, 64: 15.0, 1024: 20.0}
@@ -36,26 +36,21 @@ class CartPoleArgs(Args):
     """numbers of environments"""
 
 
-def random_actions(n: int, dtype: type) -> list[np.ndarray]:
-    """``ACTION_SETS`` arrays of n random actions, each contiguous and of its own."""
-    rng = np.random.default_rng(0)
-    return [rng.integers(0, 2, n).astype(dtype) for _ in range(ACTION_SETS)]
-
-
 def contenders(n: int, threads: int) -> dict[str, Callable[[float], float]]:
     """One ready pool of n environments for each contender."""
     ours: Any = headrace.make(TASK, num_envs=n, num_threads=threads, seed=0)
     peer = envpool.make_gymnasium(TASK, num_envs=n, num_threads=min(threads, n), seed=0)
     ours.reset()
     peer.reset()
+    space = ours.action_space
     runs = {
-        "headrace": stepping(ours.step, random_actions(n, ours.action_space.dtype.type), n),
-        "envpool": stepping(peer.step, random_actions(n, np.int32), n),
+        "headrace": stepping(ours.step, random_actions(space, n, ACTION_SETS), n),
+        "envpool": stepping(peer.step, random_actions(space, n, ACTION_SETS, np.int32), n),
     }
     if n == GYMNASIUM_AT:
         plain = gym.make_vec(TASK, num_envs=n, vectorization_mode="vector_entry_point")
         plain.reset(seed=0)
-        runs["gymnasium (NumPy)"] = stepping(plain.step, random_actions(n, np.int64), n)
+        runs["gymnasium (NumPy)"] = stepping(plain.step, random_actions(space, n, ACTION_SETS, np.int64), n)
     return runs
 
 

@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -139,6 +141,20 @@ def stepping(step: Callable[[Any], Any], actions: Sequence[Any], rows: int) -> C
         return rows * calls / elapsed
 
     return run
+
+
+def random_actions(space: gym.Space, n: int, sets: int, dtype: Any = None) -> list[np.ndarray]:
+    """Arrays of actions for n environments, so many of them, each contiguous and of its own.
+
+    ``space`` is one environment's; ``dtype`` is the space's own where none is given.
+    """
+    rng = np.random.default_rng(0)
+    shape, dtype = (n, *(space.shape or ())), dtype or space.dtype
+    if isinstance(space, gym.spaces.Box):
+        return [rng.uniform(space.low, space.high, shape).astype(dtype) for _ in range(sets)]
+    assert isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete)
+    values = space.n if isinstance(space, gym.spaces.Discrete) else space.nvec
+    return [rng.integers(0, values, shape).astype(dtype) for _ in range(sets)]
 
 
 def spread(rates: Sequence[float]) -> float:

@@ -25,7 +25,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, stepping
+from common import Args, Case, Report, alternate, random_actions, stepping
 from headrace.envs import classic_control, toy_text
 
 TASKS = (*classic_control.TASKS, *toy_text.TASKS)
@@ -48,15 +48,6 @@ class KernelEnvsArgs(Args):
     """CartPoles beside the C loop, 0 for none"""
 
 
-def random_actions(space: gym.Space, n: int, dtype: Any) -> list[np.ndarray]:
-    """``ACTION_SETS`` arrays of n random actions of this type, each contiguous and of its own."""
-    rng = np.random.default_rng(0)
-    if isinstance(space, gym.spaces.Discrete):
-        return [rng.integers(0, int(space.n), n).astype(dtype) for _ in range(ACTION_SETS)]
-    assert isinstance(space, gym.spaces.Box)
-    return [rng.uniform(space.low, space.high, (n, *space.shape)).astype(dtype) for _ in range(ACTION_SETS)]
-
-
 def contenders(task: str, threads: int) -> dict[str, Callable[[float], float]]:
     """One ready pool each, ours first."""
     pools: dict[str, Any] = {"headrace": headrace.make(task, num_envs=N, num_threads=threads, seed=0)}
@@ -66,7 +57,9 @@ def contenders(task: str, threads: int) -> dict[str, Callable[[float], float]]:
         pools["envpool"] = envpool.make_gymnasium(task, num_envs=N, num_threads=threads, seed=0)
     for pool in pools.values():
         pool.reset()
-    return {name: stepping(pool.step, random_actions(space, N, types[name]), N) for name, pool in pools.items()}
+    return {
+        name: stepping(pool.step, random_actions(space, N, ACTION_SETS, types[name]), N) for name, pool in pools.items()
+    }
 
 
 def compiled_loop(flags: tuple[str, ...], folder: Path) -> ctypes.CDLL:
@@ -86,7 +79,7 @@ def cartpoles(n: int, threads: int, folder: Path) -> dict[str, Callable[[float],
     """Our pool of n CartPoles, and the C loop with each set of flags."""
     pool: Any = headrace.make("CartPole-v1", num_envs=n, num_threads=threads, seed=0)
     pool.reset()
-    actions = random_actions(pool.action_space, n, np.int64)
+    actions = random_actions(pool.action_space, n, ACTION_SETS)
     table = np.stack(actions)
 
     def loop(library: ctypes.CDLL) -> Callable[[float], float]:

@@ -17,7 +17,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, stepping
+from common import Args, Case, Report, alternate, random_actions, stepping
 
 GAMES = {"Breakout": "breakout", "SpaceInvaders": "space_invaders"}
 LEAST = 15.0  # of the package's rate with two processes, on two cores
@@ -92,8 +92,7 @@ def ours(game: str, n: int, threads: int) -> Callable[[float], float]:
     """A pool of n environments that restart in the step in which they end, as the package's loop does."""
     pool: Any = headrace.make(f"MinAtar-{game}-v1", num_envs=n, num_threads=threads, seed=0, autoreset="same_step")
     pool.reset()
-    rng = np.random.default_rng(0)
-    return stepping(pool.step, [rng.integers(0, pool.action_space.n, n) for _ in range(ACTION_SETS)], n)
+    return stepping(pool.step, random_actions(pool.action_space, n, ACTION_SETS), n)
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, stepping
+from common import Args, Case, Report, alternate, random_actions, stepping
 
 UNIT = "env steps/s"
 MARK, LEAST = "the mark", 1000.0
@@ -82,12 +82,7 @@ def ours(game: Game, threads: int) -> Callable[[float], float]:
     """A pool of our task, stepping with prepared actions."""
     pool = headrace.make(game.task, num_envs=game.num_envs, num_threads=threads, seed=0, **game.options)
     pool.reset()
-    one: Any = pool.spec.agents[0].action
-    limits = one.n if isinstance(one, gymnasium.spaces.Discrete) else one.nvec
-    rng = np.random.default_rng(0)
-    shape = (game.num_envs, *(pool.action_space.shape or ()))
-    actions = [rng.integers(0, limits, shape) for _ in range(ACTION_SETS)]
-    return stepping(pool.step, actions, game.num_envs)
+    return stepping(pool.step, random_actions(pool.action_space, game.num_envs, ACTION_SETS), game.num_envs)
 
 
 def theirs(game: Game, folder: Path) -> Callable[[float], float]:
