@@ -56,6 +56,14 @@ def parsed(made: argparse.ArgumentParser) -> argparse.Namespace:
     return given
 
 
+def chosen(args: argparse.Namespace) -> torch.device:
+    """The device, now torch's current one."""
+    device = torch.device(args.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device.index or 0)
+    return device
+
+
 # -- actions ------------------------------------------------------------------------------------
 
 
@@ -206,8 +214,7 @@ def measure(pool: TorchPool, bandwidth: float, args: argparse.Namespace) -> list
         steps = stepper(pool, actions)
         ways: dict[str, Callable[[], Any]] = {"step by step": steps}
         if pool.device.type == "cuda":
-            with torch.cuda.device(pool.device):
-                ways["one CUDA graph"] = graph_of(steps)
+            ways["one CUDA graph"] = graph_of(steps)
         for way in ways.values():
             rate(way, pool, args.steps, args.seconds / 4)
         rates: dict[str, list[float]] = {name: [] for name in ways}

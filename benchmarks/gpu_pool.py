@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import torch
-
 import headrace
-from gpu_common import HEADING, copy_bandwidth, machine, measure, parsed, parser, shown, write
+from gpu_common import HEADING, chosen, copy_bandwidth, machine, measure, parsed, parser, shown, write
 
 TASK = "CartPole-v1"
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -18,7 +16,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of environments")
     args = parsed(options)
-    device = torch.device(args.device)
+    device = chosen(args)
     here, bandwidth = machine(device), copy_bandwidth(device)
     print(f"{TASK} on {here['device']}; a copy moves {bandwidth / 1e9:,.0f} GB/s\n{HEADING}")
     cases = []

@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import torch
-
 import headrace
-from gpu_common import HEADING, copy_bandwidth, machine, measure, parsed, parser, shown, write
+from gpu_common import HEADING, chosen, copy_bandwidth, machine, measure, parsed, parser, shown, write
 from headrace.pool.views.torch import TorchPool
 
 GRID, PLANE = "TagGridWorld-v0", "TagContinuous-v0"
@@ -59,7 +57,7 @@ def compare(case: dict[str, Any]) -> None:
 
 def main() -> None:
     args = arguments()
-    device = torch.device(args.device)
+    device = chosen(args)
     here, bandwidth = machine(device), copy_bandwidth(device)
     print(f"Tag on {here['device']}; a copy moves {bandwidth / 1e9:,.0f} GB/s")
     sections = {
