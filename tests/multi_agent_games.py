@@ -1,4 +1,7 @@
-"""Environments of many agents for tests: one of equal agents that die, one of two types with different spaces."""
+"""Environments of many agents for tests.
+
+Equal agents that die, agents of two types with different spaces, dicts as spaces, and two who play against each other.
+"""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -330,3 +333,66 @@ FENCER = AgentType(
 )
 DUEL_TASK = KernelTask(DUEL, agents=(FENCER,), max_episode_steps=40)
 headrace.register("TestDuel-v0", DUEL_TASK, replace=True)
+
+# -- the dash: two on a line, and whoever alone stands on the coin first has won from the other --------------
+
+
+@wp.struct
+class DashState:
+    cell: wp.array2d[wp.int32]
+    coin: wp.array[wp.int32]
+    length: int
+
+
+@wp.struct
+class DashView:
+    obs: wp.array3d[wp.float32]
+
+
+@wp.func
+def dash_begin(state: DashState, env: int, agent: int, streams: AgentStreams):
+    state.cell[env, agent] = agent_integers(streams, env, agent, 0, state.length)
+    if agent == 0:
+        state.coin[env] = agent_integers(streams, env, agent, 0, state.length)
+
+
+@wp.func
+def dash_run(state: DashState, env: int, agent: int, actions: wp.array2d[wp.int64], row: int, streams: AgentStreams):
+    cell = state.cell[env, agent] + int(actions[row, agent]) - 1
+    state.cell[env, agent] = wp.clamp(cell, 0, state.length - 1)
+
+
+@wp.func
+def dash_reward(state: DashState, env: int, agent: int) -> float:
+    own, other = state.cell[env, agent] == state.coin[env], state.cell[env, 1 - agent] == state.coin[env]
+    return float(int(own)) - float(int(other))
+
+
+@wp.func
+def dash_over(state: DashState, env: int) -> bool:
+    return state.cell[env, 0] == state.coin[env] or state.cell[env, 1] == state.coin[env]
+
+
+@wp.func
+def dash_observe(state: DashState, env: int, agent: int, view: DashView, row: int):
+    view.obs[row, agent, 0] = float(state.coin[env] - state.cell[env, agent])
+    view.obs[row, agent, 1] = float(state.coin[env] - state.cell[env, 1 - agent])
+
+
+DASH = MultiAgentEnv(
+    "Dash",
+    DashState,
+    DashView,
+    reset=(dash_begin,),
+    step=(dash_run,),
+    reward=dash_reward,
+    over=dash_over,
+    observe=dash_observe,
+    shapes={"cell": ("num_agents",)},
+)
+RUNNER = AgentType("runner", 2, gym.spaces.Box(-99.0, 99.0, (2,), np.float32), gym.spaces.Discrete(3))
+headrace.register(
+    "TestDash-v0",
+    KernelTask(DASH, agents=(RUNNER,), options={"length": Option(9, 2)}, max_episode_steps=20),
+    replace=True,
+)

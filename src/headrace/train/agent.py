@@ -57,6 +57,7 @@ class Agent:
             into[:, acts.among] = chosen.reshape(rows, width, *chosen.shape[1:])
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
 
+    @torch.inference_mode()
     def forget(self, ends: np.ndarray) -> None:
         """Say which environments' episodes are over, bool[B]: recurrent policies begin anew there."""
         for player in self._players:

@@ -116,6 +116,13 @@ class Config:
     """Act, but do not learn; for one of several policies."""
     load: str | None = None
     """A run folder whose best checkpoint's network to begin with; of a policy, the one of the same name."""
+    copies: str | None = None
+    """Self-play: act as past versions of the policy of this name, with its settings, and do not learn; for one of
+    several policies. Every rollout is played with one version, drawn from those kept."""
+    copy_every: int = 50_000
+    """For self-play: keep a version of a policy that others copy every so many agent steps, from its first."""
+    copies_kept: int = 10
+    """For self-play: how many versions of a policy are kept; of more, those go that lie closest to their neighbours."""
 
     # bookkeeping
     log_steps: int = 10_000
@@ -130,7 +137,17 @@ class Config:
     """Record a video of the trained agent at the end."""
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "num_envs", "num_steps", "epochs", "minibatch_size", "log_steps", "stop_episodes"):
+        for name in (
+            "total_steps",
+            "num_envs",
+            "num_steps",
+            "epochs",
+            "minibatch_size",
+            "log_steps",
+            "stop_episodes",
+            "copy_every",
+            "copies_kept",
+        ):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("learning_rate", "clip_range", "max_grad_norm", "adam_epsilon"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
@@ -152,6 +169,8 @@ class Config:
             _check_points(name, points)
             for _, value in points:
                 dataclasses.replace(self, **{name: value}, schedules={})
+        for name in self.policies:
+            self.of_policy(name)
 
     def at(self, step: int) -> Config:
         """These settings after so many agent steps, as `schedules` says."""
@@ -161,11 +180,34 @@ class Config:
         return dataclasses.replace(self, **values, schedules={})
 
     def of_policy(self, name: str) -> Config:
-        """The settings of one policy: these, with its own in their place."""
-        own = {key: value for key, value in self.policies.get(name, {}).items() if key != "agents"}
+        """The settings of one policy: these, with its own in their place; those of the copied one for one that copies.
+
+        Raises:
+            OptionError: it has a setting that policies share, or that is wrong, or copies what cannot be copied.
+        """
+        own = self._own(name)
+        if "copies" in own:
+            own = self._as_copied(name, own)
+        if not own:
+            return dataclasses.replace(self, policies={}) if self.policies else self
+        return make_config(defaults=False, **{**dataclasses.asdict(self), **own, "policies": {}})
+
+    def _own(self, name: str) -> dict[str, Any]:
+        own = self.policies.get(name, {})
+        if not isinstance(own, dict):
+            raise OptionError(f"policy {name!r} must be a dict of settings, such as agents, not {own!r}")
         if wrong := own.keys() & SHARED:
             raise OptionError(f"policy {name!r} cannot have a {min(wrong)} of its own")
-        return make_config(defaults=False, **{**dataclasses.asdict(self), **own}) if own else self
+        return {key: value for key, value in own.items() if key != "agents"}
+
+    def _as_copied(self, name: str, own: dict[str, Any]) -> dict[str, Any]:
+        model = own["copies"]
+        if more := own.keys() - {"copies"}:
+            raise OptionError(f"policy {name!r} copies {model!r}, settings included: it cannot have a {min(more)} too")
+        theirs = self._own(model) if model in self.policies else {}
+        if model not in self.policies or "copies" in theirs or theirs.get("frozen", self.frozen):
+            raise OptionError(f"policy {name!r} can copy one of the policies that learn, not {model!r}")
+        return theirs | {"copies": model, "frozen": True, "load": None}
 
     def to_json(self) -> str:
         """This configuration as the text of ``config.json``."""

@@ -66,6 +66,10 @@ class ObservationNormaliser:
         self.mean.copy_(self.statistics.mean)
         self.scale.copy_((self.statistics.variance + 1e-8).rsqrt())
 
+    def tensors(self) -> dict[str, Tensor]:
+        """All that it knows, to be copied in place."""
+        return {**self.statistics.state(), "shift": self.mean, "scale": self.scale}
+
     def state(self) -> dict[str, Tensor]:
         return self.statistics.state()
 

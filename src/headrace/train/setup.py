@@ -18,6 +18,7 @@ from headrace.train.host_rollout import HostCollector
 from headrace.train.networks import uses_cnn
 from headrace.train.policy import Policy
 from headrace.train.seats import Seat, seats
+from headrace.train.self_play import check_copies
 
 MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
 
@@ -66,6 +67,7 @@ def make_collector(
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
     """The policies of a run, their networks initialised from the configuration's seed; sets torch's threads."""
     dealt = seats(pool.spec, config.policies)
+    check_copies(config, dealt)
     # before anything is computed: sums depend on how many threads share them
     torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt.values())))
     torch.manual_seed(config.seed)

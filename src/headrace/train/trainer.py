@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ from headrace.train.interrupt import Interrupt
 from headrace.train.metrics import MetricsWriter
 from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
+from headrace.train.self_play import SelfPlay
 from headrace.train.setup import find_device, make_collector, make_policies, training_pool
 
 
@@ -48,6 +49,7 @@ class Trainer:
             self.collector.collect, self.device, config.graphs and isinstance(self.collector, DeviceCollector)
         )
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.self_play = SelfPlay(self.collector.experiences)
         self.step = self.iteration = 0
         self.seconds = 0.0
         self.best_return = float("-inf")
@@ -85,6 +87,7 @@ class Trainer:
     def iterate(self) -> None:
         """One rollout, the updates from it, and a line of metrics if one is due."""
         config = self.config
+        self.self_play.draw(self.step, self.generator)
         self.collector.draw(self.generator)
         rollouts = self._collect()
         ends = self.collector.ends
@@ -131,8 +134,12 @@ class Trainer:
             "time": {"seconds": round(self.seconds, 3), **{k: round(v, 3) for k, v in self.split().items()}},
         }
         if self.policies[0].name:
-            line["policies"] = {p.name: {"return": p.tracker.mean_return(), "loss": _losses(p)} for p in self.policies}
+            line["policies"] = {p.name: self._line_of(p) for p in self.policies}
         self.writer.write(line)
+
+    def _line_of(self, policy: Policy) -> dict[str, Any]:
+        line = {"return": policy.tracker.mean_return(), "loss": _losses(policy)}
+        return line | ({"version": self.self_play.version(policy.name)} if policy.config.copies else {})
 
     def _begin_with_networks(self) -> None:
         """Take over the networks of other runs, where the settings name one, with what they know of observations."""
@@ -167,7 +174,7 @@ class Trainer:
             model |= policy.model() | experience.model()
             optimiser |= policy.optimisers()
             state |= policy.state() | experience.state()
-        state |= self.collector.state()
+        state |= self.collector.state() | self.self_play.state()
         state["generator"] = self.generator.get_state()
         counters = {
             "step": self.step,
@@ -190,6 +197,7 @@ class Trainer:
                 policy.load_state(point.state)
                 experience.load_state(point.state)
             self.collector.load_state(point.state)
+            self.self_play.load_state(point.state)
             self.generator.set_state(point.state["generator"])
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
