@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from headrace.cli.main import main
@@ -91,6 +92,22 @@ def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pyt
 def test_what_cannot_be_played(run_dir: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", str(run_dir), *more]) == 2
     assert more[0] in capsys.readouterr().err
+
+
+def test_play_logs_an_episode(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "log"
+    words = ["play", str(run_dir), "--no-film", "--log-env", "3"]
+    assert main([*words, "--log", "x, theta", "--log-file", str(file)]) == 0
+    assert str(file) in capsys.readouterr().out
+    with np.load(file) as log:
+        assert set(log) == {"x", "theta", "action", "reward", "terminated", "truncated"}
+        steps = len(log["reward"])
+        assert log["x"].shape == (steps + 1,) and 0 < steps <= 50
+    assert main([*words, "--log", "all"]) == 0
+    with np.load(run_dir / "episode.npz") as log:
+        assert {"x", "theta", "reward"} < set(log)
+    assert main([*words, "--log", "x,y"]) == 2
+    assert "no state array 'y'" in capsys.readouterr().err
 
 
 def test_play_needs_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

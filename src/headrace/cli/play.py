@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from headrace.errors import OptionError
+from headrace.train import log_episode
 from headrace.train.evaluate import Evaluation, evaluate
 from headrace.train.run import RunFolder
 from headrace.train.video import record
@@ -19,12 +21,13 @@ from headrace.train.video import record
 
 @dataclass(frozen=True)
 class PlayArgs:
-    """Play whole episodes with the agent of a run, show their returns, and film the first.
+    """Play whole episodes with the agent of a run, show their returns, and film the first; or log one as arrays.
 
     examples:
       headrace play runs/CartPole-v1-20260101-120000
       headrace play runs/mine --episodes 10 --checkpoint newest
       headrace play runs/mine --video pong.mp4
+      headrace play runs/tag --log x,y --log-env 3 --log-file episode.npz
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -43,6 +46,12 @@ class PlayArgs:
     """where the video goes; into the run's videos/ by default"""
     max_steps: int = 1500
     """longest part of the episode that is filmed, in agent steps"""
+    log: str | None = None
+    """arrays of the environment's state to write down over one episode, with actions and rewards: x,y or all"""
+    log_env: int = 0
+    """which replica's episode that is"""
+    log_file: Path | None = None
+    """where it goes, as NumPy's npz (numpy.load reads it); into the run's folder by default"""
 
 
 def run(argv: list[str]) -> int:
@@ -56,6 +65,8 @@ def run(argv: list[str]) -> int:
         played = evaluate(args.run, args.episodes, deterministic=not args.sample, seed=args.seed, which=args.checkpoint)
     console.print(f"{config.task}, {args.checkpoint} checkpoint: mean return {played.mean_return:.1f}")
     console.print(_table(played))
+    if args.log is not None:
+        _log(args, console)
     if args.film:
         with console.status("filming"):
             path = record(args.run, max_steps=args.max_steps, seed=args.seed, which=args.checkpoint)
@@ -63,6 +74,24 @@ def run(argv: list[str]) -> int:
             path = Path(shutil.copyfile(path, args.video))
         print(f"video {path}")
     return 0
+
+
+def _log(args: PlayArgs, console: Console) -> None:
+    """Write an episode's arrays to a file, and say what is in it."""
+    names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
+    arrays = log_episode(
+        args.run, names, args.log_env, seed=args.seed, deterministic=not args.sample, which=args.checkpoint
+    )
+    path = args.log_file or args.run / "episode.npz"
+    with path.open("wb") as file:  # np.savez would add to a name without .npz
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+    table = Table()
+    for column in ("array", "shape", "dtype"):
+        table.add_column(column)
+    for name, array in arrays.items():
+        table.add_row(name, " × ".join(map(str, array.shape)), str(array.dtype))
+    console.print(table)
+    print(f"log {path}")
 
 
 def _table(played: Evaluation) -> Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -21,13 +22,15 @@ from headrace.train.config import Config, make_config
 from headrace.train.run import RunFolder
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from headrace.train.checkpoint import Checkpoint
 
 # OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
 # would take the cores away from the threads that step environments, or from other programs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Config", "Result", "make_config", "resume", "train"]
+__all__ = ["Config", "Result", "log_episode", "make_config", "resume", "train"]
 
 CONTINUABLE = ("total_steps", "stop_at_return", "stop_episodes", "checkpoint_seconds", "keep_checkpoints", "video")
 
@@ -104,6 +107,40 @@ def resume(run_dir: str | Path, *, quiet: bool = False, **changes: Any) -> Resul
         StateError: the checkpoint is damaged.
     """
     return _resume(run_dir, changes, quiet)
+
+
+def log_episode(
+    run_dir: str | Path,
+    names: Sequence[str] | None = None,
+    env_id: int = 0,
+    *,
+    seed: int = 1000,
+    deterministic: bool = True,
+    which: Literal["newest", "best"] = "newest",
+) -> dict[str, np.ndarray]:
+    """Let the agent of a run play one episode of one replica, and return what happened, step by step.
+
+    Args:
+        run_dir: the run folder.
+        names: arrays of the environment's state, as in `Pool.state_arrays`; all by default.
+        env_id: which replica of a pool of this seed; each has its own chance.
+        seed: seed of that pool.
+        deterministic: take the likeliest actions, instead of drawing them as in training.
+        which: the ``"newest"`` or the ``"best"`` checkpoint.
+
+    Returns:
+        Of an episode of T steps: the state arrays [T + 1, …], row 0 as it began and row T as it ended, so that
+        what was done at step t led from row t to row t + 1; and ``action`` (``action:TYPE`` for each agent type,
+        where their actions differ), ``reward``, ``terminated`` and ``truncated`` [T, …].
+
+    Raises:
+        OptionError: there is no run or no such array, or the task is no kernel environment.
+    """
+    from headrace.train.agent import load_checkpoint
+    from headrace.train.episode_log import played_episode
+
+    run, config = RunFolder.open(run_dir)
+    return played_episode(config, load_checkpoint(run, which), names, env_id, seed, deterministic)
 
 
 def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool) -> Result:

@@ -7,9 +7,11 @@ that continues from one does, on the CPU, bit for bit what it would have done un
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +22,7 @@ from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.dashboard import Dashboard
 from headrace.train.device_rollout import DeviceCollector
+from headrace.train.episode_log import played_episode
 from headrace.train.episodes import EpisodeTracker
 from headrace.train.graphs import Graph
 from headrace.train.interrupt import Interrupt
@@ -150,6 +153,14 @@ class Trainer:
                 experience.policy.load_model(model)
                 experience.load_model(model)
 
+    def log_episode(
+        self, names: Sequence[str] | None = None, env_id: int = 0, *, seed: int = 1000, deterministic: bool = True
+    ) -> dict[str, np.ndarray]:
+        """An episode with the policies as they are now, as `headrace.train.log_episode`; training does not notice."""
+        with torch.random.fork_rng(devices=[]):
+            point = Checkpoint(self._model(), {}, {}, {})
+            return played_episode(self.config, point, names, env_id, seed, deterministic)
+
     # -- checkpoints -----------------------------------------------------------------------------
 
     def save(self) -> Path:
@@ -166,12 +177,10 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """Everything that decides the rest of the run."""
-        model: dict[str, Tensor] = {}
         optimiser: dict[str, Tensor] = {}
         state = checkpoints.pack_blobs(self.pool.save_state())
         for experience in self.collector.experiences:
             policy = experience.policy
-            model |= policy.model() | experience.model()
             optimiser |= policy.optimisers()
             state |= policy.state() | experience.state()
         state |= self.collector.state() | self.self_play.state()
@@ -184,7 +193,14 @@ class Trainer:
             "best_return": self.best_return if self.best_return > float("-inf") else None,
             "metrics_bytes": self.writer.offset(),
         }
-        return Checkpoint(model, optimiser, state, counters)
+        return Checkpoint(self._model(), optimiser, state, counters)
+
+    def _model(self) -> dict[str, Tensor]:
+        """All that is needed to play."""
+        model: dict[str, Tensor] = {}
+        for experience in self.collector.experiences:
+            model |= experience.policy.model() | experience.model()
+        return model
 
     def load(self, point: Checkpoint) -> int:
         """Continue from a checkpoint; returns how many bytes of the metrics belong to it."""
