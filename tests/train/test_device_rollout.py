@@ -42,6 +42,18 @@ def build(kind: str, task: str) -> tuple[Any, list[Policy]]:
     return collector, policies
 
 
+def check_inputs(policy: Policy, samples: Samples) -> None:
+    """The inputs are those that the actions were chosen by: the policy still gives them the same probabilities."""
+    with torch.no_grad():
+        if samples.memory is None:
+            params, values = policy.network(samples.inputs)
+        else:
+            params, values = policy.network.unroll(samples.inputs, samples.memory, samples.starts)  # type: ignore
+    assert samples.log_probs is not None
+    torch.testing.assert_close(policy.distribution.evaluate(params, samples.actions)[0], samples.log_probs)
+    torch.testing.assert_close(values, samples.values, atol=1e-5, rtol=1e-4)
+
+
 def learn(policies: list[Policy], rollouts: list[Samples], generator: torch.Generator) -> None:
     for policy, samples in zip(policies, rollouts, strict=True):
         orders = [draw_order(samples, policy.config, generator) for _ in range(2)]
@@ -57,6 +69,8 @@ def test_three_ways_to_collect_give_the_same_samples(task):
             collector.draw(torch.Generator().manual_seed(seed))
             collected.append(collector.collect())
         assert built[0][0].truncated.any()
+        for policy, samples in zip(built[0][1], collected[0], strict=True):
+            check_inputs(policy, samples)
         for one, *others in zip(*collected, strict=True):
             for other in others:
                 rows = slice(None) if one.rows is None else one.rows

@@ -188,14 +188,15 @@ def test_taggers_learn_to_catch(tmp_path: Path):
 
 
 def test_a2c_is_one_update_from_all_of_a_rollout(tmp_path: Path):
-    short = SMALL | {"total_steps": 128, "log_steps": 1, "normalise_advantages": False}
+    # with so large an epsilon Adam's steps follow the gradient, instead of its sign where it is next to nothing
+    short = SMALL | {"total_steps": 128, "log_steps": 1, "normalise_advantages": False, "adam_epsilon": 1.0}
     train("CartPole-v1", "a2c", run_dir=tmp_path / "a2c", quiet=True, **short)
     train("CartPole-v1", "a2c", run_dir=tmp_path / "same", quiet=True, **(short | {"epochs": 9, "clip_range": 0.01}))
     whole = short | {"epochs": 1, "minibatch_size": 128}
     train("CartPole-v1", "ppo", run_dir=tmp_path / "ppo", quiet=True, **whole)
     assert_same_run(tmp_path / "a2c", tmp_path / "same")
     for name, tensor in weights(tmp_path / "a2c").items():  # in another order, sums round otherwise
-        torch.testing.assert_close(tensor, weights(tmp_path / "ppo")[name], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(tensor, weights(tmp_path / "ppo")[name], atol=1e-7, rtol=1e-5)
     (line,) = facts(tmp_path / "a2c")
     assert line["loss"]["clip_fraction"] == 0 and abs(line["loss"]["approx_kl"]) < 1e-6
 

@@ -53,8 +53,6 @@ class DeviceCollector(Collector):
 
     def start(self) -> None:
         self.pool.reset(out=self._batches[-1])
-        for tensor in self.observations.values():
-            tensor[0].copy_(tensor[-1])
 
     def _run(self) -> None:
         clock, step = time.perf_counter, self.pool.step

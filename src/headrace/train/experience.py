@@ -13,12 +13,14 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.train import checkpoint as checkpoints
 from headrace.train.config import Config
+from headrace.train.mlp import MLP
 from headrace.train.networks import input_size, uses_images
 from headrace.train.normalise import ObservationNormaliser, RewardScaler
 from headrace.train.policy import Policy
-from headrace.train.ppo import Samples, advantages
+from headrace.train.ppo import Pass, Samples, advantages
 
 EVERYWHERE = slice(None)
+MOST_KEPT = 1 << 30  # bytes of activations that are kept for an update
 
 
 class InputEncoder:
@@ -118,19 +120,26 @@ class Experience:
         self.params = rows(steps, distribution.size)
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
+        self._passes: list[Pass] | None = [] if self._keeps_passes() else None
         recurrent = policy.memory_size > 0
         self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
         self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
 
     def draw(self, generator: torch.Generator) -> None:
         """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
+        if self._passes is not None:
+            self._passes = []
         self.distribution.draw(self.noise, generator)
 
     def act(self, t: int, envs: slice) -> Tensor:
         """Run the policy on some environments at step t and note what it did; returns their columns' actions."""
         columns = self.seat.columns(envs)
         inputs = self._encode(t, envs)
-        if self.memory is None:
+        if self._passes is not None:
+            params, values, saved = self.policy.network.forward_saving(inputs)  # type: ignore[operator]
+            first, count = t * self.columns + (columns.start or 0), len(values)
+            self._passes.append((slice(first, first + count), params, values, saved))
+        elif self.memory is None:
             params, values = self.policy.forward(inputs)
         else:
             params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
@@ -146,8 +155,8 @@ class Experience:
             width = self.seat.width
             self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
 
-    def begin_next(self) -> None:
-        """Carry on from the last row in the first."""
+    def begin(self) -> None:
+        """Carry on in the first row from the last one of the rollout before."""
         if self.memory is not None and self.starts is not None:
             self.memory[0].copy_(self.memory[-1])
             self.starts[0].copy_(self.starts[-1])
@@ -170,8 +179,9 @@ class Experience:
             config.gamma,
             config.gae_lambda,
         ).flatten()
-        params, actions = self.params.flatten(0, 1), self.actions.flatten(0, 1)
-        log_probs = self.distribution.evaluate(params, actions)[0]
+        actions, log_probs = self.actions.flatten(0, 1), None
+        if self._passes is None:
+            log_probs = self.distribution.evaluate(self.params.flatten(0, 1), actions)[0]
         values = self.values[:-1].flatten()
         rows, weights = self._counted(outcome.present)
         self._update_normaliser(rows, weights)
@@ -185,8 +195,9 @@ class Experience:
             values,
             rows,
             weights,
-            self._remembered(0, EVERYWHERE).clone() if recurrent else None,
-            self.starts[:-1].flatten().clone() if recurrent else None,  # type: ignore[index]
+            self._remembered(0, EVERYWHERE) if recurrent else None,
+            self.starts[:-1].flatten() if recurrent else None,  # type: ignore[index]
+            self._passes,
         )
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -207,7 +218,9 @@ class Experience:
         if self.reward_scaler is not None:
             state |= checkpoints.prefixed(self._prefix("rewards"), self.reward_scaler.state())
         if self.memory is not None and self.starts is not None:
-            state |= checkpoints.prefixed(self._prefix("memory"), {"memory": self.memory[0], "starts": self.starts[0]})
+            state |= checkpoints.prefixed(
+                self._prefix("memory"), {"memory": self.memory[-1], "starts": self.starts[-1]}
+            )
         return state
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
@@ -216,19 +229,30 @@ class Experience:
             self.reward_scaler.load(checkpoints.group(self._prefix("rewards"), saved))
         if self.memory is not None and self.starts is not None:
             kept = checkpoints.group(self._prefix("memory"), saved)
-            self.memory[0].copy_(kept["memory"])
-            self.starts[0].copy_(kept["starts"])
+            self.memory[-1].copy_(kept["memory"])
+            self.starts[-1].copy_(kept["starts"])
 
     def _prefix(self, what: str) -> str:
         return self.policy.prefix(what)
 
     # -- how -------------------------------------------------------------------------------------
 
+    def _keeps_passes(self) -> bool:
+        """Whether to learn from the very forward passes that chose the actions, which saves them once more.
+
+        So it is in advantage actor-critic, whose one update is made before anything else changes the network.
+        """
+        network, config = self.policy.network, self.config
+        if not isinstance(network, MLP) or config.algo != "a2c" or config.frozen or self.device.type != "cpu":
+            return False
+        width = 2 * sum(config.hidden) + self.encoder.shape[0]
+        return 4 * width * self.columns * config.num_steps <= MOST_KEPT
+
     def _counted(self, present: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Rows to learn from, or what each row counts; None and None for all the same."""
-        if present is None:
+        if present is None or (not self.static and bool(present.all())):
             return None, None
-        if self.static or self.memory is not None:
+        if self.static or self.memory is not None or self._passes is not None:
             return None, present.flatten().float()
         return present.flatten().nonzero().squeeze(1), None
 

@@ -57,7 +57,7 @@ class HostCollector(Collector):
 
     def _note_start(self, env_ids: Any, obs: Any) -> None:
         for name, array in _named(obs).items():
-            self.observations[name].numpy()[0, env_ids] = array
+            self.observations[name].numpy()[-1, env_ids] = array
 
     def _run(self) -> None:
         self._ended.clear()

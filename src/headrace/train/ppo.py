@@ -11,9 +11,9 @@ Sources: Schulman et al. 2017 (arXiv:1707.06347); Schulman et al. 2016 for GAE
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from headrace.train.mlp import MLP
 from headrace.train.optimiser import FlatAdam
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
-CHUNK = 4096  # rows whose activations stay in a core's cache on their way forward and back
+CHUNK = 2048  # rows whose activations stay in a core's cache on their way forward and back
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,20 @@ class Samples:
     Attributes:
         inputs: network inputs [M, …].
         actions: [M, *action_shape].
-        log_probs: log-probabilities of the actions when they were taken, float32[M].
+        log_probs: log-probabilities of the actions when they were taken, float32[M]; None where the policy is
+            still the same, so that all ratios are 1.
         advantages, returns, values: float32[M]; values are the critic's when the actions were taken.
         rows: int64[K], the rows to learn from; None for all.
         weights: float32[M], 1 for each row to learn from, 0 for the others; None for all.
         memory: a recurrent network's before the first step, float32[N, H].
         starts: whether an episode begins with a row, bool[M]; with ``memory``.
+        passes: the forward passes by which the actions were chosen, where these are still those of the policy:
+            rows, and what `MLP.forward_saving` answered.
     """
 
     inputs: Tensor
     actions: Tensor
-    log_probs: Tensor
+    log_probs: Tensor | None
     advantages: Tensor
     returns: Tensor
     values: Tensor
@@ -55,6 +58,11 @@ class Samples:
     weights: Tensor | None = None
     memory: Tensor | None = None
     starts: Tensor | None = None
+    passes: Sequence[Pass] | None = None
+
+
+Pass = tuple[slice, Tensor, Tensor, list[Tensor]]
+"""rows, their action parameters and values, and the activations on the way to them"""
 
 
 class Rates(NamedTuple):
@@ -130,15 +138,12 @@ def loss_gradient(
     """
     clip, gain = rates.clip_range, batch.advantages
     log_prob, entropy, saved = distribution.evaluate(params, batch.actions)
-    log_ratio = log_prob - batch.log_probs
+    log_ratio = torch.zeros_like(log_prob) if batch.log_probs is None else log_prob - batch.log_probs
     ratio = log_ratio.exp()
     free, clipped = gain * ratio, gain * torch.clamp(ratio, 1 - clip, 1 + clip)  # type: ignore
     # where the clipped term is the smaller one, the loss does not depend on the policy
     d_log_prob = torch.where(free <= clipped, free, 0.0).mul_(-share)
-    d_entropy = -rates.entropy_coef * share
-    if isinstance(share, Tensor):
-        d_entropy = d_entropy.unsqueeze(1)  # type: ignore[union-attr]
-    d_params = distribution.gradient(saved, d_log_prob, d_entropy)
+    d_params = distribution.gradient(saved, d_log_prob, -rates.entropy_coef * share)
 
     error = values - batch.returns
     d_values = error
@@ -201,18 +206,24 @@ def _backward_in_chunks(
     share: float | Tensor,
     measure: bool,
 ) -> Tensor | None:
-    count, statistics = len(batch.returns), None
-    size = CHUNK if batch.returns.device.type == "cpu" else count
-    for start in range(0, count, size):
-        whole = size >= count
-        part = batch if whole else _pick(batch, slice(start, start + size))
-        mine = share if whole or not isinstance(share, Tensor) else share[start : start + size]
-        params, values, saved = network.forward_saving(part.inputs)
+    statistics = None
+    for rows, params, values, saved in batch.passes or _forward(network, batch.inputs):
+        whole = len(values) == len(batch.returns)
+        part = batch if whole else _pick(batch, rows)
+        mine = share if whole or not isinstance(share, Tensor) else share[rows]
         d_params, d_values, measured = loss_gradient(distribution, config, rates, params, values, part, mine, measure)
-        network.backward_into_gradients(saved, d_params, d_values, add=start > 0)
+        network.backward_into_gradients(saved, d_params, d_values, add=rows.start > 0)
         if measured is not None:
             statistics = measured if statistics is None else statistics + measured
     return statistics
+
+
+def _forward(network: MLP, inputs: Tensor) -> Iterator[Pass]:
+    """Forward passes over all rows, in pieces on a CPU."""
+    size = CHUNK if inputs.device.type == "cpu" else len(inputs)
+    for start in range(0, len(inputs), size):
+        rows = slice(start, min(start + size, len(inputs)))
+        yield rows, *network.forward_saving(inputs[rows])
 
 
 def update(
@@ -287,6 +298,7 @@ def minibatches(samples: Samples, config: Config, order: Tensor | None) -> Itera
     if samples.memory is not None:
         # a piece's first rows are the first steps of its columns
         picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
+    assert samples.log_probs is not None
     names, columns = tuple(picked), tuple(column.unbind(0) for column in picked.values())
     for rows, *piece in zip(order, *columns, strict=True):
         yield Samples(samples.inputs.index_select(0, rows), **dict(zip(names, piece, strict=True)))
@@ -311,4 +323,5 @@ def _columns(samples: Samples) -> list[tuple[str, Tensor]]:
 
 def _pick(samples: Samples, rows: Tensor | slice) -> Samples:
     """Some rows of feed-forward samples."""
-    return Samples(samples.inputs[rows], **{name: column[rows] for name, column in _columns(samples)})
+    columns: dict[str, Any] = {name: column[rows] for name, column in _columns(samples)}
+    return replace(samples, inputs=samples.inputs[rows], rows=None, passes=None, **columns)

@@ -33,7 +33,7 @@ class Collector(ABC):
         static: whether shapes must not depend on the data, as in a CUDA graph.
 
     Attributes:
-        observations: array name → [T + 1, N, …] as the pool wrote them; row T is the next rollout's row 0.
+        observations: array name → [T + 1, N, …] as the pool wrote them; row T is where the next rollout begins.
         rewards: [T, N], or [T, N, agents]; terminated, truncated: bool[T, N].
         present: who is in the game before the next step, bool[N, agents] (of one agent: [N]).
         experiences: what each policy saw and did.
@@ -100,16 +100,17 @@ class Collector(ABC):
 
     @torch.inference_mode()
     def collect(self) -> list[Any]:
-        """T steps of every environment; answers what each policy can learn from them. Call `draw` before."""
-        self._run()
-        present, left = self._presence() if self.spec.agents else (None, None)
-        learnt = []
-        for experience in self.experiences:
-            learnt.append(experience.policy.gather(experience, self._outcome(experience.seat, present, left)))
-            experience.begin_next()
+        """T steps of every environment; answers what each policy can learn from them. Call `draw` before.
+
+        The answer is in the rollout's own memory, and good until the next call.
+        """
         for tensor in self.observations.values():
             tensor[0].copy_(tensor[-1])
-        return learnt
+        for experience in self.experiences:
+            experience.begin()
+        self._run()
+        present, left = self._presence() if self.spec.agents else (None, None)
+        return [e.policy.gather(e, self._outcome(e.seat, present, left)) for e in self.experiences]
 
     def _of(self, seat: Seat) -> Tensor:
         return self.observations[observation_name(seat)]
@@ -139,7 +140,7 @@ class Collector(ABC):
 
     def state(self) -> dict[str, Tensor]:
         """What of it decides how a run goes on."""
-        state = {_key(name): tensor[0] for name, tensor in self.observations.items()}
+        state = {_key(name): tensor[-1] for name, tensor in self.observations.items()}
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:

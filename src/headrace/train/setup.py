@@ -12,6 +12,7 @@ from headrace.errors import OptionError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task, usable_cores
 from headrace.pool.views.torch import TorchPool
+from headrace.train.allocator import keep_freed_memory
 from headrace.train.config import Config
 from headrace.train.device_rollout import DeviceCollector
 from headrace.train.host_rollout import HostCollector
@@ -65,7 +66,11 @@ def make_collector(
 
 
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
-    """The policies of a run, their networks initialised from the configuration's seed; sets torch's threads."""
+    """The policies of a run, their networks initialised from the configuration's seed.
+
+    Sets torch's threads, and has the process keep the memory that it frees.
+    """
+    keep_freed_memory()
     dealt = seats(pool.spec, config.policies)
     check_copies(config, dealt)
     # before anything is computed: sums depend on how many threads share them

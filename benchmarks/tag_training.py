@@ -1,0 +1,99 @@
+"""Training on Tag, 5 agents, end to end: environment steps a second beside plain NumPy and PyTorch.
+
+Both train a shared policy by advantage actor-critic with the same network and settings (`plain_a2c.py`), random
+starts and partial observations; every contender keeps the number of torch threads that is best for it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+import tyro
+
+from common import OURS, Args, Case, Report, alternate
+from headrace.train.config import make_config
+from headrace.train.run import RunFolder
+from headrace.train.trainer import Trainer
+from plain_a2c import Settings, plain_a2c
+
+PEER = "NumPy + PyTorch"
+
+
+@dataclass
+class TagArgs(Args):
+    """Training on Tag beside plain NumPy and PyTorch."""
+
+    replicas: tuple[int, ...] = (512, 2000)
+    """numbers of environments"""
+    quick: bool = False
+    """short turns, to see that it runs"""
+
+
+def ours(s: Settings, threads: int) -> tuple[Callable[[float], float], Trainer]:
+    """A contender: our trainer, for so many seconds at a time."""
+    config = make_config(
+        "TagGridWorld-v0",
+        algo="a2c",
+        total_steps=10**12,
+        seed=1,
+        num_envs=s.num_envs,
+        num_steps=s.num_steps,
+        hidden=s.hidden,
+        gamma=s.gamma,
+        gae_lambda=s.gae_lambda,
+        learning_rate=s.learning_rate,
+        anneal_learning_rate=False,
+        entropy_coef=s.entropy_coef,
+        value_coef=s.value_coef,
+        max_grad_norm=s.max_grad_norm,
+        torch_threads=threads,
+        log_steps=10**9,
+        tensorboard=False,
+        policies={"all": {"agents": ["tagger", "runner"]}},
+        env_options={
+            "num_taggers": s.num_taggers,
+            "grid_length": s.grid_length,
+            "max_episode_steps": s.max_episode_steps,
+            "tag_penalty": s.tag_penalty,
+            "random_start": True,
+        },
+    )
+    trainer = Trainer(config, RunFolder.create(tempfile.mkdtemp(), config))
+
+    def run(seconds: float) -> float:
+        torch.set_num_threads(threads)
+        first, began = trainer.step, time.perf_counter()
+        while (elapsed := time.perf_counter() - began) < seconds:
+            trainer.iterate()
+        return (trainer.step - first) / elapsed
+
+    return run, trainer
+
+
+def main() -> None:
+    args = tyro.cli(TagArgs)
+    if args.quick:
+        args.seconds, args.repeats, args.replicas = 0.3, 2, args.replicas[:1]
+    cases, split = [], {}
+    for replicas in args.replicas:
+        s = Settings(num_envs=replicas)
+        run, trainer = ours(s, 2)
+        contenders = {OURS: run, PEER: plain_a2c(s, 2), f"{PEER}, 1 thread": plain_a2c(s, 1)}
+        wanted = {PEER: 3.0} if replicas == 512 else {}
+        name = f"Tag, {s.num_taggers + 1} agents x {replicas:,}"
+        cases.append(Case(name, alternate(contenders, args, 1.0), wanted))
+        total = sum(trainer.split().values())
+        split[name] = {part: round(seconds / total, 3) for part, seconds in trainer.split().items()}
+        trainer.close()
+    title = "Training on Tag (A2C), environment steps a second"
+    Report("tag_training", title, asdict(Settings()), cases, {"split": split}).write(args.out)
+    for name, parts in split.items():
+        print(name, "ours:", ", ".join(f"{part} {share:.0%}" for part, share in parts.items()))
+
+
+if __name__ == "__main__":
+    main()
