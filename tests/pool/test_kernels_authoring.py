@@ -10,7 +10,8 @@ import pytest
 
 import headrace
 from headrace.envs.classic_control import cartpole
-from headrace.errors import KernelError, UnknownTaskError
+from headrace.errors import KernelError, OptionError, UnknownTaskError
+from headrace.kernels import Field, Option, decimal
 
 
 def place(path: Path, lines: list[str], source: str, nth: int = 0) -> str:
@@ -179,6 +180,47 @@ def test_shapes_tables_and_constants_are_compared_with_the_state(changes, told):
     headrace.register("BrokenPole-v0", broken, replace=True)
     with pytest.raises(KernelError, match=told):
         headrace.make("BrokenPole-v0")
+
+
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [("env_id", "no info field can be called 'env_id'"), ("reward", "no info field can be called 'reward'")],
+)
+def test_info_fields_that_a_batch_has_already(info, told):
+    task = replace(cartpole.TASKS["CartPole-v1"], info=(Field(info, np.dtype(np.float32)),))
+    headrace.register("BrokenPole-v0", task, replace=True)
+    with pytest.raises(KernelError, match=told):
+        headrace.make("BrokenPole-v0")
+
+
+# -- options -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong", [(None,), ([],), ("slow",), ("slow", 0, None, ("fast",)), (-1,), (3, 0, 2), (np.float64(0.5),), (np.nan,)]
+)
+def test_a_default_must_be_a_value_of_its_option(wrong):
+    with pytest.raises(KernelError, match="an option's default must be"):
+        Option(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("option", "good", "bad"),
+    [
+        (Option(2, high=9), [0, 9, np.int64(3)], [-1, 10, 2.0, True, "2", None, 10**400]),
+        (decimal(0.5), [-3, 1e300, np.float32(2.0)], [np.nan, np.inf, -np.inf, 10**400, -(10**400), True, "1"]),
+        (Option(0.5, high=np.inf), [3.0], [np.inf, np.float32(np.inf)]),
+        (Option(True), [False, np.bool_(True)], [1, "yes", None]),
+        (Option("slow", choices=("slow", "fast")), ["fast"], ["quick", 1, None]),
+    ],
+)
+def test_what_an_option_takes(option, good, bad):
+    for value in good:
+        assert type(option.convert("Task-v0", "pace", value)) is type(option.default)
+        assert option.convert("Task-v0", "pace", value) == value
+    for value in bad:
+        with pytest.raises(OptionError, match="pace of Task-v0 must be "):
+            option.convert("Task-v0", "pace", value)
 
 
 # -- tasks in files ------------------------------------------------------------------------------

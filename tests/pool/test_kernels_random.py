@@ -8,7 +8,7 @@ import pytest
 import warp as wp
 
 from headrace.pool.executors.kernels.launch import quiet
-from headrace.pool.executors.kernels.random import Streams, random_bits, threefry, uniform
+from headrace.pool.executors.kernels.random import Streams, integers, random_bits, threefry, uniform
 
 
 @wp.kernel(enable_backward=False)
@@ -84,3 +84,24 @@ def test_a_stream_does_not_depend_on_its_neighbours(seed):
     alone, _ = drawn([seed], 10)
     among, _ = drawn([1, seed, 2], 10)
     np.testing.assert_array_equal(alone[0], among[1])
+
+
+@wp.kernel(enable_backward=False)
+def draw_integers(streams: Streams, low: int, high: int, out: wp.array[wp.int32]):
+    for j in range(out.shape[0]):
+        out[j] = integers(streams, 0, low, high)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 3), (-5, 2), (7, 8), (-(2**31), 2**31 - 1), (-(2**31), 5)])
+def test_integers_fill_their_range(low, high):
+    n = 20_000
+    with quiet():
+        streams = Streams()
+        streams.seed, streams.drawn = (wp.zeros(1, dtype=wp.uint64, device="cpu") for _ in range(2))
+        out = wp.zeros(n, dtype=wp.int32, device="cpu")
+        wp.launch(draw_integers, 1, [streams, low, high, out], device="cpu")
+    got = out.numpy().astype(np.int64)
+    assert low <= got.min()
+    assert got.max() < high
+    counts, _ = np.histogram(got, bins=min(high - low, 16), range=(low, high - (high - low < 16)))
+    np.testing.assert_allclose(counts, n / len(counts), atol=6 * np.sqrt(n / len(counts)) + 1)

@@ -92,6 +92,12 @@ def test_options_reach_the_task_and_wrong_ones_are_errors_of_their_own():
         headrace.testing.check("CartPool-v1")
 
 
+@pytest.mark.parametrize("few", [{"num_envs": 1}, {"steps": 3}, {"steps": 4.5}])
+def test_runs_that_are_too_small_to_show_anything(few):
+    with pytest.raises(headrace.errors.OptionError, match="must be an integer at least"):
+        headrace.testing.check("CartPole-v1", **few)
+
+
 def test_what_does_not_apply_is_skipped():
     with pytest.raises(NotApplicable, match="no rendering"):
         BY_NAME["rendering"]("UnseenWalk")

@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import ActionError, EnvIdError
+from headrace.pool.spec import subspaces
 
 Actions = np.ndarray | dict[str, np.ndarray]
 ActionCheck = Callable[[Any, int], Actions]
@@ -25,8 +26,7 @@ UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 def action_fields(space: gym.Space) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
     """Name → dtype and row shape of the arrays that hold actions: ``action``, or one for each key of a `Dict`."""
-    spaces = space.spaces if isinstance(space, gym.spaces.Dict) else {ACTION: space}
-    return {name: (np.dtype(sub.dtype), tuple(sub.shape or ())) for name, sub in spaces.items()}
+    return {name: (np.dtype(sub.dtype), tuple(sub.shape or ())) for name, sub in subspaces(space, ACTION).items()}
 
 
 def action_columns(actions: Actions) -> dict[str, np.ndarray]:

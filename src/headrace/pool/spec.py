@@ -18,6 +18,7 @@ from gymnasium.vector.utils import batch_space
 if TYPE_CHECKING:
     from headrace.pool.batch import BatchRing
     from headrace.pool.executor import Executor
+    from headrace.pool.executors.kernels.build import AnyEnv
 
 AutoresetMode = Literal["next_step", "same_step", "disabled"]
 ARRAYS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
@@ -164,6 +165,22 @@ def _many(space: gym.Space, count: int) -> gym.Space:
     return gym.spaces.MultiDiscrete(n, np.dtype(dtype).type, start=start)
 
 
+def subspaces(space: gym.Space, name: str = "") -> dict[str, gym.Space]:
+    """The spaces of a `Dict` by their keys; any other space alone, under the name given."""
+    return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else {name: space}
+
+
+def bounds(space: gym.Space) -> tuple[Any, Any]:
+    """The lowest and highest values of a space of one array, alone or for each element."""
+    if isinstance(space, gym.spaces.Box):
+        return space.low, space.high
+    if isinstance(space, gym.spaces.Discrete):
+        return space.start, space.start + space.n - 1
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    return (0, 1) if isinstance(space, gym.spaces.MultiBinary) else (-np.inf, np.inf)
+
+
 @dataclass(frozen=True)
 class PoolSettings:
     """The options that every task shares, checked and completed.
@@ -201,4 +218,4 @@ class Task:
 
     spec: TaskSpec
     make_executor: Callable[[TaskSpec, PoolSettings, BatchRing], Executor]
-    kernel: Any = None
+    kernel: AnyEnv | None = None

@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.errors import OptionError, SequenceError
 from headrace.pool.pool import Pool
+from headrace.pool.spec import bounds, subspaces
 from headrace.testing.report import NotApplicable, conformance
 from headrace.testing.trial import (
     FINAL,
@@ -22,7 +23,6 @@ from headrace.testing.trial import (
     same,
     stack,
     start,
-    subspaces,
     taken,
     text,
 )
@@ -178,8 +178,8 @@ def spaces(trial: Trial) -> None:
     with trial.make() as pool:
         _inside(pool, start(pool), 0)
         actions = trial.actions()
-        actions[1::4] = [_at_bound(pool, "low")] * len(actions[1::4])
-        actions[3::4] = [_at_bound(pool, "high")] * len(actions[3::4])
+        actions[1::4] = [_at_bound(pool, 0)] * len(actions[1::4])
+        actions[3::4] = [_at_bound(pool, 1)] * len(actions[3::4])
         for step, action in enumerate(actions, 1):
             one = advance(pool, action)
             _inside(pool, one, step)
@@ -214,20 +214,13 @@ def _where_outside(space: gym.Space, row: np.ndarray) -> str:
     return f": at {list(at)} it is {row[at]}, outside of [{space.low[at]}, {space.high[at]}]"
 
 
-def _at_bound(pool: Pool, which: str) -> object:
-    """An action with the lowest or highest numbers that the space has; 0 where it has no bound."""
-    found = {key: _extreme(space, which) for key, space in subspaces(pool.action_space).items()}
+def _at_bound(pool: Pool, side: int) -> object:
+    """An action with the lowest (0) or highest (1) numbers that the space has; 0 where it has no bound."""
+    found = {}
+    for key, space in subspaces(pool.action_space).items():
+        bound = bounds(space)[side]
+        found[key] = np.where(np.isfinite(bound), bound, 0).astype(space.dtype)
     return stack([found.get("", found)] * pool.num_envs)
-
-
-def _extreme(space: gym.Space, which: str) -> np.ndarray:
-    if isinstance(space, gym.spaces.Box):
-        bound = np.asarray(getattr(space, which))
-        return np.where(np.isfinite(bound), bound, 0).astype(space.dtype)
-    if isinstance(space, gym.spaces.Discrete):
-        return np.asarray(space.start + (space.n - 1) * (which == "high"), space.dtype)
-    assert isinstance(space, gym.spaces.MultiDiscrete)
-    return (space.start + (space.nvec - 1) * (which == "high")).astype(space.dtype)
 
 
 @conformance

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
-from headrace.pool.registry import make_spec
+from headrace.pool.registry import check_int, make_spec
 from headrace.pool.views.make import make
 
 Frame = dict[str, np.ndarray]
@@ -47,6 +46,10 @@ class Trial:
     num_envs: int = 5
     steps: int = 100
     limit: int = 13
+
+    def __post_init__(self) -> None:
+        check_int("num_envs", self.num_envs, 2)
+        check_int("steps", self.steps, 4)
 
     def make(self, **settings: Any) -> Pool:
         """A pool with the trial's seed; `settings` override everything."""
@@ -219,8 +222,3 @@ def difference(one: np.ndarray, other: np.ndarray, tolerance: float = 0.0) -> in
 def text(value: Any) -> str:
     """A value in one line."""
     return np.array2string(np.asarray(value), threshold=8, edgeitems=3, precision=9, separator=", ").replace("\n", "")
-
-
-def subspaces(space: gym.Space) -> dict[str, gym.Space]:
-    """The spaces of an observation by the keys of `observations`."""
-    return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else {"": space}

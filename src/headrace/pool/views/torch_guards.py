@@ -14,6 +14,7 @@ from headrace.pool.actions import ACTION
 from headrace.pool.executors.kernels import guards
 from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable
 from headrace.pool.executors.kernels.launch import load, quiet, record_on_torch, record_over, view_of
+from headrace.pool.spec import bounds, subspaces
 
 BLOCK = 256
 
@@ -34,7 +35,7 @@ class Guards:
         self._device = str(device)
         self._wrong = torch.full((4,), guards.NONE, dtype=torch.int32, device=device)
         self._claims = torch.zeros(len(environments.over), dtype=torch.int32, device=device)
-        self._bounds = {name: self._bounds_of(sub) for name, sub in self._spaces().items()}
+        self._bounds = {name: self._bounds_of(sub) for name, sub in subspaces(space, ACTION).items()}
         self._recorded: dict[Any, Any] = {}
         for name, tensor in environments.actions.items():  # compiled now, since a CUDA graph cannot wait for it
             self._recorded[name, len(tensor)] = self._record_actions(name, tensor)
@@ -88,22 +89,16 @@ class Guards:
 
     # -- launches --------------------------------------------------------------------------------
 
-    def _spaces(self) -> dict[str, gym.Space]:
-        return dict(self._space.spaces) if isinstance(self._space, gym.spaces.Dict) else {ACTION: self._space}
-
     def _bounds_of(self, space: gym.Space) -> tuple[torch.Tensor, torch.Tensor] | None:
         """The least and greatest value of each column of a row, or None where any finite number will do."""
-        if isinstance(space, gym.spaces.Box) and np.dtype(space.dtype).kind == "f":
+        dtype = np.dtype(space.dtype)
+        if dtype.kind == "f":
             return None
-        if isinstance(space, gym.spaces.Discrete):
-            low, high = np.array([space.start]), np.array([space.start + space.n - 1])
-        elif isinstance(space, gym.spaces.MultiDiscrete):
-            low, high = space.start.ravel(), (space.start + space.nvec - 1).ravel()
-        else:  # integers in a Box: environments clip them as their originals do
-            info = np.iinfo(space.dtype)  # type: ignore[arg-type]
-            low, high = np.array([info.min]), np.array([info.max])
-        dtype = space.dtype
-        low, high = (torch.from_numpy(np.asarray(b, dtype)).to(self._here.device) for b in (low, high))
+        low, high = bounds(space)
+        if isinstance(space, gym.spaces.Box):  # environments clip integers as their originals do
+            low, high = np.iinfo(dtype.name).min, np.iinfo(dtype.name).max
+        columns = (torch.from_numpy(np.ravel(bound).astype(dtype)) for bound in (low, high))
+        low, high = (column.to(self._here.device) for column in columns)
         return low, high
 
     def _record_actions(self, name: str, given: torch.Tensor) -> Any:

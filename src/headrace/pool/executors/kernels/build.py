@@ -21,9 +21,9 @@ from headrace.pool.executors.kernels.agents import (
 from headrace.pool.executors.kernels.launch import view_of
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields, struct_over
 from headrace.pool.executors.kernels.mistakes import alike, described, mistake_in
-from headrace.pool.executors.kernels.program import KernelEnv, Outcome, build_kernel
+from headrace.pool.executors.kernels.program import MODES, KernelEnv, Outcome, Rules, build_kernel
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
-from headrace.pool.spec import RESERVED, TaskSpec
+from headrace.pool.spec import RESERVED, AutoresetMode, TaskSpec
 
 AnyEnv = KernelEnv | MultiAgentEnv
 
@@ -92,6 +92,19 @@ def actions_type_of(env: AnyEnv, spec: TaskSpec) -> Any:
     if not fits or scalar_fields(struct):
         raise mistake_in(env, f"{struct.key} must have {what}, and no more", struct)
     return struct
+
+
+def scalars_of(env: AnyEnv, spec: TaskSpec) -> dict[str, Any]:
+    """What the scalar fields of the environment's state may be, and names in its shapes stand for."""
+    limits = {"max_episode_steps": spec.max_episode_steps, "num_agents": spec.num_agents}
+    return {**limits, **env.constants, **spec.options}
+
+
+def rules_of(spec: TaskSpec, autoreset: AutoresetMode, program: Program) -> Any:
+    """The `Rules` of a pool, as kernels take them."""
+    rules = Rules()
+    rules.autoreset, rules.max_episode_steps, rules.lanes = MODES[autoreset], spec.max_episode_steps, program.lanes
+    return rules
 
 
 def actions_over(program: Program, arrays: Mapping[str, Any]) -> Any:

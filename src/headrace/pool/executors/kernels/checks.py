@@ -25,6 +25,10 @@ from headrace.pool.executors.kernels.paths import check_source
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
 
+# names that a batch or a kernel's results have already
+TAKEN = {OBS, "reward", "terminated", "truncated", "env_id", "elapsed_step", "players"}
+TAKEN |= {"final_obs", "final_info", "final_elapsed_step"}
+
 
 def view_name(batch_name: str) -> str:
     """What a batch's array is called in an environment's view: ``obs``, ``obs_<key>``, or the info's name."""
@@ -55,7 +59,7 @@ def _check_state(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> Non
         if name not in scalars:
             what = (
                 f"{state}.{name} is neither an option of {spec.task} nor a constant: "
-                f"say KernelEnv(…, constants={{{name!r}: …}}) or KernelTask(…, options={{{name!r}: …}})"
+                f"say {type(env).__name__}(…, constants={{{name!r}: …}}) or KernelTask(…, options={{{name!r}: …}})"
             )
             raise mistake_in(env, what, env.state, name)
     for what, names, known in (
@@ -88,6 +92,9 @@ def _check_rank(env: AnyEnv, name: str, kind: Any, scalars: Mapping[str, Any]) -
 
 def _check_view(env: AnyEnv, spec: TaskSpec) -> None:
     infos = [f for f in spec.info if not (spec.agents and f.name == "alive")]  # written by the executor
+    for f in infos:
+        if f.name in TAKEN:
+            raise KernelError(f"{spec.task}: no info field can be called {f.name!r}, which every batch has")
     fields = [*observation_fields(spec.observation), *infos]
     wanted = {view_name(f.name): (f.dtype, 1 + len(f.shape)) for f in fields}
     given, view = array_fields(env.view), env.view.key

@@ -22,15 +22,16 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import EnvironmentFailure, OptionError
-from headrace.pool.batch import OBS, Batch, BatchRing, observation_fields
+from headrace.pool.batch import Batch, BatchRing, observation_fields
 from headrace.pool.executors.kernels.build import AnyEnv
 from headrace.pool.executors.kernels.checked import NUMPY, Array, Record
+from headrace.pool.executors.kernels.checks import view_name
 from headrace.pool.executors.kernels.executor import KernelExecutor
 from headrace.pool.executors.kernels.interpret import as_python
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
 from headrace.pool.executors.kernels.mistakes import first_line
-from headrace.pool.spec import PoolSettings, TaskSpec
+from headrace.pool.spec import PoolSettings, TaskSpec, bounds, subspaces
 
 HERE = Path(__file__).parent
 BY_ENV = ("state", "streams", "episodes")  # arguments whose rows are environments; those of others are results
@@ -93,11 +94,8 @@ class _Rows:
 
     def __init__(self, env: AnyEnv, spec: TaskSpec):
         self._env, self._spec = env, spec
-        spaces = (
-            spec.observation.spaces.values() if isinstance(spec.observation, gym.spaces.Dict) else [spec.observation]
-        )
-        names = [f.name.replace(f"{OBS}:", f"{OBS}_") for f in observation_fields(spec.observation)]
-        self._seen = dict(zip(names, spaces, strict=True))
+        names = [view_name(f.name) for f in observation_fields(spec.observation)]
+        self._seen = dict(zip(names, subspaces(spec.observation).values(), strict=True))
 
     def record(self, kernel: Any, rows: int, arguments: list[Any]) -> Run:
         """A function that serves ``rows`` requests, as `launch.record` does; arguments in the kernel's order.
@@ -180,17 +178,6 @@ class _Wrong(ValueError):
     def __init__(self, function: Any, what: str):
         super().__init__(what)
         self.function = function
-
-
-def bounds(space: gym.Space) -> tuple[Any, Any]:
-    """The lowest and highest values of a space, alone or for each element."""
-    if isinstance(space, gym.spaces.Box):
-        return space.low, space.high
-    if isinstance(space, gym.spaces.Discrete):
-        return space.start, space.start + space.n - 1
-    if isinstance(space, gym.spaces.MultiDiscrete):
-        return space.start, space.start + space.nvec - 1
-    return (0, 1) if isinstance(space, gym.spaces.MultiBinary) else (-np.inf, np.inf)
 
 
 def _whereabouts(error: Exception) -> tuple[str, str]:

@@ -16,13 +16,13 @@ import warp as wp
 
 from headrace.errors import OptionError
 from headrace.pool.actions import action_fields
-from headrace.pool.executors.kernels.build import AnyEnv, actions_over, program_of
+from headrace.pool.executors.kernels.build import AnyEnv, actions_over, program_of, rules_of, scalars_of
 from headrace.pool.executors.kernels.checks import check_environment
 from headrace.pool.executors.kernels.executor import result_structs
 from headrace.pool.executors.kernels.launch import Run, load, quiet, record_on_torch
 from headrace.pool.executors.kernels.memory import array_fields, pack_rows, row_shape, scalar_fields, unpack_rows
 from headrace.pool.executors.kernels.mistakes import mistakes_named
-from headrace.pool.executors.kernels.program import MODES, RESEED, RESET, STEP, Episodes, Requests, Rules
+from headrace.pool.executors.kernels.program import RESEED, RESET, STEP, Episodes, Requests
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 
@@ -89,7 +89,7 @@ def device_table(
                 array = wp.array((shared or {})[name], dtype=kind.dtype, ndim=kind.ndim, device=str(device))
             table.shared.append(array)
         else:
-            shape = row_shape(struct, name, shapes or {}, scalars or {})
+            shape = row_shape(name, shapes or {}, scalars or {})
             scalar = np.dtype(wp.dtype_to_numpy(getattr(kind.dtype, "_wp_scalar_type_", kind.dtype)))
             inner = (*shape, *getattr(kind.dtype, "_shape_", ()))
             size = int(np.prod(inner, dtype=np.int64)) * scalar.itemsize
@@ -115,12 +115,7 @@ class DeviceEnvironments:
     def __init__(self, env: AnyEnv, spec: TaskSpec, settings: PoolSettings):
         n, device = settings.num_envs, torch.device(settings.device)
         self.env, self.device = env, device
-        self.scalars = {
-            "max_episode_steps": spec.max_episode_steps,
-            "num_agents": spec.num_agents,
-            **env.constants,
-            **spec.options,
-        }
+        self.scalars = scalars_of(env, spec)
         check_environment(env, spec, self.scalars)
         self.program = program = program_of(env, spec, settings.device)
         with mistakes_named(env):
@@ -130,9 +125,7 @@ class DeviceEnvironments:
         self.streams.column("seed").copy_(torch.from_numpy(settings.seeds.view(np.int64)))
         self.episodes = device_table(Episodes, n, device)
         self.over = self.episodes.column("over")
-        self.rules = Rules()
-        self.rules.autoreset, self.rules.lanes = MODES[settings.autoreset], program.lanes
-        self.rules.max_episode_steps = spec.max_episode_steps
+        self.rules = rules_of(spec, settings.autoreset, program)
         self.everyone, self.some, self.resets = (device_table(Requests, n, device) for _ in range(3))
         self.everyone.column("env_id").copy_(torch.arange(n, device=device))
         self.everyone.column("command").fill_(int(STEP))
@@ -176,21 +169,24 @@ class DeviceEnvironments:
         """Restore what `save` gave; raises `StateError` before anything is written."""
         host = [rows.cpu().numpy() for rows in self._picked(env_ids)]
         unpack_rows(host, np.arange(len(env_ids)), blobs)  # the message counts rows: same sizes for all
-        where = torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
+        where = self._where(env_ids)
         for rows, part in zip(self._memory(), host, strict=True):
             rows[where] = torch.from_numpy(part).to(self.device)
 
     def state_arrays(self, names: Iterable[str], env_ids: np.ndarray) -> dict[str, np.ndarray]:
         """Copies of these environments' state on the host, by name: [k, …]."""
-        where, arrays = torch.from_numpy(env_ids.astype(np.int64)).to(self.device), {}
+        where, arrays = self._where(env_ids), {}
         for name in names:
             dtype, shape = self.state.layout[name]
             arrays[name] = self.state.rows[name][where].cpu().numpy().view(dtype).reshape(len(env_ids), *shape)
         return arrays
 
+    def _where(self, env_ids: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
+
     def _memory(self) -> list[torch.Tensor]:
         return [rows for table in (self.state, self.streams, self.episodes) for rows in table.rows.values()]
 
     def _picked(self, env_ids: np.ndarray) -> list[torch.Tensor]:
-        where = torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
+        where = self._where(env_ids)
         return [rows[where] for rows in self._memory()]

@@ -19,20 +19,12 @@ import numpy as np
 from headrace.errors import OptionError, RenderError
 from headrace.pool.actions import ACTION, Actions, action_columns, action_fields
 from headrace.pool.batch import FINAL, INFO, Batch, BatchRing
-from headrace.pool.executors.kernels.build import AnyEnv, Program, actions_over, program_of
+from headrace.pool.executors.kernels.build import AnyEnv, Program, actions_over, program_of, rules_of, scalars_of
 from headrace.pool.executors.kernels.checks import check_environment, view_name
 from headrace.pool.executors.kernels.launch import Run, load, record
 from headrace.pool.executors.kernels.memory import Table, pack_rows, struct_over, unpack_rows
 from headrace.pool.executors.kernels.mistakes import mistakes_named
-from headrace.pool.executors.kernels.program import (
-    MODES,
-    RESEED,
-    RESET,
-    STEP,
-    Episodes,
-    Requests,
-    Rules,
-)
+from headrace.pool.executors.kernels.program import RESEED, RESET, STEP, Episodes, Requests
 from headrace.pool.executors.kernels.queue import RequestQueue
 from headrace.pool.executors.kernels.sharing import Sharing
 from headrace.pool.spec import PoolSettings, TaskSpec
@@ -60,22 +52,14 @@ class KernelExecutor:
         self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
         self._is_async = settings.is_async
         n, device = settings.num_envs, settings.device
-        self._scalars = scalars = {
-            "max_episode_steps": spec.max_episode_steps,
-            "num_agents": spec.num_agents,
-            **env.constants,
-            **spec.options,
-        }
+        self._scalars = scalars = scalars_of(env, spec)
         check_environment(env, spec, scalars)
         self._state = Table(env.state, n, device, env.shapes, scalars, env.tables)
         self._program = program = program_of(env, spec, device)
         self._streams = Table(program.streams, n, device, program.stream_shapes, program.stream_scalars)
         self._streams.arrays["seed"][:] = settings.seeds
         self._episodes = Table(Episodes, n, device)
-        self._rules = Rules()
-        self._rules.autoreset = MODES[settings.autoreset]
-        self._rules.max_episode_steps = spec.max_episode_steps
-        self._rules.lanes = program.lanes
+        self._rules = rules_of(spec, settings.autoreset, program)
         self._load()
         self._everyone = Table(Requests, n, device)
         self._everyone.arrays["env_id"][:] = np.arange(n)

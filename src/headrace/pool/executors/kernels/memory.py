@@ -22,13 +22,9 @@ def scalar_fields(struct: Any) -> list[str]:
     return [name for name, var in struct.vars.items() if not wp.types.is_array(var.type)]
 
 
-def row_shape(struct: Any, name: str, shapes: Mapping[str, Any], scalars: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of one row of a struct's array, names in it replaced by the scalars that they stand for."""
-    kind = array_fields(struct)[name]
-    shape = tuple(scalars[extent] if isinstance(extent, str) else extent for extent in shapes.get(name, ()))
-    if kind.ndim != 1 + len(shape):
-        raise TypeError(f"{struct.key}.{name} has {kind.ndim} dimensions, but a row has shape {shape}")
-    return shape
+def row_shape(name: str, shapes: Mapping[str, Any], scalars: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of one row of an array field, names in it replaced by the scalars that they stand for."""
+    return tuple(scalars[extent] if isinstance(extent, str) else extent for extent in shapes.get(name, ()))
 
 
 class Table:
@@ -56,7 +52,7 @@ class Table:
                 with quiet():
                     setattr(self.struct, name, wp.array(shared[name], dtype=kind.dtype, ndim=kind.ndim, device=device))
                 continue
-            shape = (rows, *row_shape(struct, name, shapes or {}, scalars))
+            shape = (rows, *row_shape(name, shapes or {}, scalars))
             with quiet():
                 array = wp.zeros(shape, dtype=kind.dtype, device=device)
             setattr(self.struct, name, array)

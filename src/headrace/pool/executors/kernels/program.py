@@ -30,10 +30,10 @@ NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
 NEXT_STEP = wp.constant(0)
 SAME_STEP = wp.constant(1)
 DISABLED = wp.constant(2)
+MODES = {"next_step": int(NEXT_STEP), "same_step": int(SAME_STEP), "disabled": int(DISABLED)}
+
 # No fused multiply-add: each operation rounds by itself, so a GPU, a CPU and NumPy get the same sums and products.
 ROUNDING = {"fuse_fp": False, "fast_math": False}
-
-MODES = {"next_step": int(NEXT_STEP), "same_step": int(SAME_STEP), "disabled": int(DISABLED)}
 
 
 @wp.struct

@@ -111,7 +111,8 @@ def _to_unit(bits: wp.uint64) -> wp.float64:
 
 @wp.func
 def _to_range(bits: wp.uint64, low: int, high: int) -> int:
-    return low + int(((bits >> wp.uint64(32)) * wp.uint64(high - low)) >> wp.uint64(32))
+    span = wp.uint64(wp.int64(high) - wp.int64(low))
+    return low + int(((bits >> wp.uint64(32)) * span) >> wp.uint64(32))
 
 
 @wp.func

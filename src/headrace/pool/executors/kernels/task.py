@@ -9,12 +9,14 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
 
 from headrace.errors import KernelError, OptionError
 from headrace.pool.spec import AgentType, Field, Task, TaskSpec, multi_agent_spec
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.pool.executors.kernels.executor import KernelExecutor
 
 Options = Mapping[str, Any]
-HIGHEST = {int: 2**31 - 1, float: math.inf}
+MOST = {int: 2**31 - 1, float: sys.float_info.max}  # what kernels can hold: int32, finite floats
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Option:
     high: float | None = None
     choices: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        plain = type(self.default) in (bool, int, float, str) and self._fits(self.default)
+        if type(self) is Option and not plain:  # subclasses convert in their own way
+            rule = "a bool, an int or a float within its bounds (low is 0 unless given), or one of its choices"
+            raise KernelError(f"an option's default must be {rule}, not {self.default!r}")
+
     def convert(self, task: str, name: str, value: Any) -> Any:
         """The value in the option's type; raises `OptionError` where it does not fit."""
         if not self._fits(value):
@@ -49,17 +57,16 @@ class Option:
         return type(self.default)(value)
 
     def _fits(self, value: Any) -> bool:
+        if isinstance(value, np.generic):
+            value = value.item()
         if isinstance(self.default, bool) or isinstance(value, bool):
             return isinstance(value, bool) and isinstance(self.default, bool)
         if isinstance(self.default, str):
             return value in self.choices
-        whole = isinstance(self.default, int)
-        number = isinstance(value, int) if whole else isinstance(value, int | float) and math.isfinite(value)
-        return number and self.low <= value <= self._high
-
-    @property
-    def _high(self) -> float:
-        return HIGHEST[type(self.default)] if self.high is None else self.high
+        number = isinstance(value, int) or (isinstance(value, float) and isinstance(self.default, float))
+        most = MOST[type(self.default)]
+        high = most if self.high is None else min(self.high, most)
+        return number and max(self.low, -most) <= value <= high
 
     @property
     def _wanted(self) -> str:
