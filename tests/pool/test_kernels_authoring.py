@@ -184,7 +184,7 @@ def test_shapes_tables_and_constants_are_compared_with_the_state(changes, told):
 
 @pytest.mark.parametrize(
     ("info", "told"),
-    [("env_id", "no info field can be called 'env_id'"), ("reward", "no info field can be called 'reward'")],
+    [(name, f"no info field can be called '{name}'") for name in ("env_id", "reward", "obs")],
 )
 def test_info_fields_that_a_batch_has_already(info, told):
     task = replace(cartpole.TASKS["CartPole-v1"], info=(Field(info, np.dtype(np.float32)),))

@@ -72,6 +72,9 @@ TASK = "TestCrane-v0"
 headrace.register(TASK, KernelTask(CRANE, OBSERVATION, ACTION), replace=True)
 
 
+BY_NAME = {check.__name__: check for check in headrace.testing.CHECKS}
+
+
 def sampled(n: int, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     return {
@@ -170,6 +173,29 @@ def test_bad_actions_step_nothing(change: dict[str, np.ndarray], told: str) -> N
         with pytest.raises(ActionError, match=told):
             pool.step(sampled(2) | change)
         assert pool.save_state() == before
+
+
+@wp.struct
+class AwkwardActions:
+    command: wp.array[wp.int64]
+    seed: wp.array[wp.int64]
+    rows: wp.array[wp.int64]
+
+
+@wp.func
+def awkward_step(state: State, env: int, actions: AwkwardActions, row: int, streams: Streams):
+    state.load[env] = state.load[env] + int(actions.command[row] + actions.seed[row])
+    return wp.float32(actions.rows[row]), state.load[env] > 3
+
+
+AWKWARD = replace(CRANE, name="Awkward", step=awkward_step, actions=AwkwardActions)
+AWKWARD_ACTION = gym.spaces.Dict({name: gym.spaces.Discrete(3) for name in ("command", "seed", "rows")})
+headrace.register("TestAwkward-v0", KernelTask(AWKWARD, OBSERVATION, AWKWARD_ACTION), replace=True)
+
+
+@pytest.mark.parametrize("check", ["resets", "partial_steps", "asynchronous", "saved_states"])
+def test_keys_may_be_called_as_columns_of_a_request_are(check: str) -> None:
+    BY_NAME[check]("TestAwkward-v0")
 
 
 @wp.struct

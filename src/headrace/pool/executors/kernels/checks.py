@@ -26,7 +26,7 @@ from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
 
 # names that a batch or a kernel's results have already
-TAKEN = {OBS, "reward", "terminated", "truncated", "env_id", "elapsed_step", "players"}
+TAKEN = {"reward", "terminated", "truncated", "env_id", "elapsed_step", "players"}
 TAKEN |= {"final_obs", "final_info", "final_elapsed_step"}
 
 
@@ -92,10 +92,11 @@ def _check_rank(env: AnyEnv, name: str, kind: Any, scalars: Mapping[str, Any]) -
 
 def _check_view(env: AnyEnv, spec: TaskSpec) -> None:
     infos = [f for f in spec.info if not (spec.agents and f.name == "alive")]  # written by the executor
+    seen = observation_fields(spec.observation)
     for f in infos:
-        if f.name in TAKEN:
-            raise KernelError(f"{spec.task}: no info field can be called {f.name!r}, which every batch has")
-    fields = [*observation_fields(spec.observation), *infos]
+        if f.name in TAKEN.union(view_name(o.name) for o in seen):
+            raise KernelError(f"{spec.task}: no info field can be called {f.name!r}, which its batches have already")
+    fields = [*seen, *infos]
     wanted = {view_name(f.name): (f.dtype, 1 + len(f.shape)) for f in fields}
     given, view = array_fields(env.view), env.view.key
     for name in [*wanted, *given, *scalar_fields(env.view)]:
@@ -106,8 +107,8 @@ def _check_view(env: AnyEnv, spec: TaskSpec) -> None:
         if name not in given:
             raise mistake_in(env, f"{view} lacks the field {name!r}, {_array_of(dtype, ndim)}", env.view)
         kind = given[name]
-        seen = wp.types.type_is_scalar(kind.dtype) and (np.dtype(wp.dtype_to_numpy(kind.dtype)), kind.ndim)
-        if seen != (dtype, ndim):
+        found = wp.types.type_is_scalar(kind.dtype) and (np.dtype(wp.dtype_to_numpy(kind.dtype)), kind.ndim)
+        if found != (dtype, ndim):
             what = f"{view}.{name} must be {_array_of(dtype, ndim)}, as {spec.task} says"
             raise mistake_in(env, what, env.view, name)
 

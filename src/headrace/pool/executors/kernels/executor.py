@@ -64,9 +64,9 @@ class KernelExecutor:
         self._everyone = Table(Requests, n, device)
         self._everyone.arrays["env_id"][:] = np.arange(n)
         self._picked = Table(Requests, n, device)
-        columns = {name: np.zeros((n, *shape), dtype) for name, (dtype, shape) in action_fields(spec.action).items()}
-        self._actions, self._all_actions = columns.get(ACTION), actions_over(program, columns)
-        self._columns = {**self._picked.arrays, **columns}
+        actions = {name: np.zeros((n, *shape), dtype) for name, (dtype, shape) in action_fields(spec.action).items()}
+        self._actions, self._all_actions = actions.get(ACTION), actions_over(program, actions)
+        self._columns = {**self._picked.arrays, **_columns_of(actions)}
         self._queue = RequestQueue(self._columns)
         self._sharing = Sharing(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
         ring.bind = self.bind
@@ -80,23 +80,23 @@ class KernelExecutor:
 
     def step(self, actions: Actions, env_ids: np.ndarray | None, batch: Batch) -> None:
         if env_ids is not None:
-            self._serve(env_ids, STEP, batch, **action_columns(actions))
+            self._serve(env_ids, STEP, batch, _columns_of(actions))
             return
         if self._actions is not None:
             self._actions[:] = actions
         else:
-            for name, column in action_columns(actions).items():
+            for name, column in _columns_of(actions).items():
                 self._columns[name][:] = column
         batch.binding.everyone()
 
     def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: Batch) -> None:
         ids = self._everyone.arrays["env_id"] if env_ids is None else env_ids
         if seeds is None:
-            self._serve(ids, RESET, batch)
+            self._serve(ids, RESET, batch, {})
         else:
-            self._serve(ids, RESEED, batch, seed=seeds)
+            self._serve(ids, RESEED, batch, {"seed": seeds})
 
-    def _serve(self, env_ids: np.ndarray, command: Any, batch: Batch, **columns: np.ndarray) -> None:
+    def _serve(self, env_ids: np.ndarray, command: Any, batch: Batch, columns: Mapping[str, np.ndarray]) -> None:
         k = len(env_ids)
         self._columns["env_id"][:k] = env_ids
         self._columns["command"][:k] = int(command)
@@ -107,13 +107,11 @@ class KernelExecutor:
     # -- asynchronous calls ----------------------------------------------------------------------
 
     def send(self, actions: Actions, env_ids: np.ndarray) -> None:
-        self._queue.push(len(env_ids), env_id=env_ids, command=int(STEP), **action_columns(actions))
+        self._queue.push(len(env_ids), {"env_id": env_ids, "command": int(STEP), **_columns_of(actions)})
 
     def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
-        if seeds is None:
-            self._queue.push(len(env_ids), env_id=env_ids, command=int(RESET))
-        else:
-            self._queue.push(len(env_ids), env_id=env_ids, command=int(RESEED), seed=seeds)
+        asked = {"command": int(RESET)} if seeds is None else {"command": int(RESEED), "seed": seeds}
+        self._queue.push(len(env_ids), {"env_id": env_ids, **asked})
 
     def recv(self, timeout: float | None) -> Batch:
         """The oldest requests are served here and now, so there is nothing to wait for."""
@@ -185,6 +183,11 @@ class KernelExecutor:
         if binding.picked is None:
             binding.picked = self._bound(self._picked, batch)
         binding.picked()
+
+
+def _columns_of(actions: Actions) -> dict[str, np.ndarray]:
+    """Actions as columns of requests; the prefix keeps a `Dict`'s keys from theirs."""
+    return {f"{ACTION}:{name}": array for name, array in action_columns(actions).items()}
 
 
 def result_structs(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> tuple[Any, Any, Any]:

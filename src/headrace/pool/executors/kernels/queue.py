@@ -24,7 +24,7 @@ class RequestQueue:
         """Rows left of the oldest push."""
         return self._pushes[0]
 
-    def push(self, rows: int, **values: np.ndarray | int) -> None:
+    def push(self, rows: int, values: Mapping[str, np.ndarray | int]) -> None:
         """Add rows at the end; columns not given keep whatever they held."""
         start = (self._first + self.size) % self._capacity
         end = min(start + rows, self._capacity)
