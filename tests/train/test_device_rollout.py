@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import faulty_env  # noqa: F401
 import multi_agent_games  # noqa: F401  (registers the test tasks)
+from headrace.errors import EnvironmentFailure, KernelError
+from headrace.train import train
 from headrace.train.config import make_config
 from headrace.train.device_rollout import DeviceCollector
 from headrace.train.host_rollout import HostCollector
@@ -129,3 +133,23 @@ def test_the_device_is_seen_to_be_waited_for():
     with pytest.raises(AssertionError, match="waits for the device"), NothingWaits():
         collector.collect()
     collector.pool.close()
+
+
+def test_a_faulting_environment_is_named_in_debug_mode(tmp_path: Path):
+    with pytest.raises(EnvironmentFailure, match=r"(?s)steps.*faulty_env.py:\d+, in write_far_away"):
+        train(
+            "Faulty-v0", num_envs=2, num_steps=8, minibatch_size=8, video=False, quiet=True, tensorboard=False,
+            run_dir=tmp_path / "run", env_options={"debug": True},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["CUDA error: an illegal memory access was encountered", "CUDA error 719: unspecified launch failure"]
+)
+def test_a_fault_on_a_gpu_names_the_environments_functions(text):
+    pool = training_pool(make_config("Faulty-v0"))
+    with pytest.raises(KernelError, match=r"Faulty.*step: write_far_away.*observe: look"), pool.faults_named():  # type: ignore
+        raise RuntimeError(text)
+    with pytest.raises(RuntimeError, match="out of memory"), pool.faults_named():  # type: ignore[union-attr]
+        raise RuntimeError("CUDA error: out of memory")
+    pool.close()

@@ -86,6 +86,7 @@ def reference_loss(distribution, space, config: Config, network, batch: Samples)
     params, values = network(batch.inputs)
     log_prob, entropy = reference_log_prob(distribution, space, params, batch.actions)
     gain = batch.advantages
+    assert batch.log_probs is not None
     ratio = (log_prob - batch.log_probs).exp()
     policy_loss = torch.max(-gain * ratio, -gain * ratio.clamp(1 - config.clip_range, 1 + config.clip_range)).mean()
     error = (values - batch.returns).square()
@@ -284,7 +285,7 @@ def test_an_epoch_sees_every_row_once_with_normalised_advantages():
     assert len(seen) == len(set(seen)) == 48
     for batch in batches:
         assert torch.equal(batch.inputs, batch.actions)
-        assert torch.equal(batch.inputs.float(), batch.log_probs)
+        assert batch.log_probs is not None and torch.equal(batch.inputs.float(), batch.log_probs)
         gain = batch.inputs.float().square()
         torch.testing.assert_close(batch.advantages, (gain - gain.mean()) / gain.std())
 

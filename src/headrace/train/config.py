@@ -72,6 +72,9 @@ class Config:
     """Compile the network with torch.compile (a cnn, or any network on CUDA); the first steps then take long."""
     graphs: bool = True
     """On CUDA, run rollouts and updates as CUDA graphs, where the environments live there too."""
+    host_random: bool = False
+    """Draw exploration and the order of samples on the CPU: a run on CUDA then agrees with one on a CPU, up to
+    rounding, but waits for the numbers to be copied."""
 
     # PPO
     num_steps: int = 32
@@ -226,7 +229,7 @@ SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_g
 
 SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "num_envs", "batch_size", "num_threads",
-    "env_options", "policies", "torch_threads", "graphs", "num_steps", "log_steps", "checkpoint_seconds",
+    "env_options", "policies", "torch_threads", "graphs", "host_random", "num_steps", "log_steps", "checkpoint_seconds",
     "keep_checkpoints", "tensorboard", "video",
 }  # fmt: skip
 """settings of a run that its policies share"""

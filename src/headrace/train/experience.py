@@ -129,7 +129,10 @@ class Experience:
         """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
         if self._passes is not None:
             self._passes = []
-        self.distribution.draw(self.noise, generator)
+        if generator.device.type == self.noise.device.type:
+            self.distribution.draw(self.noise, generator)
+        else:
+            self.noise.copy_(self.distribution.draw(torch.empty(self.noise.shape), generator))
 
     def act(self, t: int, envs: slice) -> Tensor:
         """Run the policy on some environments at step t and note what it did; returns their columns' actions."""

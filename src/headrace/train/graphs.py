@@ -33,6 +33,11 @@ class Graph:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._answer: Any = None
 
+    @property
+    def captured(self) -> bool:
+        """Whether calls replay a graph by now."""
+        return self._graph is not None
+
     def __call__(self) -> Any:
         if not self._enabled:
             return self._function()

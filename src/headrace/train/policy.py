@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ class Policy:
 
 
 class _UpdateGraph:
-    """A policy's updates from one rollout as a CUDA graph; rates and orders are copied to where it reads them."""
+    """A policy's updates from one rollout as a CUDA graph; what changes is copied to where the graph reads it."""
 
     def __init__(self, policy: Policy):
         self._policy = policy
@@ -119,15 +120,20 @@ class _UpdateGraph:
         self._orders: list[Tensor | None] = []
 
     def __call__(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor:
-        device = self._policy.device
-        self._samples = samples  # the same memory every time, once the rollout is a graph
         if self._rates is None:
-            self._rates = torch.zeros(len(rates), device=device)
+            self._rates = torch.zeros(len(rates), device=self._policy.device)
             self._orders = [None if order is None else torch.empty_like(order) for order in orders]
         self._rates.copy_(torch.tensor(rates), non_blocking=True)
         for kept, order in zip(self._orders, orders, strict=True):
             if kept is not None and order is not None:
                 kept.copy_(order)
+        if self._samples is None or not self._graph.captured:
+            self._samples = samples
+        for field in dataclasses.fields(samples):
+            kept, given = getattr(self._samples, field.name), getattr(samples, field.name)
+            # where the rollout is a graph too, they are the same memory
+            if isinstance(kept, Tensor) and kept.data_ptr() != given.data_ptr():
+                kept.copy_(given)
         return self._graph()
 
     def _update(self) -> Tensor:

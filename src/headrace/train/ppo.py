@@ -264,16 +264,17 @@ def draw_order(samples: Samples, config: Config, generator: torch.Generator) -> 
     """
     if config.algo == "a2c":
         return None
-    device, total = samples.returns.device, len(samples.returns)
+    device, drawn_on, total = samples.returns.device, generator.device, len(samples.returns)
     if samples.memory is None:
         count = total if samples.rows is None else len(samples.rows)
         size = min(config.minibatch_size, count)
-        order = torch.randperm(count, device=device, generator=generator)[: count // size * size]
+        order = torch.randperm(count, device=drawn_on, generator=generator)[: count // size * size].to(device)
         return (order if samples.rows is None else samples.rows[order]).view(-1, size)
     columns = len(samples.memory)
     steps = total // columns
     size = min(max(1, config.minibatch_size // steps), columns)
-    picked = torch.randperm(columns, device=device, generator=generator)[: columns // size * size].view(-1, 1, size)
+    picked = torch.randperm(columns, device=drawn_on, generator=generator)[: columns // size * size].view(-1, 1, size)
+    picked = picked.to(device)
     return (picked + columns * torch.arange(steps, device=device).view(-1, 1)).flatten(1)
 
 

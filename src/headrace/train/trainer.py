@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.pool.views.torch import TorchPool
 from headrace.train import checkpoint as checkpoints
 from headrace.train.agent import load_checkpoint
 from headrace.train.checkpoint import Checkpoint
@@ -51,7 +53,7 @@ class Trainer:
         self._collect = Graph(
             self.collector.collect, self.device, config.graphs and isinstance(self.collector, DeviceCollector)
         )
-        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
         self.step = self.iteration = 0
         self.seconds = 0.0
@@ -70,7 +72,8 @@ class Trainer:
         config = self.config
         began, before = time.monotonic(), self.seconds
         saved = began
-        with Interrupt() as interrupt, dashboard:
+        faults = self.pool.faults_named() if isinstance(self.pool, TorchPool) else nullcontext()
+        with Interrupt() as interrupt, dashboard, faults:
             while self.step < config.total_steps and not self.solved() and not interrupt:
                 self.iterate()
                 now = time.monotonic()

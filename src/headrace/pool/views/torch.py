@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from headrace.pool.executors.kernels.build import AnyEnv
 from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, check_device, torch_dtype
 from headrace.pool.executors.kernels.executor import rendered
 from headrace.pool.executors.kernels.launch import Run
+from headrace.pool.executors.kernels.mistakes import faults_named
 from headrace.pool.executors.kernels.sharing import Sharing
 from headrace.pool.registry import autoreset_mode, build_task, check_int, usable_cores
 from headrace.pool.seeds import SeedLike, seeds_of
@@ -181,9 +183,18 @@ class TorchPool:
             ActionError: actions were outside the action space or not finite; they were clipped, or taken as 0.
             EnvIdError: env_ids were out of range or repeated: other environments were stepped than were meant.
             SequenceError: with autoreset disabled, environments were stepped whose episodes were over.
+            KernelError: a kernel of the environment went wrong on the device.
         """
         self._check_open()
-        self._guards.check()
+        with self.faults_named():
+            self._guards.check()
+
+    def faults_named(self) -> AbstractContextManager[None]:
+        """Around any use of the device: a fault of the environment's kernels comes out as a `KernelError`.
+
+        A GPU reports it at whatever call comes next, be it another library's.
+        """
+        return faults_named(self._environments.env)
 
     # -- states ----------------------------------------------------------------------------------
 

@@ -36,6 +36,14 @@ CALLED = {
     "finished": "over",
     "lives": "alive",
 }
+FAULTS = (
+    "illegal memory access",
+    "illegal address",
+    "misaligned address",
+    "illegal instruction",
+    "launch failure",
+    "assert",
+)
 UNMARKED = re.compile(r"argument '?(\w+)'? of function (\w+): Unrecognized type '<class '(?:\w+\.)*(\w+)'>'")
 RESULTS = {
     "step": "(reward, terminated): a wp.float32 and a wp.bool, on every path",
@@ -54,6 +62,23 @@ def mistakes_named(env: Any) -> Iterator[None]:
         raise
     except Exception as error:
         raise _explained(env, error) from error
+
+
+@contextlib.contextmanager
+def faults_named(env: Any) -> Iterator[None]:
+    """Turn a GPU's report that a kernel went wrong, which may come long after, into a `KernelError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "CUDA" not in str(error) or not any(fault in str(error) for fault in FAULTS):
+            raise
+        steps = {which: getattr(env, which, None) for which in dict.fromkeys(CALLED.values())}
+        functions = ", ".join(f"{which}: {_names(given)}" for which, given in steps.items() if given)
+        raise KernelError(
+            f"{env.name}: the GPU stopped in one of its functions ({functions}): most likely an array was read or "
+            "written outside its bounds. headrace.make(…, debug=True), or headrace check, names the line. "
+            "This process cannot use the GPU any more"
+        ) from error
 
 
 def mistake(env: Any, what: str, function: Any = None, line: int = 0, source: str = "") -> KernelError:
@@ -227,6 +252,11 @@ def _nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
 
 def _short(kind: str) -> str:
     return re.sub(r"[\w.<>]+\.(\w+)", r"\1", kind.strip())
+
+
+def _names(given: Any) -> str:
+    """The names of a function, or of the phases of one."""
+    return " and ".join(getattr(f, "func", f).__name__ for f in (given if isinstance(given, tuple) else (given,)))
 
 
 def _split(kinds: str) -> list[str]:

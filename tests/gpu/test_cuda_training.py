@@ -1,0 +1,152 @@
+"""Training on a GPU: what it is on a CPU, with rollouts and updates as CUDA graphs, and no memory lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+from headrace.train.config import make_config  # noqa: E402  (they need torch)
+from headrace.train.run import RunFolder  # noqa: E402
+from headrace.train.trainer import Trainer  # noqa: E402
+
+CUDA = "cuda:0"
+SMALL: dict[str, Any] = {"num_envs": 16, "num_steps": 8, "minibatch_size": 64, "epochs": 2, "seed": 3}
+RUNS: dict[str, dict[str, Any]] = {
+    "ppo": {"task": "CartPole-v1"},
+    "truncated": {"task": "CartPole-v1", "env_options": {"max_episode_steps": 5}},
+    "gaussian": {"task": "Pendulum-v1", "normalise_observations": True, "normalise_rewards": True},
+    "gru": {"task": "CartPole-v1", "network": "gru", "hidden": (16,)},
+    "cnn": {"task": "MinAtar-Breakout-v1"},
+    "a2c": {
+        "task": "TagGridWorld-v0",
+        "algo": "a2c",
+        "policies": {"all": {"agents": ["tagger", "runner"]}},
+        "env_options": {"num_taggers": 4, "grid_length": 6, "random_start": True, "max_episode_steps": 20},
+    },
+    "agents that leave": {"task": "TagContinuous-v0", "env_options": {"num_taggers": 3, "num_runners": 6}},
+}
+
+
+@pytest.fixture
+def make_trainer(tmp_path: Path) -> Iterator[Any]:
+    made: list[Trainer] = []
+
+    def make(device: str, **settings: Any) -> Trainer:
+        config = make_config(**{"total_steps": 10**9, "tensorboard": False, **SMALL, **settings, "device": device})
+        made.append(Trainer(config, RunFolder.create(tmp_path / str(len(made)), config)))
+        return made[-1]
+
+    yield make
+    for trainer in made:
+        trainer.close()
+
+
+def assert_same(one: Trainer, other: Trainer, where: str, tolerance: float) -> None:
+    for a, b in zip(one.policies, other.policies, strict=True):
+        assert a.losses is not None and b.losses is not None
+        torch.testing.assert_close(a.losses.cpu(), b.losses.cpu(), atol=tolerance, rtol=tolerance, msg=where)
+        for name, tensor in a.network.state_dict().items():
+            theirs = b.network.state_dict()[name]
+            torch.testing.assert_close(
+                tensor.cpu(), theirs.cpu(), atol=tolerance, rtol=tolerance, msg=f"{where} {name}"
+            )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_cpu_and_cuda_agree_for_20_iterations(make_trainer: Any, name: str) -> None:
+    torch.backends.cudnn.allow_tf32 = False
+    settings = {**RUNS[name], "host_random": True, "adam_epsilon": 1e-3}
+    gpu, cpu = make_trainer(CUDA, **settings), make_trainer("cpu", **settings)
+    for iteration in range(20):
+        gpu.iterate()
+        cpu.iterate()
+        assert_same(gpu, cpu, f"iteration {iteration}", 2e-3)
+    assert gpu.tracker.episodes == cpu.tracker.episodes
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_graphs_change_nothing(make_trainer: Any, name: str) -> None:
+    torch.backends.cudnn.allow_tf32 = False
+    graphs, eager = make_trainer(CUDA, **RUNS[name]), make_trainer(CUDA, **RUNS[name], graphs=False)
+    for iteration in range(8):
+        graphs.iterate()
+        eager.iterate()
+        assert_same(graphs, eager, f"iteration {iteration}", 1e-3)
+    assert graphs._collect.captured and not eager._collect.captured
+
+
+def test_a_stopped_run_goes_on(make_trainer: Any) -> None:
+    alone, stopped = make_trainer(CUDA, **RUNS["ppo"]), make_trainer(CUDA, **RUNS["ppo"])
+    for _ in range(5):
+        alone.iterate()
+        stopped.iterate()
+    resumed = make_trainer(CUDA, **RUNS["ppo"])
+    resumed.load(stopped.checkpoint())
+    for _ in range(5):
+        alone.iterate()
+        resumed.iterate()
+    assert_same(alone, resumed, "resumed", 1e-3)
+    assert alone.tracker.episodes == resumed.tracker.episodes
+
+
+def test_memory_stays_as_it_is(make_trainer: Any) -> None:
+    trainer = make_trainer(CUDA, **RUNS["ppo"])
+    for _ in range(10):
+        trainer.iterate()
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    for _ in range(1000):
+        trainer.iterate()
+    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
+
+
+def test_a_frozen_policy_acts_in_graphs(make_trainer: Any) -> None:
+    policies = {"tagger": {}, "runner": {"frozen": True}}
+    trainer = make_trainer(CUDA, task="TagGridWorld-v0", policies=policies)
+    before = [p.clone() for p in trainer.policies[1].network.parameters()]
+    for _ in range(6):
+        trainer.iterate()
+    after = list(trainer.policies[1].network.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert trainer.policies[1].losses is None
+
+
+def test_a_faulting_kernel_is_named() -> None:
+    """In a process of its own: a GPU that faulted is of no use to the process it faulted in."""
+    code = f"""
+import torch, headrace, faulty_env
+from headrace.errors import KernelError
+pool = headrace.make_torch("Faulty-v0", 64, "{CUDA}", seed=0)
+pool.reset()
+try:
+    for _ in range(3):
+        pool.step(torch.zeros(64, dtype=torch.int64, device="{CUDA}"))
+    pool.check_errors()
+except KernelError as error:
+    print("named:", error)
+"""
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command, environment = [sys.executable, "-c", code], {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert "named:" in done.stdout and "write_far_away" in done.stdout, done.stderr
+
+
+def test_evaluation_of_a_run_from_the_gpu(tmp_path: Path) -> None:
+    """A run trained on a GPU plays on a CPU."""
+    from headrace.train import train
+    from headrace.train.evaluate import evaluate
+
+    train(
+        "CartPole-v1", device=CUDA, run_dir=tmp_path / "run", total_steps=20_000, stop_at_return=None, video=False,
+        tensorboard=False, quiet=True,
+    )  # fmt: skip
+    assert np.isfinite(evaluate(tmp_path / "run", episodes=4).mean_return)
