@@ -60,7 +60,7 @@ class TorchPool:
 
     `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``, the same tensors
     every time: the next step writes over them. Copy what must last, or let a step write straight into the
-    rows of a rollout buffer (`make_batch`). Launches go to torch's current stream.
+    rows of a rollout buffer (`make_batch`). Launches go to torch's current stream. Call it from one thread.
 
     On a GPU the values of actions are looked at by the device: an integer outside the action space is clipped,
     a float that is not finite becomes 0, and `check_errors` says so later; `reset`, `save_state` and `close`
@@ -81,9 +81,7 @@ class TorchPool:
         self._environments = DeviceEnvironments(_environment(task), task.spec, settings)
         self._guards = Guards(task.spec.action, self._environments, settings.autoreset == "disabled")
         self._check_now = action_check(task.spec.action) if self.device.type == "cpu" else None
-        self._wanted = {
-            name: (torch_dtype(dtype), shape) for name, (dtype, shape) in action_fields(task.spec.action).items()
-        }
+        self._wanted = {n: (torch_dtype(d), shape) for n, (d, shape) in action_fields(task.spec.action).items()}
         self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
         self._key = task_key(task.spec, settings.autoreset)
         self._batches: dict[int, TorchBatch] = {}
