@@ -48,6 +48,7 @@ gpu-test: $(DEV_ENV) ## the tests that need a CUDA device
 gpu-bench: $(DEV_ENV) ## benchmarks on a CUDA device: make gpu-bench [ARGS=--quick]
 	$(BIN)/python benchmarks/gpu_pool.py $(ARGS)
 	$(BIN)/python benchmarks/gpu_tag.py $(ARGS)
+	$(BIN)/python benchmarks/gpu_training.py $(ARGS)
 
 lint: $(DEV_ENV) ## ruff: rules and format
 	$(BIN)/ruff check --output-format concise .

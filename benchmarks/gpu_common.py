@@ -268,10 +268,12 @@ def machine(device: torch.device) -> dict[str, Any]:
     }
 
 
-def write(name: str, args: argparse.Namespace, here: dict[str, Any], bandwidth: float, **more: Any) -> Path:
+def write(name: str, args: argparse.Namespace, here: dict[str, Any], bandwidth: float | None, **more: Any) -> Path:
     """The record as ``<out>/<name>_<device>.json``."""
     settings = {"seconds": args.seconds, "repeats": args.repeats, "steps": args.steps}
-    record = {"name": name, "machine": here, "copy_bytes_a_second": round(bandwidth), "settings": settings, **more}
+    record = {"name": name, "machine": here, "settings": settings, **more}
+    if bandwidth is not None:
+        record["copy_bytes_a_second"] = round(bandwidth)
     args.out.mkdir(parents=True, exist_ok=True)
     slug = "_".join("".join(c if c.isalnum() else " " for c in here["device"].lower()).split())
     path = args.out / f"{name}_{slug}.json"

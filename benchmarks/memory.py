@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,11 +77,30 @@ def keep_stepping(case: Memory, steps: int) -> Iterator[None]:
                 yield
 
 
+def keep_training(case: Memory, iterations: int) -> Iterator[None]:
+    """Make so many iterations of one training run; yields after each `SAMPLES`-th part."""
+    from headrace.train.config import make_config
+    from headrace.train.run import RunFolder
+    from headrace.train.trainer import Trainer
+
+    settings = {"num_envs": case.num_envs, "num_steps": 8, "minibatch_size": 64, "log_steps": 10**12, "seed": 1}
+    config = make_config(case.task, total_steps=10**12, tensorboard=False, stop_at_return=None, **settings)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(config, RunFolder.create(Path(folder) / "run", config))
+        for i in range(iterations):
+            trainer.iterate()
+            if (i + 1) % max(1, iterations // SAMPLES) == 0:
+                yield
+        trainer.close()
+
+
 CASES = (
     Memory("CartPole-v1", "make/close", 1_000, 8, make_and_close),
     Memory("Pong-v5", "make/close", 1_000, 2, make_and_close),
     Memory("CartPole-v1", "steps", 10_000_000, 1024, keep_stepping),
     Memory("Pong-v5", "steps", 100_000, 16, keep_stepping),
+    Memory("CartPole-v1", "training iterations", 10_000, 16, keep_training),
+    Memory("TagContinuous-v0", "training iterations", 10_000, 2, keep_training),
 )
 
 

@@ -97,3 +97,12 @@ def test_resets_are_counted() -> None:
         more = gpu_common.bytes_moved(pool, 1.0) - gpu_common.bytes_moved(pool, 0.0)
         # x, y and what was paid, the step and the nearest, and the episode; then observations, alive, elapsed_step
         assert more == 5 * 12 + 8 + 5 + 5 * 24 + 5 + 4
+
+
+def test_training(tmp_path: Path) -> None:
+    printed, record = run("gpu_training", tmp_path, "--sizes", "4", "--crowd", "2", "6", "--horizon", "4")
+    assert [(case["environments"], case["agents"]) for case in record["cases"]] == [(4, 1), (4, 5), (2, 6)]
+    for case in record["cases"]:
+        assert set(case["median"]) == {"stepping", "inference", "training"}
+        assert min(case["median"].values()) > 0 and case["idle"] is None
+    assert "with training" in printed and "published" in printed
