@@ -83,7 +83,13 @@ def keep_training(case: Memory, iterations: int) -> Iterator[None]:
     from headrace.train.run import RunFolder
     from headrace.train.trainer import Trainer
 
-    settings = {"num_envs": case.num_envs, "num_steps": 8, "minibatch_size": 64, "log_steps": 10**12, "seed": 1}
+    settings: dict[str, Any] = {
+        "num_envs": case.num_envs,
+        "num_steps": 8,
+        "minibatch_size": 64,
+        "log_steps": 10**12,
+        "seed": 1,
+    }
     config = make_config(case.task, total_steps=10**12, tensorboard=False, stop_at_return=None, **settings)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(config, RunFolder.create(Path(folder) / "run", config))
