@@ -383,6 +383,7 @@ def test_kernels_compile_for_a_gpu(task: str, tmp_path: Path) -> None:
     if not wp.get_cuda_supported_archs():
         pytest.skip("this Warp has no CUDA compiler")
     built = build_task(task)
+    assert built.kernel is not None
     kernel = program_of(built.kernel, built.spec, "cuda:0").kernel
     wp.compile_aot_module(kernel.module, device=None, arch=90, module_dir=str(tmp_path), use_ptx=True)
     (ptx,) = tmp_path.glob("*.ptx")
