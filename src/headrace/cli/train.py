@@ -65,13 +65,13 @@ def run(argv: list[str]) -> int:
         result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
         options = parse_options(args.option)
-        defaults = dataclasses.asdict(make_config(args.task))
+        defaults = dataclasses.asdict(make_config(args.task, algo=args.algo))
         # wrong names end here, before a folder is made
         headrace.make_spec(args.task, **(defaults["env_options"] | options))
         overrides: dict[str, Any] = _changes(args, defaults)
         if options:
             overrides["env_options"] = options
-        result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **overrides)
+        result = train(args.task, args.algo, run_dir=args.run_dir, quiet=args.quiet, **overrides)
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
@@ -86,7 +86,8 @@ def _parse(argv: list[str]) -> TrainArgs:
     args = _parse_over(make_config(named), argv)
     if args.resume is not None:
         return _parse_over(RunFolder.open(args.resume)[1], argv)
-    return args if args.task == named else _parse_over(make_config(args.task), argv)
+    default = make_config(args.task, algo=args.algo)
+    return args if args.task == named and default == make_config(named) else _parse_over(default, argv)
 
 
 def _parse_over(config: Config, argv: list[str]) -> TrainArgs:

@@ -1,8 +1,9 @@
 """Training: `train` starts a run, `resume` continues one.
 
 A run is a folder (`headrace.train.run`), a pool writes into the learner's buffer
-(`headrace.train.rollout`), PPO learns from it (`headrace.train.ppo`), and everything that
-decides how it goes on is in its checkpoints (`headrace.train.trainer`).
+(`headrace.train.rollout`), an algorithm learns from it (`headrace.train.ppo`,
+`headrace.train.ddpg`), and everything that decides how it goes on is in its checkpoints
+(`headrace.train.trainer`).
 The module itself can be called: ``headrace.train("CartPole-v1")``.
 """
 
@@ -73,7 +74,7 @@ def train(
 
     Args:
         task: name of the task.
-        algo: learning algorithm; ``"ppo"``.
+        algo: learning algorithm: ``"ppo"``, ``"a2c"`` or ``"ddpg"``.
         total_steps, seed, device: as in `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.
@@ -164,6 +165,9 @@ def _run(config: Config, run: RunFolder, point: Checkpoint | None, quiet: bool) 
     dashboard = Dashboard(quiet=quiet)
     trainer = Trainer(config, run, point)
     try:
+        for policy in trainer.policies:
+            if policy.caveat is not None and not quiet:
+                dashboard.console.print(policy.caveat, highlight=False, soft_wrap=True)
         reason = trainer.train(dashboard)
         mean = trainer.tracker.mean_return()
         result = Result(run.path, reason, trainer.step, trainer.seconds, mean)

@@ -16,9 +16,9 @@ from headrace.train import checkpoint as checkpoints
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.experience import InputEncoder
-from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
 from headrace.train.seats import Seat, seats
+from headrace.train.setup import make_policy
 
 
 class Agent:
@@ -74,7 +74,9 @@ class _Player:
     """One policy of a checkpoint."""
 
     def __init__(self, config: Config, name: str, seat: Seat, point: Checkpoint):
-        policy = Policy(name, dataclasses.replace(config, compile=False), seat, torch.device("cpu"))
+        # frozen: it needs nothing to learn with
+        config = dataclasses.replace(config, compile=False, frozen=True)
+        policy = make_policy(name, config, seat, torch.device("cpu"))
         policy.load_model(point.model)
         self.seat, self.policy, self.distribution = seat, policy, policy.distribution
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]

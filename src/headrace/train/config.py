@@ -26,8 +26,10 @@ class Config:
 
     task: str
     """Name of the task, as `headrace envs` lists it."""
-    algo: Literal["ppo", "a2c"] = "ppo"
-    """Learning algorithm; a2c makes one update a rollout, from all of it, and has no use for epochs and clipping."""
+    algo: Literal["ppo", "a2c", "ddpg"] = "ppo"
+    """Learning algorithm; a2c makes one update a rollout, from all of it, and has no use for epochs and clipping.
+    ddpg is for continuous actions: it learns from a replay, and takes of PPO's settings num_steps, minibatch_size,
+    learning_rate, anneal_learning_rate, gamma, max_grad_norm, adam_epsilon and those that normalise."""
     total_steps: int = 1_000_000
     """Agent steps to train for, all environments together."""
     stop_at_return: float | None = None
@@ -112,6 +114,24 @@ class Config:
     normalise_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
 
+    # DDPG
+    critic_learning_rate: float = 1e-3
+    """Adam's step size for the critic; learning_rate is the actor's. What lowers that lowers this alike."""
+    exploration_noise: float = 0.1
+    """Standard deviation of the Gaussian noise on actions, in units of half the action range."""
+    replay_size: int = 1_000_000
+    """Steps of a policy's agents that its replay holds, on the device; of one agent each takes 8 bytes for every number
+    observed, 4 for every number of an action, and 8."""
+    replay_ratio: float = 1.0
+    """Updates for every step collected of a policy's agents."""
+    learning_starts: int = 1000
+    """Steps to collect of a policy's agents before its first update."""
+    target_rate: float = 0.005
+    """How far the target networks go towards the learning ones after each update, 1 all the way."""
+    save_replay: bool = True
+    """Keep the replay in checkpoints, so that a run resumes exactly; their files may then be as large as it is. Without
+    it, a resumed run fills an empty replay with learning_starts steps before it goes on learning."""
+
     schedules: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Settings that change with the agent steps so far: name → [(step, value), …], linear in between. Those of
     `SCHEDULED`; a schedule for learning_rate takes the place of anneal_learning_rate."""
@@ -140,23 +160,13 @@ class Config:
     """Record a video of the trained agent at the end."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "total_steps",
-            "num_envs",
-            "num_steps",
-            "epochs",
-            "minibatch_size",
-            "log_steps",
-            "stop_episodes",
-            "copy_every",
-            "copies_kept",
-        ):
+        for name in _AT_LEAST_1:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("learning_rate", "clip_range", "max_grad_norm", "adam_epsilon"):
+        for name in _ABOVE_0:
             _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        for name in ("gamma", "gae_lambda"):
+        for name in _BETWEEN_0_AND_1:
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        for name in ("num_threads", "torch_threads", "keep_checkpoints", "checkpoint_seconds", "batch_size"):
+        for name in _AT_LEAST_0:
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
         _require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
@@ -224,6 +234,17 @@ class Config:
 
 NETWORKS = ("auto", "mlp", "cnn", "gru")
 
+_AT_LEAST_1 = (
+    "total_steps", "num_envs", "num_steps", "epochs", "minibatch_size", "log_steps", "stop_episodes", "copy_every",
+    "copies_kept", "replay_size",
+)  # fmt: skip
+_ABOVE_0 = ("learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon", "replay_ratio")
+_BETWEEN_0_AND_1 = ("gamma", "gae_lambda", "target_rate")
+_AT_LEAST_0 = (
+    "num_threads", "torch_threads", "keep_checkpoints", "checkpoint_seconds", "batch_size", "exploration_noise",
+    "learning_starts",
+)  # fmt: skip
+
 SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm")
 """settings that may have a schedule"""
 
@@ -243,7 +264,7 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
     Raises:
         OptionError: an override has an unknown name, or a value of the wrong type or out of range.
     """
-    values: dict[str, Any] = tuned(task) if defaults else {}
+    values: dict[str, Any] = tuned(task, overrides.get("algo", "ppo")) if defaults else {}
     fields = {f.name: hint for f, hint in zip(dataclasses.fields(Config), _hints(), strict=True)}
     for name, value in overrides.items():
         if name not in fields or name == "task":

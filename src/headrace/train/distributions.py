@@ -146,18 +146,16 @@ class MultiCategorical:
         return torch.cat(pieces, -1)
 
 
-class DiagonalGaussian:
-    """Independent normals; params are the means, then the logarithms of the standard deviations.
+class BoxActions:
+    """Actions of a `Box`, stored in units in which [-1, 1] is its range; `to_env` clips and scales them.
 
-    Actions are stored unbounded, in units in which [-1, 1] is the action space's range; `to_env`
-    clips and scales them. Dimensions without bounds are passed on as they are.
+    Dimensions without bounds are passed on as they are.
     """
 
     def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype, device: torch.device | str = "cpu"):
         self.action_shape = low.shape
         self.action_dtype = torch.float32
         self.noise_size = int(np.prod(low.shape))
-        self.size = 2 * self.noise_size
         bounded = np.isfinite(low) & np.isfinite(high)
         numbers = (
             np.where(bounded, 1.0, np.inf),
@@ -174,17 +172,53 @@ class DiagonalGaussian:
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
         return noise.normal_(generator=generator)
 
+    def to_env(self, actions: Tensor) -> Tensor:
+        scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
+        # rounding may step over a bound by one unit in the last place
+        return scaled.clamp_(self.low, self.high).to(self.env_dtype)
+
+
+class Deterministic(BoxActions):
+    """What an actor says, with Gaussian noise to explore; params are actions within [-1, 1].
+
+    Args:
+        exploration: standard deviation of the noise, in units of half the action range.
+
+    Raises:
+        OptionError: the actions are not of a `Box` with bounds.
+    """
+
+    def __init__(self, space: gym.Space, exploration: float, device: torch.device | str = "cpu"):
+        if not isinstance(space, gym.spaces.Box) or not space.is_bounded():
+            raise OptionError(f"DDPG needs actions of a Box with bounds, not {space}")
+        super().__init__(space.low, space.high, np.dtype(space.dtype), device)
+        self.size = self.noise_size
+        self.exploration = exploration
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        noisy = torch.add(params, noise, alpha=self.exploration).clamp_(-1.0, 1.0)
+        return noisy.view(-1, *self.action_shape)
+
+    def mode(self, params: Tensor) -> Tensor:
+        return params.view(-1, *self.action_shape)
+
+
+class DiagonalGaussian(BoxActions):
+    """Independent normals; params are the means, then the logarithms of the standard deviations.
+
+    Actions are stored unbounded, and clipped on their way to the environment.
+    """
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype, device: torch.device | str = "cpu"):
+        super().__init__(low, high, dtype, device)
+        self.size = 2 * self.noise_size
+
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
         mean, log_std = params.chunk(2, -1)
         return torch.addcmul(mean, log_std.exp(), noise).view(-1, *self.action_shape)
 
     def mode(self, params: Tensor) -> Tensor:
         return params[:, : self.noise_size].reshape(-1, *self.action_shape)
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
-        # rounding may step over a bound by one unit in the last place
-        return scaled.clamp_(self.low, self.high).to(self.env_dtype)
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
         mean, log_std = params.chunk(2, -1)

@@ -18,6 +18,7 @@ from headrace.train.networks import input_size, uses_images
 from headrace.train.normalise import ObservationNormaliser, RewardScaler
 from headrace.train.policy import Policy
 from headrace.train.ppo import Pass, Samples, advantages
+from headrace.train.replay import Transitions
 
 EVERYWHERE = slice(None)
 MOST_KEPT = 1 << 30  # bytes of activations that are kept for an update
@@ -41,12 +42,16 @@ class InputEncoder:
 
     def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
         """Encode observations [B, …] into ``out`` [B, *shape]."""
+        if self.normaliser is None:
+            return self.plain(observations, out)
+        return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)
+
+    def plain(self, observations: Tensor, out: Tensor) -> Tensor:
+        """The same, never normalised."""
         if self.categories:
             rows = observations.to(out.device, torch.int64).unsqueeze(1) - self.first
             return out.zero_().scatter_(1, rows, 1.0)
-        if self.normaliser is None:
-            return out.copy_(observations.view(out.shape), non_blocking=True)
-        return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)
+        return out.copy_(observations.view(out.shape), non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -203,6 +208,40 @@ class Experience:
             self._passes,
         )
 
+    def transitions(self, outcome: Outcome) -> Transitions:
+        """Every step for a replay, [T · columns], once all were taken; updates the statistics as `samples` does.
+
+        Observations and rewards are not normalised: `normalised` does that with what is known when they are learnt
+        from, which may be long after.
+        """
+        if self.encoder.normaliser is None:
+            self._encode(-1, EVERYWHERE)
+            seen = self.inputs
+        else:
+            seen = self._raw(self.config.num_steps + 1)
+        following, finals = seen.roll(-1, 0), outcome.finals
+        if finals is not None:
+            last = torch.empty(len(finals.t), *self.encoder.shape, device=self.device)
+            following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
+        if self.reward_scaler is not None:
+            self.reward_scaler.update(outcome.rewards, outcome.terminated | outcome.truncated)
+        self._update_normaliser(*self._counted(outcome.present))
+        return Transitions(
+            seen[:-1].flatten(0, 1),
+            self.actions.flatten(0, 1).flatten(1),
+            outcome.rewards.flatten(),
+            outcome.terminated.flatten().float(),
+            following[:-1].flatten(0, 1),
+        )
+
+    def normalised(self, some: Transitions) -> Transitions:
+        """Transitions as the network is to see them, by the statistics of today."""
+        normaliser, scaler = self.encoder.normaliser, self.reward_scaler
+        if normaliser is not None:
+            inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
+            some = some._replace(inputs=inputs, following=following)
+        return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards))
+
     # -- checkpoints -----------------------------------------------------------------------------
 
     def model(self) -> dict[str, Tensor]:
@@ -262,9 +301,13 @@ class Experience:
     def _update_normaliser(self, rows: Tensor | None, weights: Tensor | None) -> None:
         if self.encoder.normaliser is None or self.config.frozen:
             return
-        raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(self.config.num_steps)])
-        raw = raw.to(self.device, torch.float32).view(-1, *self.encoder.shape)
+        raw = self._raw(self.config.num_steps).flatten(0, 1)
         self.encoder.normaliser.update(raw if rows is None else raw[rows], weights)
+
+    def _raw(self, steps: int) -> Tensor:
+        """The first so many steps' observations before they are normalised, float32[steps, columns, D]."""
+        raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(steps)])
+        return raw.to(self.device, torch.float32).view(steps, self.columns, *self.encoder.shape)
 
     def _remembered(self, t: int, columns: slice) -> Tensor:
         """The memory before step t: nothing at the start of an episode."""

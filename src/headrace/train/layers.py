@@ -24,3 +24,16 @@ def initialised(layer: Any, gain: float = math.sqrt(2)) -> Any:
 def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
     """Means [B, n] and the logarithm of their standard deviations side by side, [B, 2n]; or what needs none."""
     return params if log_std is None else torch.cat((params, log_std.expand_as(params)), -1)
+
+
+def gradient_of(parameter: Tensor) -> Tensor:
+    """Where a parameter's gradient goes, in the buffer of its `headrace.train.optimiser.FlatAdam`."""
+    assert parameter.grad is not None, "FlatAdam gives every parameter its gradient buffer"
+    return parameter.grad
+
+
+def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
+    """The gradient before a ReLU, or a tanh, given the one after it, and its output."""
+    if relu:
+        return torch.ops.aten.threshold_backward.default(d, output, 0.0)
+    return torch.ops.aten.tanh_backward.default(d, output)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.layers import orthogonal, with_log_std
+from headrace.train.layers import gradient_of, orthogonal, through_activation, with_log_std
 
 
 class MLP(nn.Module):
@@ -67,37 +67,27 @@ class MLP(nn.Module):
         h = saved[-1]  # [2, B, H]
         if self.log_std is not None:
             d_params, d_log_std = d_params.chunk(2, -1)
-            _sum(d_log_std, _grad(self.log_std), add)
+            _sum(d_log_std, gradient_of(self.log_std), add)
         d_value = d_value.unsqueeze(1)
-        _product(d_params.t(), h[0], _grad(self.policy_weight), add)
-        _sum(d_params, _grad(self.policy_bias), add)
-        _product(d_value.t(), h[1], _grad(self.value_weight), add)
-        _sum(d_value, _grad(self.value_bias), add)
+        _product(d_params.t(), h[0], gradient_of(self.policy_weight), add)
+        _sum(d_params, gradient_of(self.policy_bias), add)
+        _product(d_value.t(), h[1], gradient_of(self.value_weight), add)
+        _sum(d_value, gradient_of(self.value_bias), add)
         d = torch.empty(h.shape, device=h.device)  # d loss/d h, [2, B, H]
         torch.mm(d_params, self.policy_weight, out=d[0])
         torch.mm(d_value, self.value_weight, out=d[1])
         for layer in reversed(range(len(self.weights))):
-            d = self._through_activation(d, saved[layer + 2])
+            d = through_activation(d, saved[layer + 2], self.relu)
             below = saved[layer + 1]
-            _product(below.transpose(1, 2), d, _grad(self.weights[layer]), add)
-            _sum(d, _grad(self.biases[layer]), add)
+            _product(below.transpose(1, 2), d, gradient_of(self.weights[layer]), add)
+            _sum(d, gradient_of(self.biases[layer]), add)
             # the first layer's activations are [B, 2, H] in memory, and so is their gradient
             into = torch.empty(below.shape[1], 2, below.shape[2], device=d.device) if layer == 0 else None
             into = into.transpose(0, 1) if into is not None else torch.empty_like(below)
             d = torch.bmm(d, self.weights[layer].transpose(1, 2), out=into)
-        d = self._through_activation(d, saved[1]).transpose(0, 1).reshape(len(saved[0]), -1)  # [B, 2H]
-        _product(d.t(), saved[0], _grad(self.first_weight), add)
-        _sum(d, _grad(self.first_bias), add)
-
-    def _through_activation(self, d: Tensor, output: Tensor) -> Tensor:
-        if self.relu:
-            return torch.ops.aten.threshold_backward.default(d, output, 0.0)
-        return torch.ops.aten.tanh_backward.default(d, output)
-
-
-def _grad(parameter: Tensor) -> Tensor:
-    assert parameter.grad is not None, "FlatAdam gives every parameter its gradient buffer"
-    return parameter.grad
+        d = through_activation(d, saved[1], self.relu).transpose(0, 1).reshape(len(saved[0]), -1)  # [B, 2H]
+        _product(d.t(), saved[0], gradient_of(self.first_weight), add)
+        _sum(d, gradient_of(self.first_bias), add)
 
 
 def _product(a: Tensor, b: Tensor, into: Tensor, add: bool) -> None:

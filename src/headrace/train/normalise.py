@@ -89,12 +89,20 @@ class RewardScaler:
 
     def __call__(self, rewards: Tensor, done: Tensor) -> Tensor:
         """Update on rewards float32[T, N] and ends bool[T, N], and return the scaled rewards, clipped to ± 10."""
+        self.update(rewards, done)
+        return self.scaled(rewards)
+
+    def update(self, rewards: Tensor, done: Tensor) -> None:
+        """Take in a rollout's rewards float32[T, N] and ends bool[T, N]."""
         returns = torch.empty_like(rewards)
         keep = (~done).float().mul_(self.gamma)
         for t in range(len(rewards)):
             torch.add(self.running, rewards[t], out=returns[t])
             torch.mul(returns[t], keep[t], out=self.running)
         self.statistics.update(returns.flatten())
+
+    def scaled(self, rewards: Tensor) -> Tensor:
+        """Rewards of any shape by today's scale, clipped to ± 10."""
         scale = (self.statistics.variance + 1e-8).rsqrt().float()
         return (rewards * scale).clamp_(-10.0, 10.0)
 

@@ -26,19 +26,12 @@ class FlatAdam:
 
     def __init__(self, module: nn.Module, *, epsilon: float = 1e-5, betas: tuple[float, float] = (0.9, 0.999)):
         self.epsilon, self.betas = epsilon, betas
-        leaves = list(module.parameters())
-        device = leaves[0].device
-        offsets, total = [], 0
-        for leaf in leaves:
-            offsets.append(total)
-            total += -(-leaf.numel() // ALIGNMENT) * ALIGNMENT
-        self.parameters, self.gradient, self.mean, self.square = (torch.zeros(total, device=device) for _ in range(4))
-        self.steps = torch.zeros((), device=device)
+        self.parameters, offsets = flatten(module)
+        self.gradient, self.mean, self.square = (torch.zeros_like(self.parameters) for _ in range(3))
+        self.steps = torch.zeros((), device=self.parameters.device)
         self.reduce: Callable[[Tensor], object] | None = None
-        for leaf, offset in zip(leaves, offsets, strict=True):
-            value = _view(self.parameters, offset, leaf)
-            value.copy_(leaf.detach())
-            leaf.data, leaf.grad = value, _view(self.gradient, offset, leaf)
+        for leaf, offset in zip(module.parameters(), offsets, strict=True):
+            leaf.grad = _view(self.gradient, offset, leaf)
 
     @torch.inference_mode()
     def step(self, learning_rate: float | Tensor, max_norm: float | Tensor) -> Tensor:
@@ -75,6 +68,21 @@ class FlatAdam:
         """Restore what `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
+
+
+def flatten(module: nn.Module) -> tuple[Tensor, list[int]]:
+    """Make a module's parameters views of one vector; answers it, float32[P], and where in it each begins."""
+    leaves = list(module.parameters())
+    offsets, total = [], 0
+    for leaf in leaves:
+        offsets.append(total)
+        total += -(-leaf.numel() // ALIGNMENT) * ALIGNMENT
+    flat = torch.zeros(total, device=leaves[0].device)
+    for leaf, offset in zip(leaves, offsets, strict=True):
+        value = _view(flat, offset, leaf)
+        value.copy_(leaf.detach())
+        leaf.data = value
+    return flat, offsets
 
 
 def _view(flat: Tensor, offset: int, leaf: Tensor) -> Tensor:

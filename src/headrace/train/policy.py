@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Policy:
-    """One network, the agents that it plays, and its optimiser.
+    """One network, the agents that it plays, and its optimiser: here PPO's and A2C's.
 
     Attributes:
         name: as in ``config.policies``; empty where the environment has one agent.
@@ -34,27 +34,33 @@ class Policy:
         memory_size: columns of a recurrent network's memory; 0 for others.
         tracker: episodes as this policy's agents fared in them.
         losses: the last update's statistics; None before.
+        caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
 
     statistics: tuple[str, ...] = STATISTICS
 
     def __init__(self, name: str, config: Config, seat: Seat, device: torch.device):
         self.name, self.config, self.seat, self.device = name, config, seat, device
-        self.distribution = distribution_for(seat.action, device)
-        self.network = make_network(config, seat.observation, self.distribution).to(device)
+        self._build()
         self.memory_size: int = getattr(self.network, "memory_size", 0)
-        self.optimiser = FlatAdam(self.network, epsilon=config.adam_epsilon)
         self.forward: Any = torch.compile(self.network) if config.compile else self.network
         self.step: Any = getattr(self.network, "step", None)
         self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device)
         self.losses: Tensor | None = None
+        self.caveat: str | None = None
+
+    def _build(self) -> None:
+        """Make the network, how actions follow from it, and what learns it."""
+        self.distribution: Any = distribution_for(self.seat.action, self.device)
+        self.network = make_network(self.config, self.seat.observation, self.distribution).to(self.device)
+        self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
         self._graph: _UpdateGraph | None = None
 
     def gather(self, experience: Experience, outcome: Outcome) -> Any:
         """What `learn` will want from a rollout."""
         return experience.samples(outcome)
 
-    def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
+    def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
         """All updates from one rollout, ``step`` agent steps into the run; nothing for a frozen policy."""
         config = self.config
         if config.frozen:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from headrace.train.config import SCHEDULED, Config
+from headrace.train.config import Config
 from headrace.train.distributions import Distribution
 from headrace.train.mlp import MLP
 from headrace.train.optimiser import FlatAdam
@@ -78,7 +78,7 @@ class Rates(NamedTuple):
     def of(cls, config: Config, step: int) -> Rates:
         """Those of so many agent steps into a run."""
         now = config.at(step)
-        rates = cls(*(getattr(now, name) for name in SCHEDULED))
+        rates = cls(*(getattr(now, name) for name in cls._fields))
         if config.anneal_learning_rate and "learning_rate" not in config.schedules:
             rates = rates._replace(learning_rate=now.learning_rate * max(0.0, 1.0 - step / config.total_steps))
         return rates

@@ -14,6 +14,7 @@ from headrace.pool.registry import build_task, usable_cores
 from headrace.pool.views.torch import TorchPool
 from headrace.train.allocator import keep_freed_memory
 from headrace.train.config import Config
+from headrace.train.ddpg import DDPG
 from headrace.train.device_rollout import DeviceCollector
 from headrace.train.host_rollout import HostCollector
 from headrace.train.networks import uses_cnn
@@ -78,8 +79,14 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
     torch.manual_seed(config.seed)
     there = isinstance(pool, TorchPool)
     return [
-        Policy(name, config.of_policy(name), seat.on(device) if there else seat, device) for name, seat in dealt.items()
+        make_policy(name, config.of_policy(name), seat.on(device) if there else seat, device)
+        for name, seat in dealt.items()
     ]
+
+
+def make_policy(name: str, config: Config, seat: Seat, device: torch.device) -> Policy:
+    """The policy of one seat, by its own algorithm."""
+    return (DDPG if config.algo == "ddpg" else Policy)(name, config, seat, device)
 
 
 def _torch_threads(config: Config, dealt: Sequence[Seat]) -> int:

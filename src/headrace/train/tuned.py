@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 
-def tuned(task: str) -> dict[str, Any]:
-    """Settings under which we have seen a task learn; none for a task we do not know."""
+def tuned(task: str, algo: str = "ppo") -> dict[str, Any]:
+    """Settings under which we have seen a task learn by an algorithm; for tasks we do not know, what suits most."""
+    if algo == "ddpg":
+        return DDPG | TUNED_DDPG.get(task, {})
     if task in TUNED:
         return dict(TUNED[task])
     if is_atari(task):
@@ -100,3 +102,17 @@ TUNED: dict[str, dict[str, Any]] = {
         "log_std_init": 1.0,
     },
 }
+
+# Rates and sizes that are common for replays of a million steps, for few environments.
+DDPG: dict[str, Any] = {
+    "num_envs": 8,
+    "num_steps": 8,
+    "hidden": (256, 256),
+    "activation": "relu",
+    "minibatch_size": 256,
+    "learning_rate": 3e-4,
+    "critic_learning_rate": 1e-3,
+    "anneal_learning_rate": False,
+    "max_grad_norm": 10.0,
+}
+TUNED_DDPG: dict[str, dict[str, Any]] = {}

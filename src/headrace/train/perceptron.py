@@ -1,0 +1,72 @@
+"""A perceptron with backward passes of its own: into its parameters, or down to its input.
+
+An actor learns through its critic's input, and needs none of the critic's other gradients; written down
+by hand, neither pass computes what nobody asked for, and neither builds a graph of small nodes.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headrace.train.layers import gradient_of, orthogonal, through_activation
+
+
+class Perceptron(nn.Module):
+    """Layers of weights [H', H] and biases [H'], orthogonally initialised with gain √2, the last with 0.01.
+
+    Args:
+        inputs, outputs: columns.
+        hidden: widths of the hidden layers.
+        activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
+        squash: whether the outputs are bounded to [-1, 1], by a tanh.
+    """
+
+    def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, squash: bool = False):
+        super().__init__()
+        self.relu, self.squash = activation == "relu", squash
+        pairs = list(itertools.pairwise((inputs, *hidden)))
+        weights = [*(orthogonal(b, a) for a, b in pairs), orthogonal(outputs, hidden[-1], 0.01)]
+        self.weights = nn.ParameterList([nn.Parameter(weight) for weight in weights])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(len(weight))) for weight in weights])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs float32[B, inputs] to outputs float32[B, outputs]."""
+        return self.forward_saving(x)[-1]
+
+    def forward_saving(self, x: Tensor) -> list[Tensor]:
+        """The activations [x, h1, …, outputs], for the backward passes."""
+        saved, last = [x], len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = F.linear(x, weight, bias)
+            if layer < last:
+                x = F.relu(x) if self.relu else torch.tanh(x)
+            elif self.squash:
+                x = torch.tanh(x)
+            saved.append(x)
+        return saved
+
+    @torch.inference_mode()
+    def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
+        for layer in reversed(range(len(self.weights))):
+            d = self._through_activation(layer, d, saved[layer + 1])
+            torch.mm(d.t(), saved[layer], out=gradient_of(self.weights[layer]))
+            torch.sum(d, 0, out=gradient_of(self.biases[layer]))
+            if layer > 0:
+                d = d @ self.weights[layer]
+
+    @torch.inference_mode()
+    def input_gradient(self, saved: list[Tensor], d: Tensor) -> Tensor:
+        """The gradient of the inputs, float32[B, inputs], given that of the outputs."""
+        for layer in reversed(range(len(self.weights))):
+            d = self._through_activation(layer, d, saved[layer + 1]) @ self.weights[layer]
+        return d
+
+    def _through_activation(self, layer: int, d: Tensor, output: Tensor) -> Tensor:
+        if layer < len(self.weights) - 1:
+            return through_activation(d, output, self.relu)
+        return through_activation(d, output, relu=False) if self.squash else d
