@@ -60,7 +60,7 @@ class Bank:
     def copy(self, place: Tensor, into: Mapping[str, Tensor]) -> None:
         """Make another policy's tensors those of the version in a place int64[1]."""
         for name, versions in self._versions.items():
-            into[name].copy_(versions.index_select(0, place)[0])
+            into[name].copy_(versions.index_select(0, place.to(versions.device))[0])
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps."""
