@@ -31,6 +31,8 @@ TAG: dict[str, Any] = {
     "task": "TagGridWorld-v0",
     "algo": "a2c",
     "hidden": (32, 32),
+    "shared": True,
+    "activation": "relu",
     "gamma": 0.98,
     "learning_rate": 1e-3,
     "entropy_coef": 0.05,

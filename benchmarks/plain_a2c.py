@@ -1,7 +1,7 @@
 """A2C on Tag as most people would write it without us: vectorised NumPy and plain PyTorch.
 
 The peer of `tag_training.py`. The game is stepped for all environments at once by NumPy; the network, the settings
-and what is learnt from a rollout are ours: `nn.Sequential` towers, `torch.distributions`, autograd, `torch.optim.Adam`.
+and what is learnt from a rollout are ours: `nn.Sequential`, `torch.distributions`, autograd, `torch.optim.Adam`.
 """
 
 from __future__ import annotations
@@ -88,17 +88,17 @@ class GridTag:
 
 
 class ActorCritic(nn.Module):
-    """Separate tanh towers for the policy and the value."""
+    """One perceptron with a policy head and a value head."""
 
     def __init__(self, hidden: tuple[int, int]):
         super().__init__()
-        self.actor, self.critic = (
-            nn.Sequential(nn.Linear(6, a), nn.Tanh(), nn.Linear(a, b), nn.Tanh(), nn.Linear(b, outputs))
-            for (a, b), outputs in ((hidden, 5), (hidden, 1))
-        )
+        a, b = hidden
+        self.body = nn.Sequential(nn.Linear(6, a), nn.ReLU(), nn.Linear(a, b), nn.ReLU())
+        self.actor, self.critic = nn.Linear(b, 5), nn.Linear(b, 1)
 
     def forward(self, obs: Tensor) -> tuple[torch.distributions.Categorical, Tensor]:
-        return torch.distributions.Categorical(logits=self.actor(obs)), self.critic(obs).squeeze(-1)
+        h = self.body(obs)
+        return torch.distributions.Categorical(logits=self.actor(h)), self.critic(h).squeeze(-1)
 
 
 def plain_a2c(s: Settings, threads: int) -> Callable[[float], float]:

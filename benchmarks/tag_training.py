@@ -43,6 +43,8 @@ def ours(s: Settings, threads: int) -> tuple[Callable[[float], float], Trainer]:
         num_envs=s.num_envs,
         num_steps=s.num_steps,
         hidden=s.hidden,
+        shared=True,
+        activation="relu",
         gamma=s.gamma,
         gae_lambda=s.gae_lambda,
         learning_rate=s.learning_rate,

@@ -111,10 +111,12 @@ def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 12)])
-@pytest.mark.parametrize("value_clip", [None, 0.2])
-def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_clip):
+@pytest.mark.parametrize(("value_clip", "shared"), [(None, False), (0.2, False), (None, True)])
+def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_clip, shared):
     torch.manual_seed(0)
-    config = Config("x", hidden=hidden, activation=activation, entropy_coef=0.1, value_clip_range=value_clip)
+    config = Config(
+        "x", hidden=hidden, activation=activation, entropy_coef=0.1, value_clip_range=value_clip, shared=shared
+    )
     distribution = distribution_for(SPACES[name])
     network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
     assert isinstance(network, MLP)

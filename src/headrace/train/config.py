@@ -62,6 +62,8 @@ class Config:
     package.module:name of a function (observation space, outputs) -> torch.nn.Module."""
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers of an mlp, the same for actor and critic; the last is a gru's memory."""
+    shared: bool = False
+    """One perceptron for actor and critic of an mlp, instead of one each."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Nonlinearity of an mlp, and of a gru's layers before the memory."""
     log_std_init: float = 0.0

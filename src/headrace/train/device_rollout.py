@@ -103,7 +103,8 @@ class _List:
         self._found.clear()
 
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
-        if truncated.any():
+        # NumPy is quicker to ask, where it can be
+        if (truncated.numpy() if truncated.device.type == "cpu" else truncated).any():
             envs = truncated.nonzero().squeeze(1)
             self._found.append((t, envs, {name: tensor[envs] for name, tensor in finals.items()}))
 

@@ -41,8 +41,9 @@ def make_network(config: Config, space: gym.Space, distribution: Distribution) -
         if min(height, width) < NATURE_SIDE:
             return SmallCNN(channels, height, width, float(space.high.max()), outputs, log_std)
         return NatureCNN(channels, height, width, outputs, log_std, config.bf16)
-    kind = GRU if config.network == "gru" else MLP
-    return kind(input_size(space), outputs, config.hidden, config.activation, log_std)
+    if config.network == "gru":
+        return GRU(input_size(space), outputs, config.hidden, config.activation, log_std)
+    return MLP(input_size(space), outputs, config.hidden, config.activation, log_std, config.shared)
 
 
 class OwnNetwork(nn.Module):
