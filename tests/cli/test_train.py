@@ -45,6 +45,20 @@ def test_defaults_are_the_tasks_own_wherever_it_stands() -> None:
     assert first.seed == 2
 
 
+def test_defaults_are_the_algorithms_own_wherever_it_stands() -> None:
+    first, last = parse("Pendulum-v1", "--algo", "ddpg"), parse("--algo", "ddpg", "Pendulum-v1")
+    assert first == last
+    assert first.activation == "relu" != parse("Pendulum-v1").activation
+    assert parse("Pendulum-v1", "--algo", "ddpg", "--activation", "tanh").activation == "tanh"
+
+
+def test_an_algorithm_is_trained_with(tmp_path: Path) -> None:
+    words = ["train", "Pendulum-v1", "--algo", "ddpg", "--total-steps", "128", "--run-dir", str(tmp_path / "run")]
+    assert main([*words, *TINY, "--no-video"]) == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["algo"], config["activation"], config["num_envs"]) == ("ddpg", "relu", 4)
+
+
 def test_train_leaves_a_run_folder(run_dir: Path) -> None:
     config = json.loads((run_dir / "config.json").read_text())
     assert config["seed"] == 5

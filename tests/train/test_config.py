@@ -15,6 +15,13 @@ def test_json_round_trip(task):
     assert Config.from_json(config.to_json()) == config
 
 
+def test_an_algorithm_has_tuned_settings_of_its_own():
+    known, unknown = make_config("Pendulum-v1", algo="ddpg"), make_config("Swing-v0", algo="ddpg")
+    assert known.stop_at_return == -200 and known.exploration_noise > unknown.exploration_noise
+    assert known.activation == unknown.activation == "relu" != make_config("Pendulum-v1").activation
+    assert Config.from_json(known.to_json()) == known
+
+
 def test_env_options_are_merged_into_the_tuned_ones():
     config = make_config("Pong-v5", env_options={"frame_skip": 2})
     assert config.env_options["frame_skip"] == 2

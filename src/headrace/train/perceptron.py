@@ -43,9 +43,9 @@ class Perceptron(nn.Module):
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = F.linear(x, weight, bias)
             if layer < last:
-                x = F.relu(x) if self.relu else torch.tanh(x)
+                x = x.relu_() if self.relu else x.tanh_()
             elif self.squash:
-                x = torch.tanh(x)
+                x = x.tanh_()
             saved.append(x)
         return saved
 

@@ -115,4 +115,17 @@ DDPG: dict[str, Any] = {
     "anneal_learning_rate": False,
     "max_grad_norm": 10.0,
 }
-TUNED_DDPG: dict[str, dict[str, Any]] = {}
+_PENDULUM_DDPG: dict[str, Any] = {
+    "total_steps": 40_000,
+    "stop_at_return": -200.0,
+    "stop_episodes": 20,
+    "hidden": (64, 64),
+    "minibatch_size": 128,
+    "learning_rate": 1e-3,
+    "critic_learning_rate": 2e-3,
+    "gamma": 0.95,
+    "target_rate": 0.02,
+    "exploration_noise": 0.2,
+    "replay_size": 100_000,
+}
+TUNED_DDPG: dict[str, dict[str, Any]] = {"Pendulum-v0": _PENDULUM_DDPG, "Pendulum-v1": _PENDULUM_DDPG}
