@@ -46,7 +46,7 @@ def test_defaults_are_the_tasks_own_wherever_it_stands() -> None:
 
 
 def test_defaults_are_the_algorithms_own_wherever_it_stands() -> None:
-    first, last = parse("Pendulum-v1", "--algo", "ddpg"), parse("--algo", "ddpg", "Pendulum-v1")
+    first, last = parse("Pendulum-v1", "--algo", "ddpg"), parse("--algo=ddpg", "Pendulum-v1")
     assert first == last
     assert first.activation == "relu" != parse("Pendulum-v1").activation
     assert parse("Pendulum-v1", "--algo", "ddpg", "--activation", "tanh").activation == "tanh"
@@ -81,6 +81,8 @@ def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.Capture
     [
         ([], "which task"),
         (["CartPole-v1", "--num-envs", "0"], "num_envs"),
+        (["CartPole-v1", "--algo", "alchemy"], "algo"),
+        (["CartPole-v1", "--algo"], "algo"),
         (["CartPole-v1", "--option", "max_episode_stepz=3"], "max_episode_steps"),
         (["--resume", "nowhere"], "nowhere"),
     ],

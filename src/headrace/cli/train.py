@@ -7,7 +7,8 @@ the task as their defaults: the task is read first, everything else overrides it
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,12 +29,13 @@ class TrainArgs(Config):
 
     Shows a live dashboard and leaves a run folder with config.json, metrics.jsonl, checkpoints, a plot
     of the learning curve and a video. Ctrl-C stops a run cleanly; --resume goes on with it exactly.
-    The defaults shown are those of the task named before --help.
+    The defaults shown are those of the task, and of the --algo, named before --help.
 
     examples:
       headrace train CartPole-v1
       headrace train Pong-v5 --total-steps 2000000 --seed 2
       headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
+      headrace train Pendulum-v1 --algo ddpg
       headrace train CartPole-v1 --run-dir runs/mine
       headrace train --resume runs/mine
       headrace train Pong-v5 --help
@@ -83,11 +85,20 @@ def run(argv: list[str]) -> int:
 def _parse(argv: list[str]) -> TrainArgs:
     """Arguments over the defaults of the task (or run) that they name, wherever they name it."""
     named = argv[0] if argv and not argv[0].startswith("-") else ""
-    args = _parse_over(make_config(named), argv)
+    # named before anything else is read: --help shows what the algorithm begins with
+    args = _parse_over(make_config(named, algo=_algo(argv)), argv)
     if args.resume is not None:
         return _parse_over(RunFolder.open(args.resume)[1], argv)
-    default = make_config(args.task, algo=args.algo)
-    return args if args.task == named and default == make_config(named) else _parse_over(default, argv)
+    return args if args.task == named else _parse_over(make_config(args.task, algo=args.algo), argv)
+
+
+def _algo(argv: Sequence[str]) -> str:
+    """The algorithm that a command line names, or the default."""
+    for word, following in itertools.pairwise((*argv, "")):
+        name, _, value = word.partition("=")
+        if name == "--algo":
+            return value or following
+    return "ppo"
 
 
 def _parse_over(config: Config, argv: list[str]) -> TrainArgs:

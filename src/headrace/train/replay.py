@@ -67,7 +67,8 @@ class Replay:
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Numbers of transitions for `read`, int64 of this shape, each of those held equally likely."""
         held = self.written.clamp(1, self.capacity)
-        return torch.randint(2**62, shape, device=self.memory.device, generator=generator) % held
+        chance = torch.randint(2**62, shape, device=generator.device, generator=generator)
+        return chance.to(held.device) % held
 
     def read(self, rows: Tensor) -> Transitions:
         """Some transitions, by number, int64[B]."""
