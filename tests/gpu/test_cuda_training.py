@@ -25,6 +25,17 @@ RUNS: dict[str, dict[str, Any]] = {
     "ppo": {"task": "CartPole-v1"},
     "truncated": {"task": "CartPole-v1", "env_options": {"max_episode_steps": 5}},
     "gaussian": {"task": "Pendulum-v1", "normalise_observations": True, "normalise_rewards": True},
+    "ddpg": {
+        "task": "Pendulum-v1",
+        "algo": "ddpg",
+        "env_options": {"max_episode_steps": 5},
+        "normalise_observations": True,
+        "normalise_rewards": True,
+        "hidden": (32, 32),
+        "replay_size": 1000,
+        "replay_ratio": 0.05,
+        "learning_starts": 0,
+    },
     "gru": {"task": "CartPole-v1", "network": "gru", "hidden": (16,)},
     "cnn": {"task": "MinAtar-Breakout-v1"},
     "a2c": {

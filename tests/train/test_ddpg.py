@@ -321,6 +321,19 @@ def test_one_policy_may_learn_so_and_another_otherwise(tmp_path: Path):
     assert len(evaluate(tmp_path, episodes=4).returns) == 4
 
 
+def test_one_policy_may_play_as_past_versions_of_another(tmp_path: Path):
+    policies = {"lone": {"agents": [0], "algo": "ddpg"}, "others": {"agents": [1, 2], "copies": "lone"}, "dog": {}}
+    options = (
+        TINY | HUNT | {"total_steps": 1500, "copy_every": 300, "policies": policies, "anneal_learning_rate": False}
+    )
+    train("TestHunt-v0", run_dir=tmp_path / "alone", quiet=True, **options)
+    train("TestHunt-v0", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 700}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=1500)
+    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+    losses = read_metrics(tmp_path / "alone" / "metrics.jsonl")[-1]["policies"]
+    assert losses["lone"]["loss"] and not losses["others"]["loss"]
+
+
 def test_an_agent_plays_what_its_actor_says(tmp_path: Path):
     options = TINY | TASKS["Pendulum-v1"] | {"video": True, "total_steps": 1000}
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **options)

@@ -122,9 +122,9 @@ class DDPG(Policy):
 
     def gather(self, experience: Experience, outcome: Outcome) -> Experience:
         """Put a rollout into the replay."""
-        transitions = experience.transitions(outcome)
         if self.replay is not None:
-            self.replay.write(transitions, None if outcome.present is None else outcome.present.flatten())
+            present = None if outcome.present is None else outcome.present.flatten()
+            self.replay.write(experience.transitions(outcome), present)
         return experience
 
     def learn(self, samples: Experience, step: int, generator: torch.Generator) -> None:
