@@ -327,7 +327,7 @@ def test_one_policy_may_play_as_past_versions_of_another(tmp_path: Path):
         TINY | HUNT | {"total_steps": 1500, "copy_every": 300, "policies": policies, "anneal_learning_rate": False}
     )
     train("TestHunt-v0", run_dir=tmp_path / "alone", quiet=True, **options)
-    train("TestHunt-v0", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 700}))
+    train("TestHunt-v0", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1000}))
     resume(tmp_path / "stopped", quiet=True, total_steps=1500)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
     losses = read_metrics(tmp_path / "alone" / "metrics.jsonl")[-1]["policies"]
