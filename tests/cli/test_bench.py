@@ -45,3 +45,10 @@ def test_measures_atari_and_continuous_actions(capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_measured(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "Pong-v5", *QUICK, *wrong]) == 2
     assert capsys.readouterr().err.startswith("headrace: ")
+
+
+def test_measures_dict_actions(capsys: pytest.CaptureFixture[str]) -> None:
+    import multi_agent_games  # noqa: F401  (registers the task)
+
+    assert main(["bench", "TestHunt-v0", "--num-envs", "3", "--seconds", "0.05", "--repeats", "2"]) == 0
+    assert "TestHunt-v0" in capsys.readouterr().out

@@ -222,3 +222,12 @@ def test_several_gpus(make_torch: Any) -> None:
     for pool, result in zip(pools, results, strict=True):
         assert result[0].device == pool.device
         torch.testing.assert_close(result[0].cpu(), results[0][0].cpu(), atol=0, rtol=0)
+
+
+def test_the_command_line_measures_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    from headrace.cli.main import main
+
+    options = ["--device", CUDA, "--num-envs", "64", "--seconds", "0.05", "--repeats", "2"]
+    assert main(["bench", "CartPole-v1", *options]) == 0
+    assert "steps/s" in capsys.readouterr().out
+    assert main(["bench", "CartPole-v1", *options, "--async"]) == 2

@@ -206,3 +206,12 @@ def test_ppo_clips_once_the_policy_has_moved(tmp_path: Path):
     train("TagGridWorld-v0", run_dir=tmp_path, quiet=True, **options)
     clipped = [line["policies"]["tagger"]["loss"]["clip_fraction"] for line in read_metrics(tmp_path / "metrics.jsonl")]
     assert max(clipped) > 0.05
+
+
+def test_evaluation_stops_episodes_that_do_not_end(tmp_path: Path):
+    options = {"num_taggers": 1, "grid_length": 100, "max_episode_steps": 0}
+    train("TagGridWorld-v0", run_dir=tmp_path, quiet=True, env_options=options, **(SMALL | {"total_steps": 128}))
+    played = evaluate(tmp_path, episodes=20, max_steps=15)
+    assert played.stopped > 0 and max(played.lengths) == 15
+    assert len(played.returns) == 32  # 16 environments, twice each
+    assert played.stopped == sum(length == 15 for length in played.lengths)

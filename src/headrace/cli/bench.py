@@ -66,6 +66,8 @@ def run(argv: list[str]) -> int:
     spec = headrace.make_spec(args.task, **options)
     images = len(spec.observation.shape or ()) >= IMAGE_DIMENSIONS
     sizes = args.num_envs or ((1, 8, 64) if images else (1, 8, 64, 1024))
+    if args.asynchronous and args.device != "cpu":
+        raise OptionError("--async is for pools on the CPU: on a GPU all environments step together")
     if args.asynchronous:
         sizes = tuple(n for n in sizes if n > 1)
         if not sizes:
@@ -96,11 +98,15 @@ def _measure(n: int, args: BenchArgs, options: dict[str, Any], frame_skip: int, 
     """One table row: all contenders in turns on pools of n environments."""
     batch = n // 2 if args.asynchronous else n
     threads = {"num_threads": args.num_threads}
-    with headrace.make(args.task, num_envs=n, batch_size=batch, device=args.device, **threads, **options) as pool:
-        turns = [_turn(pool, batch, args.asynchronous, pool.action_space.dtype)]
+    if args.device == "cpu":
+        made: Any = headrace.make(args.task, num_envs=n, batch_size=batch, **threads, **options)
+    else:
+        made = headrace.make_torch(args.task, n, args.device, **options)
+    with made as pool:
+        turns = [_turn(pool, batch, args.asynchronous)]
         if peer is not None:
             other = peer.make_gymnasium(args.task, num_envs=n, batch_size=batch, **threads, **options)
-            turns.append(_turn(other, batch, args.asynchronous, other.action_space.dtype))
+            turns.append(_turn(other, batch, args.asynchronous))
         for turn in turns:
             turn(0.1)
         rates = [[turn(args.seconds) for turn in turns] for _ in range(args.repeats)]
@@ -113,15 +119,17 @@ def _measure(n: int, args: BenchArgs, options: dict[str, Any], frame_skip: int, 
     return cells
 
 
-def _turn(pool: Any, batch: int, asynchronous: bool, dtype: Any) -> Turn:
+def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
     """A function that runs the pool for some seconds and returns its steps a second."""
     space = batch_space(pool.action_space, batch)
     space.seed(0)
-    actions = [np.asarray(space.sample(), dtype) for _ in range(ACTION_SETS)]
+    actions = [_as_taken(space.sample(), pool) for _ in range(ACTION_SETS)]
     if asynchronous:
         pool.async_reset()
     else:
         pool.reset()
+
+    waits = hasattr(pool, "check_errors")  # a GPU runs behind: count what it has done
 
     def turn(seconds: float) -> float:
         calls = 0
@@ -134,9 +142,24 @@ def _turn(pool: Any, batch: int, asynchronous: bool, dtype: Any) -> Turn:
                 for action in actions:
                     pool.step(action)
             calls += ACTION_SETS
+            if waits:
+                pool.check_errors()
         return calls * batch / elapsed
 
     return turn
+
+
+def _as_taken(action: Any, pool: Any) -> Any:
+    """Sampled actions as the pool takes them: arrays, on a GPU tensors there, for a `Dict` space a dict of either."""
+    if isinstance(action, dict):
+        return {name: _as_taken(part, pool) for name, part in action.items()}
+    array = np.asarray(action, pool.action_space.dtype)
+    device = str(getattr(pool, "device", "cpu"))
+    if device == "cpu":
+        return array
+    import torch
+
+    return torch.from_numpy(array).to(device)
 
 
 def _envpool_for(task: str) -> Any:

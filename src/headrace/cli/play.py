@@ -14,7 +14,7 @@ from rich.table import Table
 
 from headrace.errors import OptionError
 from headrace.train import log_episode
-from headrace.train.evaluate import Evaluation, evaluate
+from headrace.train.evaluate import MOST_STEPS, Evaluation, evaluate
 from headrace.train.run import RunFolder
 from headrace.train.video import record
 
@@ -65,6 +65,8 @@ def run(argv: list[str]) -> int:
         played = evaluate(args.run, args.episodes, deterministic=not args.sample, seed=args.seed, which=args.checkpoint)
     console.print(f"{config.task}, {args.checkpoint} checkpoint: mean return {played.mean_return:.1f}")
     console.print(_table(played))
+    if played.stopped:
+        console.print(f"{played.stopped} of them had not ended after {MOST_STEPS:,} steps, and were stopped")
     if args.log is not None:
         _log(args, console)
     if args.film:

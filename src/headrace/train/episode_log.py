@@ -13,7 +13,7 @@ from headrace.pool.pool import Pool
 from headrace.train.agent import Agent
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
-from headrace.train.evaluate import playing_pool
+from headrace.train.evaluate import MOST_STEPS, playing_pool
 
 REWARD, TERMINATED, TRUNCATED = "reward", "terminated", "truncated"
 
@@ -46,7 +46,7 @@ def _episode(agent: Agent, pool: Pool, names: Sequence[str] | None, deterministi
     if hidden := states[0].keys() & {ACTION, REWARD, TERMINATED, TRUNCATED}:
         raise OptionError(f"the state array {min(hidden)!r} has the name of a result: name the others")
     over = False
-    while not over:
+    while not over and len(results) < MOST_STEPS:
         actions = agent.act(obs, deterministic)
         obs, reward, terminated, truncated, _ = pool.step(actions)
         results.append({**_named(actions), REWARD: reward, TERMINATED: terminated, TRUNCATED: truncated})

@@ -15,13 +15,20 @@ from headrace.train.run import RunFolder
 from headrace.train.setup import make_pool
 from headrace.train.tuned import is_atari
 
+MOST_STEPS = 100_000  # agent steps of one episode; Atari's longest have 27,000
+
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns and lengths of the episodes played, in no particular order."""
+    """Returns and lengths of the episodes played, in no particular order.
+
+    Attributes:
+        stopped: how many of them were not over when they were stopped; they count as they stood.
+    """
 
     returns: list[float]
     lengths: list[int]
+    stopped: int = 0
 
     @property
     def mean_return(self) -> float:
@@ -29,18 +36,25 @@ class Evaluation:
 
 
 def evaluate(
-    run_dir: str | Path, episodes: int = 10, *, deterministic: bool = True, seed: int = 1000, which: str = "newest"
+    run_dir: str | Path,
+    episodes: int = 10,
+    *,
+    deterministic: bool = True,
+    seed: int = 1000,
+    which: str = "newest",
+    max_steps: int = MOST_STEPS,
 ) -> Evaluation:
     """Play so many episodes with the agent of a run.
 
     Every environment plays the same number of episodes (so ``episodes`` is rounded up), since
-    taking whichever end first would favour short ones.
+    taking whichever end first would favour short ones. An episode that is not over after ``max_steps``
+    agent steps is stopped there: some tasks have no limit, and some agents never end them.
     """
     run, config = RunFolder.open(run_dir)
     num_envs = min(episodes, 16)
     with playing_pool(config, num_envs=num_envs, seed=seed) as pool:
         agent = Agent(config, pool.spec, load_checkpoint(run, which))
-        return _play(agent, pool, -(-episodes // num_envs), deterministic)
+        return _play(agent, pool, -(-episodes // num_envs), deterministic, max_steps)
 
 
 def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
@@ -49,21 +63,38 @@ def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
     return make_pool(config, batch_size=0, **(options | changes))
 
 
-def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool) -> Evaluation:
+def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool, max_steps: int) -> Evaluation:
     left = np.full(pool.num_envs, each)
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
+    stopped = 0
     obs, _ = pool.reset()
     while left.any():
         obs, reward, terminated, truncated, _ = pool.step(agent.act(obs, deterministic))
         earned += agent.score(reward)
         length += 1
-        done = terminated | truncated
+        ended = terminated | truncated
+        late = (length >= max_steps) & ~ended
+        done = ended | late
         for i in np.flatnonzero(done & (left > 0)):
             returns.append(float(earned[i]))
             lengths.append(int(length[i]))
+            stopped += int(late[i])
             left[i] -= 1
+        if late.any():
+            _restart(pool, obs, np.flatnonzero(late))
         earned[done], length[done] = 0.0, 0
         agent.forget(done)
-    return Evaluation(returns, lengths)
+    return Evaluation(returns, lengths, stopped)
+
+
+def _restart(pool: headrace.Pool, obs: Any, envs: np.ndarray) -> None:
+    """Begin new episodes in some environments, their first observations put in their rows."""
+    first, _ = pool.reset(envs)
+    for whole, part in zip(*(_arrays(o) for o in (obs, first)), strict=True):
+        whole[envs] = part
+
+
+def _arrays(obs: Any) -> list[np.ndarray]:
+    return list(obs.values()) if isinstance(obs, dict) else [obs]
