@@ -69,6 +69,7 @@ CHANGED = {
     "normalise_advantages": "WarpDrive takes them as they are; tags are so rare at first that its entropy bonus "
     "outweighs them",
     "normalise_observations, gae_lambda": "WarpDrive has neither; both save time",
+    "shared": "WarpDrive's actor and critic are one perceptron with two heads, ours are two",
 }
 """what is unlike WarpDrive on the grid, and why"""
 PLANE: dict[str, Any] = {
@@ -98,9 +99,9 @@ class TagArgs:
     """which to play; what the JSON file says of the other stays"""
     seeds: int = 3
     """runs of each game"""
-    grid_steps: int = 12_000_000
+    grid_steps: int = 15_000_000
     """environment steps of a run on the grid"""
-    grid_stages: int = 12
+    grid_stages: int = 15
     """checkpoints of such a run"""
     plane_steps: int = 600_000
     """environment steps of a run in the plane"""
