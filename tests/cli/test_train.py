@@ -59,6 +59,22 @@ def test_an_algorithm_is_trained_with(tmp_path: Path) -> None:
     assert (config["algo"], config["activation"], config["num_envs"]) == ("ddpg", "relu", 4)
 
 
+def test_policies_and_schedules_are_json_or_files_of_it(tmp_path: Path) -> None:
+    schedules = {"entropy_coef": [[0, 0.1], [500, 0.0]]}
+    policies = {"cats": {"agents": ["tagger"], "hidden": [8]}, "mouse": {"agents": ["runner"], "frozen": True}}
+    file = tmp_path / "policies.json"
+    file.write_text(json.dumps(policies))
+    words = ["TagGridWorld-v0", "--schedules", json.dumps(schedules), "--policies"]
+    for how in (json.dumps(policies), str(file)):
+        assert (args := parse(*words, how)).policies == policies and args.schedules == schedules
+    run = tmp_path / "run"
+    more = ["--total-steps", "128", "--run-dir", str(run), "--no-video", *TINY]
+    assert main(["train", *words, str(file), *more]) == 0
+    config = json.loads((run / "config.json").read_text())
+    assert config["policies"] == policies and config["schedules"] == schedules
+    assert main(["train", "--resume", str(run), "--total-steps", "256"]) == 0
+
+
 def test_train_leaves_a_run_folder(run_dir: Path) -> None:
     config = json.loads((run_dir / "config.json").read_text())
     assert config["seed"] == 5
@@ -85,6 +101,11 @@ def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.Capture
         (["CartPole-v1", "--algo"], "algo"),
         (["CartPole-v1", "--option", "max_episode_stepz=3"], "max_episode_steps"),
         (["--resume", "nowhere"], "nowhere"),
+        (["TagGridWorld-v0", "--policies", '{"all": {"agents": ["tager"]}}'], "tager"),
+        (["TagGridWorld-v0", "--policies", '{"all": ["tagger"]}'], "must be a dict"),
+        (["TagGridWorld-v0", "--policies", '{"all": '], "not JSON"),
+        (["TagGridWorld-v0", "--policies", "nowhere.json"], "nowhere.json"),
+        (["CartPole-v1", "--schedules", '{"entropy": [[0, 1]]}'], "entropy"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )

@@ -1,10 +1,17 @@
-"""Task options on the command line, as ``--option name=value``, because every family has its own."""
+"""Options whose value is no single word.
+
+Task options are ``--option name=value``, because every family has its own; what is nested is JSON, or a file of it.
+"""
 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+
+from tyro.constructors import PrimitiveConstructorSpec
 
 from headrace.errors import OptionError
 
@@ -24,3 +31,30 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             options[name] = {"true": True, "false": False}.get(value.lower(), value)
     return options
+
+
+JSON = PrimitiveConstructorSpec[Any](
+    nargs=1,
+    metavar="JSON|FILE",
+    instance_from_str=lambda words: parse_json(words[0]),
+    is_instance=lambda value: isinstance(value, dict),
+    str_from_instance=lambda value: [json.dumps(value)],
+)
+"""for an argument's annotation: a dict as JSON"""
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """The dict that is written here as JSON, or in the file of this name.
+
+    Raises:
+        OptionError: it is no JSON object, or there is no such file.
+    """
+    try:
+        value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text())
+    except OSError as error:
+        raise OptionError(f"{text!r} is neither JSON in braces nor a file that can be read") from error
+    except ValueError as error:
+        raise OptionError(f"{text!r} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise OptionError(f"{text!r} must hold a JSON object, {{…}}, not {value!r}")
+    return value

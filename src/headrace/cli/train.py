@@ -15,8 +15,7 @@ from typing import Annotated, Any
 
 import tyro
 
-import headrace
-from headrace.cli.options import parse_options
+from headrace.cli.options import JSON, parse_options
 from headrace.errors import OptionError
 from headrace.train import Result, resume, train
 from headrace.train.config import Config, make_config
@@ -38,6 +37,9 @@ class TrainArgs(Config):
       headrace train Pendulum-v1 --algo ddpg
       headrace train CartPole-v1 --run-dir runs/mine
       headrace train --resume runs/mine
+      headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
+      headrace train TagGridWorld-v0 --policies '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
+      headrace train TagGridWorld-v0 --policies policies.json
       headrace train Pong-v5 --help
     """
 
@@ -52,8 +54,11 @@ class TrainArgs(Config):
     quiet: bool = False
     """show no progress"""
     env_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
-    schedules: tyro.conf.Suppress[dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
-    policies: tyro.conf.Suppress[dict[str, dict[str, Any]]] = field(default_factory=dict)
+    copies: tyro.conf.Suppress[str | None] = None
+    schedules: Annotated[Any, JSON] = field(default_factory=dict)
+    """settings that change with the agent steps so far, linearly between points: name → [[step, value], …]"""
+    policies: Annotated[Any, JSON] = field(default_factory=dict)
+    """who plays the agents of a multi-agent task: policy → its own settings, and agents, a list of types or numbers"""
 
     def __post_init__(self) -> None:
         """Nothing: `Config` checks the values once the overrides are known."""
@@ -67,10 +72,7 @@ def run(argv: list[str]) -> int:
         result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
         options = parse_options(args.option)
-        defaults = dataclasses.asdict(make_config(args.task, algo=args.algo))
-        # wrong names end here, before a folder is made
-        headrace.make_spec(args.task, **(defaults["env_options"] | options))
-        overrides: dict[str, Any] = _changes(args, defaults)
+        overrides: dict[str, Any] = _changes(args, dataclasses.asdict(make_config(args.task, algo=args.algo)))
         if options:
             overrides["env_options"] = options
         result = train(args.task, args.algo, run_dir=args.run_dir, quiet=args.quiet, **overrides)

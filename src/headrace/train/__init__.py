@@ -92,6 +92,7 @@ def train(
         asked = make_config(**{"task": task, **dataclasses.asdict(config), **overrides}, defaults=False)
         return _resume(run_dir, {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}, quiet)
     config = make_config(task, **overrides)
+    _check_task(config)
     return _run(config, RunFolder.create(run_dir, config), None, quiet)
 
 
@@ -156,6 +157,14 @@ def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool) -> Result
         run.write_config(config)
     newest = checkpoints.newest(run.checkpoints)
     return _run(config, run, checkpoints.load(newest) if newest is not None else None, quiet)
+
+
+def _check_task(config: Config) -> None:
+    """What a task does not have ends a run before there is a folder for it."""
+    from headrace.pool.registry import build_task
+    from headrace.train.setup import dealt_seats
+
+    dealt_seats(config, build_task(config.task, **config.env_options).spec)
 
 
 def _run(config: Config, run: RunFolder, point: Checkpoint | None, quiet: bool) -> Result:

@@ -11,6 +11,7 @@ import headrace
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task, usable_cores
+from headrace.pool.spec import TaskSpec
 from headrace.pool.views.torch import TorchPool
 from headrace.train.allocator import keep_freed_memory
 from headrace.train.config import Config
@@ -66,14 +67,24 @@ def make_collector(
     return HostCollector(config, pool, policies, device)
 
 
+def dealt_seats(config: Config, spec: TaskSpec) -> dict[str, Seat]:
+    """Policy name → seat, as a configuration deals a task's agents out.
+
+    Raises:
+        OptionError: it cannot be so.
+    """
+    dealt = seats(spec, config.policies)
+    check_copies(config, dealt)
+    return dealt
+
+
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
     """The policies of a run, their networks initialised from the configuration's seed.
 
     Sets torch's threads, and has the process keep the memory that it frees.
     """
     keep_freed_memory()
-    dealt = seats(pool.spec, config.policies)
-    check_copies(config, dealt)
+    dealt = dealt_seats(config, pool.spec)
     # before anything is computed: sums depend on how many threads share them
     torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt.values())))
     torch.manual_seed(config.seed)
