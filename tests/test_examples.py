@@ -1,20 +1,65 @@
-"""The example programs run to their end."""
+"""The example programs run to their end, and do what the commands in their docstrings do."""
 
 from __future__ import annotations
 
+import ast
+import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-ARGUMENTS = {"ppo_in_a_page.py": ["--total-steps", "81920"], "kernel_environment.py": ["20000"]}
+PROGRAMS = sorted(EXAMPLES.glob("*.py"))
+ARGUMENTS = {
+    "cartpole_10000.py": ["--total-steps", "40000", "--num-envs", "1000"],
+    "guard_and_thieves.py": ["10000"],
+    "kernel_environment.py": ["20000"],
+    "ppo_in_a_page.py": ["--total-steps", "81920"],
+    "tag_grid.py": ["--total-steps", "10000"],
+    "tag_plane.py": ["--total-steps", "10000"],
+}
+QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video"}
+"""settings in which a quick run differs from what the command says"""
 
 
-@pytest.mark.parametrize("program", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
 def test_example_runs(program: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(program), *ARGUMENTS.get(program.name, [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+    for run in tmp_path.glob("runs/*/config.json"):
+        config = json.loads(run.read_text())
+        for words in commands(program):
+            asked = settings(words)
+            assert asked["task"].endswith(config["task"])
+            assert {k: v for k, v in asked.items() if k not in QUICK} == {k: config[k] for k in config.keys() - QUICK}
+
+
+def commands(program: Path) -> list[list[str]]:
+    """The words after ``headrace train`` in its docstring, of commands that have settings."""
+    text = (ast.get_docstring(ast.parse(program.read_text())) or "").replace("\\\n", " ")
+    return [shlex.split(found) for found in re.findall(r"^ +headrace train (.* --.*)$", text, re.MULTILINE)]
+
+
+def settings(words: list[str]) -> dict[str, Any]:
+    """What such a command writes into ``config.json``."""
+    from headrace.cli.train import overrides, parse
+    from headrace.train import make_config
+
+    args = parse(words)
+    return json.loads(make_config(args.task, **overrides(args)).to_json())
+
+
+def test_commands_are_found() -> None:
+    assert [p.name for p in PROGRAMS if commands(p)] == [
+        "cartpole_10000.py",
+        "guard_and_thieves.py",
+        "tag_grid.py",
+        "tag_plane.py",
+    ]

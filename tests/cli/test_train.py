@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from headrace.cli.main import main
-from headrace.cli.train import TrainArgs, _parse
+from headrace.cli.train import TrainArgs
+from headrace.cli.train import parse as parse_words
 
 pytest.importorskip("torch")
 TINY = [
@@ -35,7 +36,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def parse(*argv: str) -> TrainArgs:
-    return _parse(list(argv))
+    return parse_words(list(argv))
 
 
 def test_defaults_are_the_tasks_own_wherever_it_stands() -> None:

@@ -66,16 +66,12 @@ class TrainArgs(Config):
 
 def run(argv: list[str]) -> int:
     """Train or go on, and say where the run's files are."""
-    args = _parse(argv)
+    args = parse(argv)
     if args.resume is not None:
         _, config = RunFolder.open(args.resume)
         result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
-        options = parse_options(args.option)
-        overrides: dict[str, Any] = _changes(args, dataclasses.asdict(make_config(args.task, algo=args.algo)))
-        if options:
-            overrides["env_options"] = options
-        result = train(args.task, args.algo, run_dir=args.run_dir, quiet=args.quiet, **overrides)
+        result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **overrides(args))
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
@@ -84,7 +80,14 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _parse(argv: list[str]) -> TrainArgs:
+def overrides(args: TrainArgs) -> dict[str, Any]:
+    """What these arguments set otherwise than the task's own defaults, as keywords of `headrace.train.train`."""
+    options = parse_options(args.option)
+    changes = _changes(args, dataclasses.asdict(make_config(args.task, algo=args.algo)))
+    return {"algo": args.algo, **changes} | ({"env_options": options} if options else {})
+
+
+def parse(argv: list[str]) -> TrainArgs:
     """Arguments over the defaults of the task (or run) that they name, wherever they name it."""
     named = argv[0] if argv and not argv[0].startswith("-") else ""
     # named before anything else is read: --help shows what the algorithm begins with
