@@ -131,6 +131,26 @@ def test_a_frozen_policy_acts_in_graphs(make_trainer: Any) -> None:
     assert trainer.policies[1].losses is None
 
 
+@pytest.mark.parametrize("host_random", [False, True])
+def test_graphs_play_the_version_that_was_drawn(make_trainer: Any, host_random: bool) -> None:
+    policies = {"learner": {"agents": [0, 1]}, "past": {"agents": [2, 3], "copies": "learner"}, "runner": {}}
+    options = {"num_taggers": 4, "grid_length": 6, "random_start": True}
+    settings = {"policies": policies, "env_options": options, "copy_every": 128, "copies_kept": 4}
+    trainer = make_trainer(CUDA, task="TagGridWorld-v0", host_random=host_random, **settings)
+    versions, played = {}, set()
+    for _ in range(20):
+        versions[trainer.step] = [p.clone() for p in trainer.policies[0].network.parameters()]
+        trainer.iterate()
+        version = trainer.self_play.version("past")
+        played.add(version)
+        past = trainer.collector.experiences[1]
+        assert all(torch.equal(a, b) for a, b in zip(past.policy.network.parameters(), versions[version], strict=True))
+        with torch.no_grad():
+            params, _ = past.policy.network(past.inputs[:-1].flatten(0, 1))
+        torch.testing.assert_close(params, past.params.flatten(0, 1), atol=1e-3, rtol=1e-3)
+    assert trainer._collect.captured and len(played) > 3
+
+
 def test_a_faulting_kernel_is_named() -> None:
     """In a process of its own: a GPU that faulted is of no use to the process it faulted in."""
     code = f"""
