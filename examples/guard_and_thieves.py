@@ -12,7 +12,7 @@ or, the same from the command line:
     headrace train examples/guard_and_thieves.py:Heist-v0 --total-steps 1000000 --num-steps 32 \\
         --minibatch-size 2048 --entropy-coef 0.01 --gamma 0.97 \\
         --policies '{"guard": {"hidden": [128, 128]}, "thief": {"learning_rate": 0.002}}'
-    headrace play runs/…  --log x,y,free --log-file heist.npz
+    headrace play runs/… --log x,y,free --log-file heist.npz
 
 How such a game is written is in docs/multi-agent.md.
 """

@@ -24,7 +24,8 @@ class Bank:
     """Past versions of a policy.
 
     Versions become denser than one can keep, but never leave a part of the past uncovered: when there is no
-    place left, the one whose neighbours are closest to each other makes room; the first and the newest stay.
+    place left, the one whose neighbours are closest to each other makes room; the first and the newest stay. (Of
+    four or more, no two neighbours are then further apart than 1.7 times an even spread, once all places are taken.)
 
     Args:
         live: the policy's own tensors, which the versions are copies of.
