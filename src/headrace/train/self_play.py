@@ -55,9 +55,8 @@ class Bank:
             versions[place].copy_(self._live[name])
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """The place of one version, each as likely as the others: int64[1], where the versions are."""
-        drawn = torch.randint(len(self.steps), (1,), generator=generator, device=generator.device)
-        return drawn.to(next(iter(self._versions.values())).device, non_blocking=True)
+        """The place of one version, each as likely as the others: int64[1], on the generator's device."""
+        return torch.randint(len(self.steps), (1,), generator=generator, device=generator.device)
 
     def copy(self, place: Tensor, into: Mapping[str, Tensor]) -> None:
         """Make another policy's tensors those of the version in a place int64[1]."""
