@@ -38,6 +38,7 @@ TAG: dict[str, Any] = {
     "entropy_coef": 0.05,
     "value_coef": 1.0,
     "max_grad_norm": 3.0,
+    "normalise_observations": False,
     "policies": {"all": {"agents": ["tagger", "runner"]}},
 }
 TAG_OPTIONS = {"grid_length": 100, "tag_penalty": 5.0, "random_start": True, "trail": 0}

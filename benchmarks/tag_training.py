@@ -52,6 +52,7 @@ def ours(s: Settings, threads: int) -> tuple[Callable[[float], float], Trainer]:
         entropy_coef=s.entropy_coef,
         value_coef=s.value_coef,
         max_grad_norm=s.max_grad_norm,
+        normalise_observations=False,
         torch_threads=threads,
         log_steps=10**9,
         tensorboard=False,

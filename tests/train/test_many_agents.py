@@ -22,7 +22,10 @@ from headrace.train.setup import make_collector, make_policies, make_pool, train
 train: Any = headrace.train
 CPU = torch.device("cpu")
 GAMES: dict[str, dict[str, Any]] = {
-    "TagGridWorld-v0": {"env_options": {"num_taggers": 4, "grid_length": 4, "max_episode_steps": 9}},
+    "TagGridWorld-v0": {
+        "env_options": {"num_taggers": 4, "grid_length": 4, "max_episode_steps": 9},
+        "normalise_observations": False,
+    },
     "TestRing-v0": {"env_options": {"max_episode_steps": 12}},
     "TestHunt-v0": {"env_options": {"max_episode_steps": 7}},
 }
@@ -180,7 +183,8 @@ def test_taggers_learn_to_catch(tmp_path: Path):
     options = {"num_taggers": 2, "grid_length": 4, "random_start": True, "max_episode_steps": 30}
     result = train(
         "TagGridWorld-v0", run_dir=tmp_path, total_steps=120_000, num_envs=64, num_steps=16, minibatch_size=1024,
-        learning_rate=3e-3, normalise_rewards=True, entropy_coef=0.01, env_options=options, video=False, quiet=True,
+        learning_rate=3e-3, gamma=0.99, normalise_observations=False, normalise_rewards=True, entropy_coef=0.01,
+        env_options=options, video=False, quiet=True,
     )  # fmt: skip
     lines = read_metrics(tmp_path / "metrics.jsonl")
     assert lines[0]["length"] > 1.5 * lines[-1]["length"]

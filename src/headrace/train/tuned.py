@@ -81,6 +81,27 @@ _MINATAR: dict[str, Any] = {
     "entropy_coef": 0.01,
     "env_options": {"max_episode_steps": 5000},
 }
+# Found here on 4 taggers in 101 x 101 cells with random starts, and on 5 taggers and 20 runners in the plane.
+_TAG_GRID: dict[str, Any] = {
+    "total_steps": 3_000_000,
+    "num_envs": 256,
+    "num_steps": 50,
+    "minibatch_size": 5120,
+    "gamma": 0.98,
+    "entropy_coef": 0.01,
+    "normalise_observations": True,
+}
+_TAG_PLANE: dict[str, Any] = {
+    "total_steps": 600_000,
+    "num_envs": 32,
+    "num_steps": 20,
+    "minibatch_size": 640,
+    "epochs": 1,
+    "learning_rate": 2e-3,
+    "gamma": 0.98,
+    "entropy_coef": 0.005,
+    "normalise_observations": True,
+}
 TUNED: dict[str, dict[str, Any]] = {
     "CartPole-v0": {**_CARTPOLE, "stop_at_return": 195.0},
     "CartPole-v1": {**_CARTPOLE, "stop_at_return": 475.0},
@@ -92,6 +113,8 @@ TUNED: dict[str, dict[str, Any]] = {
     "Pong-v5": _PONG,
     "Pendulum-v0": _PENDULUM,
     "Pendulum-v1": _PENDULUM,
+    "TagContinuous-v0": _TAG_PLANE,
+    "TagGridWorld-v0": _TAG_GRID,
     "MountainCar-v0": {**_SPARSE, "total_steps": 3_000_000, "stop_at_return": -110.0, "entropy_coef": 0.01},
     # a wide policy pushes at full force for long enough to reach the hill by chance
     "MountainCarContinuous-v0": {
