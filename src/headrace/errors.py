@@ -50,6 +50,10 @@ class EnvironmentFailure(HeadraceError, RuntimeError):
     """An environment raised while it ran; the message names it. Reset it before stepping it."""
 
 
+class WorkerError(HeadraceError, RuntimeError):
+    """One of several processes that train together raised, or died; the message names it and what happened."""
+
+
 class KernelError(HeadraceError, TypeError):
     """A kernel environment does not fit its task or cannot be compiled; the message names the author's line."""
 

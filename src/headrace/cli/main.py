@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "train an agent on a task, and leave a run folder",
     "play": "show what a trained agent does, and film it",
     "bench": "measure how fast a task's environments run",
+    "scale": "find out how many environments train a task fastest",
     "envs": "list the tasks",
     "check": "find out whether a task keeps the contract of environments",
 }
@@ -29,6 +30,7 @@ EXAMPLES = (
     ("headrace train Pong-v5 --seed 2", "the same on an Atari game"),
     ("headrace play runs/…", "watch it, with the folder that train named"),
     ("headrace bench Pong-v5 --num-envs 16", "steps a second with random actions"),
+    ("headrace scale CartPole-v1", "how many environments train it fastest here?"),
     ("headrace check my_env.py", "is the environment of my own file sound?"),
 )
 

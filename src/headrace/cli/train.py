@@ -35,7 +35,7 @@ class TrainArgs(Config):
       headrace train Pong-v5 --total-steps 2000000 --seed 2
       headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
       headrace train Pendulum-v1 --algo ddpg
-      headrace train CartPole-v1 --run-dir runs/mine
+      headrace train CartPole-v1 --run-dir runs/mine --scale
       headrace train --resume runs/mine
       headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
       headrace train TagGridWorld-v0 --policies '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
@@ -53,6 +53,8 @@ class TrainArgs(Config):
     """a run to go on with, instead of a task"""
     quiet: bool = False
     """show no progress"""
+    scale: bool = False
+    """train with the num_envs and minibatch_size that are fastest here: measured once, then remembered"""
     env_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     copies: tyro.conf.Suppress[str | None] = None
     schedules: Annotated[Any, JSON] = field(default_factory=dict)
@@ -71,7 +73,10 @@ def run(argv: list[str]) -> int:
         _, config = RunFolder.open(args.resume)
         result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
-        result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **overrides(args))
+        asked = overrides(args)
+        if args.scale:
+            asked |= _scaled(args.task, asked)
+        result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **asked)
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
@@ -85,6 +90,16 @@ def overrides(args: TrainArgs) -> dict[str, Any]:
     options = parse_options(args.option)
     changes = _changes(args, dataclasses.asdict(make_config(args.task, algo=args.algo)))
     return {"algo": args.algo, **changes} | ({"env_options": options} if options else {})
+
+
+def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
+    """The sizes that train this task fastest."""
+    from headrace.cli.scale import find_scale
+
+    if given := asked.keys() & {"num_envs", "minibatch_size"}:
+        raise OptionError(f"--scale finds {' and '.join(sorted(given))} itself: leave one of them out")
+    config = make_config(task, **asked)
+    return find_scale(config).settings(config)
 
 
 def parse(argv: list[str]) -> TrainArgs:

@@ -25,7 +25,7 @@ from headrace.train.run import RunFolder
 if TYPE_CHECKING:
     import numpy as np
 
-    from headrace.train.checkpoint import Checkpoint
+    from headrace.train.team import Team
 
 # OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
 # would take the cores away from the threads that step environments, or from other programs.
@@ -83,6 +83,7 @@ def train(
 
     Raises:
         OptionError: an option is unknown or its value wrong.
+        WorkerError: of several processes (``devices``) one raised or died.
         UnknownTaskError: no task has this name.
     """
     named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
@@ -156,7 +157,7 @@ def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool) -> Result
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
         run.write_config(config)
     newest = checkpoints.newest(run.checkpoints)
-    return _run(config, run, checkpoints.load(newest) if newest is not None else None, quiet)
+    return _run(config, run, newest, quiet)
 
 
 def _check_task(config: Config) -> None:
@@ -167,28 +168,36 @@ def _check_task(config: Config) -> None:
     dealt_seats(config, build_task(config.task, **config.env_options).spec)
 
 
-def _run(config: Config, run: RunFolder, point: Checkpoint | None, quiet: bool) -> Result:
+def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
+    if config.devices:
+        from headrace.train.parallel import train_together
+
+        result = train_together(config, run.path, saved, quiet)
+    else:
+        result = train_here(config, run, saved, quiet)
+    if result.reason == "interrupted":
+        if not quiet:
+            print(f"stopped; go on with:  headrace train --resume {run.path}")
+        return result
+    return dataclasses.replace(result, video=_video(config, run), plot=_plot(run))
+
+
+def train_here(config: Config, run: RunFolder, saved: Path | None, quiet: bool, team: Team | None = None) -> Result:
+    """Train in this process, from a checkpoint if there is one, as one of a team if there is one."""
+    from headrace.train import checkpoint as checkpoints
     from headrace.train.dashboard import Dashboard
     from headrace.train.trainer import Trainer
 
-    dashboard = Dashboard(quiet=quiet)
-    trainer = Trainer(config, run, point)
+    trainer = Trainer(config, run, checkpoints.load(saved) if saved is not None else None, team)
     try:
+        dashboard = Dashboard(quiet=quiet)
         for policy in trainer.policies:
             if policy.caveat is not None and not quiet:
                 dashboard.console.print(policy.caveat, highlight=False, soft_wrap=True)
         reason = trainer.train(dashboard)
-        mean = trainer.tracker.mean_return()
-        result = Result(run.path, reason, trainer.step, trainer.seconds, mean)
+        return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
     finally:
         trainer.close()
-    if reason == "interrupted":
-        if not quiet:
-            dashboard.console.print(
-                f"stopped; go on with:  headrace train --resume {run.path}", highlight=False, soft_wrap=True
-            )
-        return result
-    return dataclasses.replace(result, video=_video(config, run), plot=_plot(run))
 
 
 def _video(config: Config, run: RunFolder) -> Path | None:

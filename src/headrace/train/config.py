@@ -40,10 +40,14 @@ class Config:
     """Seed of the environments, the network's initial weights, exploration and minibatch order."""
     device: str = "cpu"
     """Where the network lives: cpu, cuda or cuda:i."""
+    devices: tuple[str, ...] = ()
+    """Train with one process on each of these (cuda:0 cuda:1 …, or cpu several times), in place of `device`. Everything
+    that says how many is then of each process: num_envs, minibatch_size; steps and episodes are counted all together.
+    Updates are not CUDA graphs then."""
 
     # the environments
     num_envs: int = 64
-    """Environments stepped together, N."""
+    """Environments stepped together, N; of each process, where several train."""
     batch_size: int = 0
     """Rows the pool returns at once; half of `num_envs` overlaps inference with stepping, 0 steps all together."""
     num_threads: int = 0
@@ -179,6 +183,7 @@ class Config:
         _require(
             batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"a divisor of num_envs={self.num_envs}"
         )
+        _check_devices(self.devices)
         for name, points in self.schedules.items():
             _require(name in SCHEDULED, "schedules", name, f"for one of {', '.join(SCHEDULED)}")
             _check_points(name, points)
@@ -251,9 +256,9 @@ SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_g
 """settings that may have a schedule"""
 
 SHARED = {
-    "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "num_envs", "batch_size", "num_threads",
-    "env_options", "policies", "torch_threads", "graphs", "host_random", "num_steps", "log_steps", "checkpoint_seconds",
-    "keep_checkpoints", "tensorboard", "video",
+    "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "devices", "num_envs", "batch_size",
+    "num_threads", "env_options", "policies", "torch_threads", "graphs", "host_random", "num_steps", "log_steps",
+    "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video",
 }  # fmt: skip
 """settings of a run that its policies share"""
 
@@ -272,7 +277,7 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         if name not in fields or name == "task":
             near = difflib.get_close_matches(name, fields, n=3, cutoff=0.4)
             raise OptionError(f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else ""))
-        value = tuple(value) if name == "hidden" and isinstance(value, list) else value
+        value = tuple(value) if get_origin(fields[name]) is tuple and isinstance(value, list) else value
         if not _matches(value, fields[name]):
             raise OptionError(f"training option {name}={value!r} must be {_describe(fields[name])}")
         values[name] = values.get(name, {}) | value if name == "env_options" else value
@@ -282,6 +287,12 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
 def _require(good: bool, name: str, value: object, what: str) -> None:
     if not good:
         raise OptionError(f"training option {name}={value!r} must be {what}")
+
+
+def _check_devices(devices: tuple[str, ...]) -> None:
+    _require(len({name.partition(":")[0] for name in devices}) <= 1, "devices", devices, "all of one kind")
+    own = [name if ":" in name else f"{name}:0" for name in devices if name != "cpu"]
+    _require(len(set(own)) == len(own), "devices", devices, "each GPU once")
 
 
 def _check_points(name: str, points: Any) -> None:

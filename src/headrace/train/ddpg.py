@@ -15,7 +15,7 @@ enters the critic's first layer, nothing is batch-normalised, and gradients are 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -195,6 +195,11 @@ class DDPG(Policy):
         target = batch.rewards + self.config.gamma * (1 - batch.terminated) * after
         saved = self.network.critic.forward_saving(torch.cat((batch.inputs, batch.actions), 1))
         return saved[-1].squeeze(1) - target, saved
+
+    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
+        for optimiser in self._optimisers.values():
+            optimiser.reduce = reduce
+        self._update = Graph(self._update_once, self.device, False)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -13,7 +13,11 @@ from torch import Tensor
 
 
 class EpisodeTracker:
-    """The last ``window`` finished episodes of ``num_envs`` environments."""
+    """The last ``window`` finished episodes of ``num_envs`` environments.
+
+    Attributes:
+        everywhere: the sum of `totals` over several processes, which is then what is shown; None for one alone.
+    """
 
     def __init__(self, num_envs: int, window: int, device: torch.device | str = "cpu"):
         self.window = window
@@ -24,11 +28,12 @@ class EpisodeTracker:
         # of the unfinished episodes
         self._return = torch.zeros(num_envs, dtype=torch.float64, device=device)
         self._length = torch.zeros(num_envs, dtype=torch.int64, device=device)
-        self._summary: tuple[int, float, float] | None = None
+        self._summary: tuple[int, bool, float, float] | None = None
+        self.everywhere: Tensor | None = None
 
     def update(self, rewards: Tensor, ends: Tensor) -> None:
         """Take in one rollout: rewards [T, N] and ends of episodes bool[T, N]."""
-        self._summary = None
+        self._summary = self.everywhere = None
         steps = torch.arange(len(ends), device=ends.device).unsqueeze(1)
         earned = rewards.to(torch.float64).cumsum(0) + self._return  # by the episodes running at the start
         length = steps + 1 + self._length
@@ -56,15 +61,15 @@ class EpisodeTracker:
     @property
     def full(self) -> bool:
         """Whether the window is filled."""
-        return self.episodes >= self.window
+        return self._read()[1]
 
     def mean_return(self) -> float | None:
         """Mean return over the window, None before the first episode ends."""
-        return self._read()[1] if self.episodes else None
+        return self._read()[2] if self.episodes else None
 
     def mean_length(self) -> float | None:
         """Mean number of agent steps over the window, None before the first episode ends."""
-        return self._read()[2] if self.episodes else None
+        return self._read()[3] if self.episodes else None
 
     def last(self) -> tuple[list[float], list[int]]:
         """Returns and lengths in the window, the oldest first."""
@@ -74,14 +79,23 @@ class EpisodeTracker:
         returns, lengths = self._returns.tolist(), self._lengths.tolist()
         return [returns[i] for i in order], [lengths[i] for i in order]
 
-    def _read(self) -> tuple[int, float, float]:
-        """Episodes, mean return and mean length: the only numbers that come to the host, once an update."""
+    def totals(self) -> Tensor:
+        """Episodes, and of the window: its size, how many are in it, the sums of their returns and lengths."""
+        known = torch.arange(self.window, device=self._count.device) < self._count
+        sums = [(values[:-1] * known).sum() for values in (self._returns, self._lengths)]
+        size = self._count.new_full((), self.window)
+        return torch.stack([number.double() for number in (self._count, size, known.sum(), *sums)])
+
+    def share(self, everywhere: Tensor) -> None:
+        """From now on, until the next `update`, show these totals."""
+        self.everywhere, self._summary = everywhere, None
+
+    def _read(self) -> tuple[int, bool, float, float]:
+        """Episodes, whether the window is full, mean return and length: all that comes to the host, once an update."""
         if self._summary is None:
-            known = torch.arange(self.window, device=self._count.device) < self._count
-            count = known.sum().clamp(min=1)
-            means = [(values[:-1] * known).sum() / count for values in (self._returns, self._lengths)]
-            episodes, earned, length = torch.stack([self._count.double(), *means]).tolist()
-            self._summary = int(episodes), earned, length
+            totals = self.totals() if self.everywhere is None else self.everywhere
+            episodes, size, known, earned, length = totals.tolist()
+            self._summary = int(episodes), known == size, earned / max(known, 1), length / max(known, 1)
         return self._summary
 
     def state(self) -> dict[str, Tensor]:
@@ -96,6 +110,6 @@ class EpisodeTracker:
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        self._summary = None
+        self._summary = self.everywhere = None
         for name, tensor in self.state().items():
             tensor.copy_(state[name])

@@ -61,6 +61,7 @@ class Graph:
 
     def _capture(self) -> None:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self._device), torch.cuda.graph(graph):
+        # other threads, such as the one that watches over connections to other processes, may go on as they like
+        with torch.cuda.device(self._device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._answer = self._function()
         self._graph = graph

@@ -7,29 +7,45 @@ an agent that is evaluated or resumed sees the same again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 
 class RunningStatistics:
-    """Mean and variance of a stream of vectors, merged batch by batch (Chan et al. 1979), in float64."""
+    """Mean and variance of a stream of vectors, merged batch by batch (Chan et al. 1979), in float64.
+
+    Attributes:
+        gather: answers what every process has of a tensor, [processes, …]; None where one trains alone. The batches
+            of all are then merged in the same order everywhere, so that all keep the same statistics.
+    """
 
     def __init__(self, shape: tuple[int, ...], device: torch.device | str = "cpu"):
         self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
         self.variance = torch.ones(shape, dtype=torch.float64, device=device)
         self.count = torch.zeros((), dtype=torch.float64, device=device)
+        self.gather: Callable[[Tensor], Tensor] | None = None
 
     def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
         """Take in a batch [B, *shape], or what weights [B] of 0 and 1 leave of it."""
         batch = batch.to(torch.float64)
         if weights is None:
             variance, mean = torch.var_mean(batch, 0, correction=0)
-            count: Tensor | int = len(batch)
+            count = self.count.new_full((), len(batch))
         else:
             weights = weights.to(torch.float64).view(-1, *(1,) * (batch.dim() - 1))
             count = weights.sum()
             mean = (batch * weights).sum(0) / count.clamp(min=1)
             variance = ((batch - mean).square() * weights).sum(0) / count.clamp(min=1)
+        if self.gather is None:
+            self._merge(count, mean, variance)
+            return
+        for one in self.gather(torch.cat([count.view(1), mean.flatten(), variance.flatten()])):
+            mean, variance = one[1:].view(2, *self.mean.shape)
+            self._merge(one[0], mean, variance)
+
+    def _merge(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
         total = (self.count + count).clamp(min=1)
         delta = mean - self.mean
         squares = self.variance * self.count + variance * count + delta.square() * (self.count * count / total)

@@ -21,7 +21,9 @@ class FlatAdam:
     Attributes:
         parameters: float32[P], which the module's parameters are views of.
         gradient: float32[P], which their ``.grad`` are views of.
-        reduce: what is done to the gradient before it is used, such as an average over processes; None for nothing.
+        rows: how many samples the gradient is the mean of, as whoever filled it says: a number, or a 0-d tensor.
+        reduce: what is done in place to ``gradient, rows`` before it is used: the average over several processes
+            (`headrace.train.team`); None for nothing.
     """
 
     def __init__(self, module: nn.Module, *, epsilon: float = 1e-5, betas: tuple[float, float] = (0.9, 0.999)):
@@ -29,7 +31,8 @@ class FlatAdam:
         self.parameters, offsets = flatten(module)
         self.gradient, self.mean, self.square = (torch.zeros_like(self.parameters) for _ in range(3))
         self.steps = torch.zeros((), device=self.parameters.device)
-        self.reduce: Callable[[Tensor], object] | None = None
+        self.rows: float | Tensor = 1.0
+        self.reduce: Callable[[Tensor, float | Tensor], object] | None = None
         for leaf, offset in zip(module.parameters(), offsets, strict=True):
             leaf.grad = _view(self.gradient, offset, leaf)
 
@@ -37,7 +40,7 @@ class FlatAdam:
     def step(self, learning_rate: float | Tensor, max_norm: float | Tensor) -> Tensor:
         """Clip the gradient to ``max_norm``, apply it, and return its norm before clipping (a 0-d tensor)."""
         if self.reduce is not None:
-            self.reduce(self.gradient)
+            self.reduce(self.gradient, self.rows)
         norm = torch.linalg.vector_norm(self.gradient)
         self.gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
         self.steps += 1

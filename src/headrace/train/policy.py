@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -67,7 +67,8 @@ class Policy:
             return
         rates = Rates.of(config, step)
         orders = [draw_order(samples, config, generator) for _ in range(1 if config.algo == "a2c" else config.epochs)]
-        if self.device.type == "cuda" and config.graphs and config.target_kl is None and samples.rows is None:
+        alone = self.optimiser.reduce is None
+        if self.device.type == "cuda" and config.graphs and alone and config.target_kl is None and samples.rows is None:
             if self._graph is None:
                 self._graph = _UpdateGraph(self)
             self.losses = self._graph(samples, rates, orders)
@@ -77,6 +78,10 @@ class Policy:
     def update(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor:
         """The updates themselves; answers `statistics`."""
         return update(self.forward, self.optimiser, self.distribution, self.config, samples, rates, orders)
+
+    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
+        """Average gradients with those of other processes from now on, as `FlatAdam.reduce`; no graph can do that."""
+        self.optimiser.reduce = reduce
 
     def prefix(self, what: str) -> str:
         """The name of a group of tensors in a checkpoint."""

@@ -179,6 +179,7 @@ def backward(
     measure: bool,
 ) -> Tensor | None:
     """Fill the gradient buffer for one minibatch; returns `loss_gradient`'s statistics."""
+    optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
     share = 1 / len(batch.returns) if batch.weights is None else batch.weights / batch.weights.sum().clamp(min=1)
     if isinstance(network, MLP):
         return _backward_in_chunks(network, distribution, config, rates, batch, share, measure)
@@ -250,9 +251,17 @@ def update(
             norm = optimiser.step(rates.learning_rate, rates.max_grad_norm)
             if statistics is not None:
                 measured.append(torch.cat((statistics, norm.view(1))))
-        if config.target_kl is not None and float(measured[-1][3]) > config.target_kl:
+        if config.target_kl is not None and _divergence(measured[-1], optimiser) > config.target_kl:
             break
     return torch.stack(measured).mean(0)
+
+
+def _divergence(statistics: Tensor, optimiser: FlatAdam) -> float:
+    """The last minibatch's approximate KL, the same in all processes that train together."""
+    kl = statistics[3:4].clone()
+    if optimiser.reduce is not None:
+        optimiser.reduce(kl, optimiser.rows)
+    return float(kl)
 
 
 def draw_order(samples: Samples, config: Config, generator: torch.Generator) -> Tensor | None:

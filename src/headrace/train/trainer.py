@@ -27,16 +27,22 @@ from headrace.train.device_rollout import DeviceCollector
 from headrace.train.episode_log import played_episode
 from headrace.train.episodes import EpisodeTracker
 from headrace.train.graphs import Graph
-from headrace.train.interrupt import Interrupt
 from headrace.train.metrics import MetricsWriter
 from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
 from headrace.train.self_play import SelfPlay
 from headrace.train.setup import find_device, make_collector, make_policies, training_pool
+from headrace.train.team import Team
 
 
 class Trainer:
     """The state of a run.
+
+    Args:
+        config: its settings.
+        run: its folder.
+        resume: where to go on.
+        team: the processes that train together; by default this one alone.
 
     Attributes:
         step: agent steps so far, all environments together.
@@ -44,14 +50,17 @@ class Trainer:
         seconds: time spent training so far, resumed parts included.
     """
 
-    def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
-        self.config, self.run = config, run
+    def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None, team: Team | None = None):
+        self.team = team or Team()
+        self.config, self.run = config, run = self.team.share_of(config), run
         self.device = find_device(config.device)
         self.pool = training_pool(config)
         self.policies = make_policies(config, self.pool, self.device)
         self.collector = make_collector(config, self.pool, self.policies, self.device)
         self._collect = Graph(
-            self.collector.collect, self.device, config.graphs and isinstance(self.collector, DeviceCollector)
+            self.collector.collect,
+            self.device,
+            config.graphs and isinstance(self.collector, DeviceCollector) and self.team.may_capture(config),
         )
         self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
@@ -62,10 +71,12 @@ class Trainer:
         self._learning = 0.0
         if resume is None:
             self._begin_with_networks()
+        self.team.join(self.collector.experiences)
         self.collector.start()
         offset = self.load(resume) if resume is not None else 0
+        self.team.merge(self.policies)
         events = run.tensorboard if config.tensorboard else None
-        self.writer = MetricsWriter(run.metrics_file, offset, events, self.step)
+        self.writer = MetricsWriter(run.metrics_file, offset, events, self.step) if self.team.leads else None
 
     def train(self, dashboard: Dashboard) -> Literal["solved", "finished", "interrupted"]:
         """Run to the end; returns why it ended: ``"solved"``, ``"finished"`` or ``"interrupted"``."""
@@ -73,13 +84,15 @@ class Trainer:
         began, before = time.monotonic(), self.seconds
         saved = began
         faults = self.pool.faults_named() if isinstance(self.pool, TorchPool) else nullcontext()
-        with Interrupt() as interrupt, dashboard, faults:
-            while self.step < config.total_steps and not self.solved() and not interrupt:
+        with self.team.interrupt() as interrupt, dashboard, faults:
+            stop = False
+            while self.step < config.total_steps and not self.solved() and not stop:
                 self.iterate()
                 now = time.monotonic()
                 self.seconds = before + now - began
                 dashboard.update(self)
-                if now - saved >= config.checkpoint_seconds:
+                stop, due = self.team.agree(bool(interrupt), now - saved >= config.checkpoint_seconds)
+                if due:
                     self.save()
                     saved = time.monotonic()
             self.seconds = before + time.monotonic() - began
@@ -103,7 +116,8 @@ class Trainer:
         for policy, samples in zip(self.policies, rollouts, strict=True):
             policy.learn(samples, self.step, self.generator)
         self._learning += time.perf_counter() - began
-        self.step += config.num_envs * config.num_steps
+        self.team.merge(self.policies)
+        self.step += config.num_envs * config.num_steps * self.team.size
         self.iteration += 1
         if self.step - self._logged >= config.log_steps:
             self._log()
@@ -129,6 +143,8 @@ class Trainer:
 
     def _log(self) -> None:
         self._logged = self.step
+        if self.writer is None:
+            return
         tracker = self.tracker
         line = {
             "step": self.step,
@@ -166,9 +182,11 @@ class Trainer:
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def save(self) -> Path:
-        """Write a checkpoint, and note it as the best if it is."""
-        point, folder = self.checkpoint(), self.run.checkpoints
+    def save(self) -> Path | None:
+        """Write a checkpoint, and note it as the best if it is; of several processes only the first writes."""
+        point, folder = self.team.collect(self.checkpoint()), self.run.checkpoints
+        if point is None:
+            return None
         mean = self.tracker.mean_return()
         if mean is not None and mean > self.best_return:
             self.best_return = mean
@@ -179,7 +197,7 @@ class Trainer:
         return path
 
     def checkpoint(self) -> Checkpoint:
-        """Everything that decides the rest of the run."""
+        """Everything that decides the rest of the run, as far as this process knows it."""
         optimiser: dict[str, Tensor] = {}
         state = checkpoints.pack_blobs(self.pool.save_state())
         for experience in self.collector.experiences:
@@ -194,7 +212,7 @@ class Trainer:
             "logged": self._logged,
             "seconds": self.seconds,
             "best_return": self.best_return if self.best_return > float("-inf") else None,
-            "metrics_bytes": self.writer.offset(),
+            "metrics_bytes": 0 if self.writer is None else self.writer.offset(),
         }
         return Checkpoint(self._model(), optimiser, state, counters)
 
@@ -207,20 +225,21 @@ class Trainer:
 
     def load(self, point: Checkpoint) -> int:
         """Continue from a checkpoint; returns how many bytes of the metrics belong to it."""
+        state = self.team.own(point.state)
         try:
             for experience in self.collector.experiences:
                 policy = experience.policy
                 policy.load_model(point.model)
                 experience.load_model(point.model)
                 policy.load_optimisers(point.optimizer)
-                policy.load_state(point.state)
-                experience.load_state(point.state)
-            self.collector.load_state(point.state)
-            self.self_play.load_state(point.state)
-            self.generator.set_state(point.state["generator"])
+                policy.load_state(state)
+                experience.load_state(state)
+            self.collector.load_state(state)
+            self.self_play.load_state(state)
+            self.generator.set_state(state["generator"])
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
-        self.pool.load_state(None, checkpoints.unpack_blobs(point.state))
+        self.pool.load_state(None, checkpoints.unpack_blobs(state))
         counters = point.counters
         self.step, self.iteration, self._logged = counters["step"], counters["iteration"], counters["logged"]
         self.seconds = counters["seconds"]
@@ -229,7 +248,8 @@ class Trainer:
 
     def close(self) -> None:
         """Free the pool and the files."""
-        self.writer.close()
+        if self.writer is not None:
+            self.writer.close()
         self.pool.close()
 
 

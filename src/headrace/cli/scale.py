@@ -1,0 +1,109 @@
+"""``headrace scale``: how many environments and which minibatch train a task fastest on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from headrace.cli.options import parse_options
+from headrace.errors import OptionError
+from headrace.train.config import Config, make_config
+from headrace.train.memory import readable
+from headrace.train.scaler import Probe, Scale, cache_file, forget, scale
+
+COLUMNS = f"{'environments':>12}  {'minibatch':>9}  {'steps/s':>11}  {'memory':>9}"
+
+
+@dataclass(frozen=True)
+class ScaleArgs:
+    """Find the number of environments and the minibatch that train fastest, by measuring training itself.
+
+    num_envs doubles until training is no longer 5 % faster, then minibatch_size, within the memory allowed.
+    What was found is remembered; headrace train TASK --scale trains with it.
+
+    examples:
+      headrace scale CartPole-v1
+      headrace scale TagGridWorld-v0 --device cuda --option num_taggers=4
+      headrace scale Pong-v5 --seconds 5 --again
+      headrace scale CartPole-v1 --forget
+    """
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    """name of the task; headrace envs lists them"""
+    device: str | None = None
+    """where to train: cpu, cuda or cuda:i"""
+    algo: str | None = None
+    """learning algorithm"""
+    network: str | None = None
+    """the network, as headrace train names it"""
+    hidden: tuple[int, ...] | None = None
+    """widths of its hidden layers"""
+    num_steps: int | None = None
+    """steps of every environment in one rollout"""
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """a task option as name=value; may be repeated"""
+    seconds: float = 2.0
+    """length of one measurement"""
+    memory_share: float = 0.8
+    """share of the free memory that training may take"""
+    again: bool = False
+    """measure anew although it is known"""
+    forget: bool = False
+    """forget what was found for TASK, or for all tasks, and measure nothing"""
+
+
+def run(argv: list[str]) -> int:
+    """Measure, and print a row for each size."""
+    args = tyro.cli(ScaleArgs, prog="headrace scale", args=argv)
+    if args.forget:
+        count = forget(args.task or None)
+        print(f"{count} finding{'' if count == 1 else 's'} forgotten ({cache_file()})")
+        return 0
+    if not args.task:
+        raise OptionError("which task? headrace scale TASK, such as CartPole-v1; headrace envs lists them")
+    names = ("device", "algo", "network", "hidden", "num_steps")
+    overrides: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.option:
+        overrides["env_options"] = parse_options(args.option)
+    config = make_config(args.task, **overrides)
+    found = find_scale(config, seconds=args.seconds, memory_share=args.memory_share, again=args.again)
+    words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.settings(config).items())
+    print(f"  train with it:  headrace train {args.task} --scale   (or: {words})")
+    return 0
+
+
+def find_scale(config: Config, **how: Any) -> Scale:
+    """`headrace.train.scaler.scale`, its probes shown as they are made, and what came of them."""
+    console = Console(highlight=False)
+    console.print(f"{config.task}, {config.algo}, training on {config.devices[0] if config.devices else config.device}")
+    shown = False
+    with console.status("measuring"):
+
+        def show(probe: Probe) -> None:
+            nonlocal shown
+            if not shown:
+                console.print(COLUMNS)
+            shown = True
+            console.print(_row(probe), soft_wrap=True)
+
+        found = scale(config, show=show, **how)
+    if found.remembered:
+        console.print(COLUMNS)
+        for probe in found.probes:
+            console.print(_row(probe), soft_wrap=True)
+    best = found.best
+    memo = "  (measured earlier; headrace scale --again measures anew)" if found.remembered else ""
+    console.print(
+        f"best: {best.num_envs:,} environments, minibatches of {best.minibatch_size:,}: "
+        f"{best.steps_per_second:,.0f} steps/s{memo}\n  {found.ended}",
+        soft_wrap=True,
+    )
+    return found
+
+
+def _row(probe: Probe) -> str:
+    speed = probe.note or f"{probe.steps_per_second:,.0f}"
+    return f"{probe.num_envs:>12,}  {probe.minibatch_size:>9,}  {speed:>11}  {readable(probe.memory):>9}"

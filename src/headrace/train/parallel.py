@@ -1,0 +1,245 @@
+"""Training with several processes: who starts them, watches over them, and ends them.
+
+What they do together is in `headrace.train.team`. The process that was asked to train only
+watches: once a worker raises or dies, it ends the others and says which it was. If it is
+killed itself, its workers end too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+import torch.distributed as dist
+
+from headrace.errors import HeadraceError, WorkerError
+from headrace.train.config import Config
+from headrace.train.interrupt import Interrupt
+from headrace.train.team import Team
+
+if TYPE_CHECKING:
+    from headrace.train import Result
+
+GRACE = 1.0  # seconds in which the process that failed first and those that noticed can all speak
+POLL = 0.1  # seconds between looks at whether Ctrl-C was pressed
+HERE = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """One process, and where it reports how it ended."""
+
+    rank: int
+    device: str
+    process: Any
+    pipe: connection.Connection
+
+    def __str__(self) -> str:
+        return f"training process {self.rank} (on {self.device})"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a process says at its end: a result, or what it raised, when, and how."""
+
+    result: Any = None
+    error: HeadraceError | None = None
+    trace: str = ""
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, error: BaseException) -> Report:
+        """What is told of an exception that is being handled: itself, if it is one of ours."""
+        known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
+        return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
+
+    def raise_as(self, who: str) -> NoReturn:
+        """Raise it here, with the words it was raised with there."""
+        told = WorkerError(f"{who} raised:\n{self.trace}")
+        if self.error is not None:
+            raise self.error from told
+        raise told
+
+
+def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool) -> Result:
+    """Train with one process on each of ``config.devices``; returns what the first one does.
+
+    Args:
+        config: the run's settings.
+        run_dir: an existing run folder.
+        saved: the checkpoint to go on from.
+        quiet: show no progress.
+
+    Raises:
+        HeadraceError: of any kind, as a process raised it.
+        WorkerError: a process raised anything else, or died.
+    """
+    context = multiprocessing.get_context("spawn")
+    size, stop = len(config.devices), context.Event()
+    store = _store(0, first=True)
+    workers: list[_Worker] = []
+    with Interrupt() as interrupt:
+        try:
+            with deaf():
+                for rank, device in enumerate(config.devices):
+                    pipe, theirs = context.Pipe(duplex=False)
+                    place = (rank, size, store.port, stop, theirs)
+                    process = context.Process(
+                        target=_work, args=(place, config, run_dir, saved, quiet), name=f"headrace-{rank}"
+                    )
+                    workers.append(_Worker(rank, device, process, pipe))
+                    process.start()
+                    theirs.close()
+            return _watch(workers, interrupt, stop)
+        finally:
+            for worker in workers:
+                if worker.process.pid is not None:
+                    worker.process.kill()
+                    worker.process.join()
+                worker.pipe.close()
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Processes that are started here ignore Ctrl-C from their first moment on; they are told otherwise."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
+    """Wait for everybody's report, or for the first sign that one of them failed."""
+    reports: dict[int, Report] = {}
+    while len(reports) < len(workers):
+        if interrupt:
+            stop.set()
+        _listen(workers, reports, POLL)
+        if _dead(workers, reports) or any(report.result is None for report in reports.values()):
+            until = time.monotonic() + GRACE
+            while len(reports) < len(workers) and time.monotonic() < until:
+                _listen(workers, reports, POLL)
+            _raise(workers, reports)
+    result = reports[0].result
+    assert result is not None
+    return result
+
+
+def _listen(workers: list[_Worker], reports: dict[int, Report], timeout: float) -> None:
+    silent = {worker.pipe: worker for worker in workers if worker.rank not in reports}
+    for pipe in connection.wait(list(silent), timeout):
+        try:
+            reports[silent[pipe].rank] = pipe.recv()  # type: ignore[index, union-attr]
+        except (EOFError, OSError):
+            time.sleep(POLL / 10)  # it died: its exit status follows
+
+
+def _dead(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
+    """Processes that ended without a word."""
+    return [w for w in workers if w.rank not in reports and not w.process.is_alive() and not w.pipe.closed]
+
+
+def _raise(workers: list[_Worker], reports: dict[int, Report]) -> NoReturn:
+    """Say what happened first; that the others then lost their connection is no news."""
+    for worker in _dead(workers, reports):
+        _listen(workers, reports, 0)  # it may have spoken between two looks
+        if worker.rank not in reports:
+            raise WorkerError(f"{worker} died: {cause_of_death(worker.process.exitcode)}; the run was ended")
+    rank, report = min(((r, report) for r, report in reports.items() if report.trace), key=lambda each: each[1].at)
+    report.raise_as(str(workers[rank]))
+
+
+def cause_of_death(code: int | None) -> str:
+    """An exit status in words."""
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return f"killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
+    guard = ' (is the script\'s own code under if __name__ == "__main__":?)' if code == 1 else ""
+    return f"exit status {code}{guard}"
+
+
+# -- the processes that train --------------------------------------------------------------------
+
+
+def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool):
+    """One process from its start to its report."""
+    rank, size, port, stop, pipe = place
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        report = Report(_train(rank, size, port, stop, config, run_dir, saved, quiet))
+    except BaseException as error:
+        report = Report.of(error)
+    pipe.send(report)
+    sys.stdout.flush()
+
+
+def _train(
+    rank: int, size: int, port: int, stop: Any, config: Config, run_dir: Path, saved: Path | None, quiet: bool
+) -> Result:
+    from headrace.train import train_here
+    from headrace.train.run import RunFolder
+    from headrace.train.setup import find_device
+
+    take_cores(rank, size)
+    device = find_device(config.devices[rank])
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # it would look the host's name up, which may have no address
+    backend = "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        backend = "cpu:gloo,cuda:nccl"
+    dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
+    try:
+        team = Team(rank, size, stop)
+        result = train_here(config, RunFolder(run_dir), saved, quiet or not team.leads, team)
+        team.wait()  # nobody leaves while somebody is still sending
+        return result
+    finally:
+        dist.destroy_process_group()
+
+
+def _store(port: int, first: bool = False) -> Any:
+    """Where processes find each other; whoever is first makes it, and waits for nobody."""
+    return dist.TCPStore(HERE, port, is_master=first, wait_for_workers=False)  # type: ignore[reportPrivateImportUsage]
+
+
+def take_cores(rank: int, size: int) -> None:
+    """Keep to an equal part of the cores, so that environments and torch make as many threads as there are."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        each = len(cores) // size
+        if each:
+            os.sched_setaffinity(0, cores[rank * each : (rank + 1) * each])
+
+
+def end_with_parent() -> None:
+    """For a thread of its own: end this process when the one that started it is gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def _can_travel(error: HeadraceError) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True

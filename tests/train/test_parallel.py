@@ -1,0 +1,210 @@
+"""Several processes train one network: as one would from all their samples, and nothing is left when one fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from test_training import SMALL, assert_same_run, facts, wait_for_lines, weights
+
+import headrace
+from headrace.errors import OptionError, WorkerError
+from headrace.train import resume
+from headrace.train.config import Config, make_config
+from headrace.train.normalise import RunningStatistics
+from headrace.train.parallel import _store
+from headrace.train.ppo import Rates, backward, minibatches
+from headrace.train.run import RunFolder
+from headrace.train.setup import make_collector, make_policies, training_pool
+from headrace.train.team import Team
+from headrace.train.trainer import Trainer
+
+train: Any = headrace.train
+CPU = torch.device("cpu")
+TWO: dict[str, Any] = SMALL | {"devices": ("cpu", "cpu"), "torch_threads": 1}
+SCRIPT = """
+import json, sys, headrace
+if __name__ == "__main__":
+    headrace.train.train(sys.argv[1], run_dir=sys.argv[2], quiet=True, **json.loads(sys.argv[3]))
+"""
+
+
+def start(folder: Path, task: str, options: dict[str, Any]) -> subprocess.Popen:
+    """A run, its processes in a group of their own, as in a terminal."""
+    script = folder / "run.py"
+    script.write_text(SCRIPT)
+    words = [sys.executable, str(script), task, str(folder / "run"), json.dumps(options)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def workers(parent: int) -> list[int]:
+    """The training processes of a run."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline, "processes were left behind"
+        time.sleep(0.01)
+
+
+def collected(config: Config, rank: int) -> tuple[list[Any], list[Any]]:
+    """What one of the processes collects first, with the first one's networks: policies, and samples of each."""
+    own = dataclasses.replace(config, seed=config.seed + rank * config.num_envs)
+    pool = training_pool(own)
+    policies = make_policies(config, pool, CPU)
+    collector = make_collector(own, pool, policies, CPU)
+    for experience in collector.experiences:
+        experience.static = True
+    collector.start()
+    collector.draw(torch.Generator().manual_seed(own.seed))
+    samples = collector.collect()
+    pool.close()
+    return policies, samples
+
+
+def test_one_update_is_that_of_all_samples_together(tmp_path):
+    """Also where agents are out of the game: in one process more of them than in the other."""
+    options = TWO | {"algo": "a2c", "num_envs": 4, "num_steps": 32, "total_steps": 256, "normalise_advantages": False}
+    options["env_options"] = {"num_taggers": 2, "num_runners": 5, "tagging_distance": 0.2, "max_episode_steps": 50}
+    train("TagContinuous-v0", run_dir=tmp_path / "run", quiet=True, **options)
+    config = make_config("TagContinuous-v0", **options)
+    found, left_out = weights(tmp_path / "run"), []
+    for policies in zip(*(zip(*collected(config, rank), strict=True) for rank in range(2)), strict=True):
+        gradient, rows = 0.0, 0.0
+        for policy, samples in policies:
+            (batch,) = minibatches(samples, config, None)
+            backward(policy.network, policy.optimiser, policy.distribution, config, Rates.of(config, 0), batch, False)
+            count = float(samples.weights.sum())
+            left_out.append(len(samples.weights) - count)
+            gradient, rows = gradient + policy.optimiser.gradient * count, rows + count
+        policy = policies[0][0]
+        policy.optimiser.gradient.copy_(gradient / rows)
+        policy.optimiser.step(Rates.of(config, 0).learning_rate, config.max_grad_norm)
+        for name, tensor in policy.model().items():
+            torch.testing.assert_close(found[name], tensor, atol=1e-6, rtol=1e-5)
+    assert len(set(left_out)) > 2, "the two processes must differ in who is out of the game"
+
+
+def test_statistics_are_those_of_all_observations(tmp_path):
+    options = TWO | {"total_steps": 256, "normalise_observations": True, "normalise_rewards": True, "log_steps": 1}
+    train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, **options)
+    config = make_config("Pendulum-v1", **options)
+    # nothing is known of them yet when the first are seen, so the network's inputs are what they are
+    seen = torch.cat([collected(config, rank)[1][0].inputs for rank in range(2)])
+    assert len(seen.unique(dim=0)) == 256, "no two environments are the same"
+    expected = RunningStatistics((3,))
+    expected.update(seen)
+    found = weights(tmp_path / "run")
+    for name, tensor in expected.state().items():
+        torch.testing.assert_close(found[f"normaliser.{name}"], tensor, atol=1e-9, rtol=1e-9)
+    (line,) = facts(tmp_path / "run")
+    assert line["step"] == 256
+
+
+def twin(rank: int, port: int, folder: Path, config: Config) -> None:
+    """One of two processes that keeps what it has learnt."""
+    dist.init_process_group("gloo", store=_store(port), rank=rank, world_size=2)
+    trainer = Trainer(config, RunFolder(folder), None, Team(rank, 2))
+    for _ in range(4):
+        trainer.iterate()
+    policy = trainer.policies[0]
+    kept = {"episodes": torch.tensor(trainer.tracker.episodes), "own": trainer.tracker.totals()[0]}
+    kept |= {"losses": policy.losses} | policy.optimisers()
+    for experience in trainer.collector.experiences:
+        kept |= experience.policy.model() | experience.model()
+        kept |= {name: tensor for name, tensor in experience.state().items() if name.endswith("mean")}
+        kept["observations"] = trainer.collector.observations["obs"]
+    torch.save(kept, folder / f"{rank}.pt")
+    trainer.close()
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("algo", ["ppo", "ddpg"])
+def test_both_processes_hold_the_same_network(tmp_path, algo):
+    options = TWO | {"normalise_observations": True, "normalise_rewards": True, "target_kl": 0.02, "num_steps": 64}
+    options |= {"algo": algo, "learning_starts": 256} if algo == "ddpg" else {}
+    config = make_config("Pendulum-v1", **options, env_options={"max_episode_steps": 50})
+    store = _store(0, first=True)
+    context = multiprocessing.get_context("spawn")
+    both = [context.Process(target=twin, args=(rank, store.port, tmp_path, config)) for rank in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(120)
+        assert process.exitcode == 0
+    one, two = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
+    assert one["episodes"] == one["own"] + two["own"] > 0
+    assert not torch.equal(one.pop("observations"), two.pop("observations"))
+    for name, tensor in one.items():
+        assert name == "own" or torch.equal(tensor, two[name]), name
+
+
+LONG = TWO | {"normalise_observations": True, "total_steps": 16_000}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody disturbed."""
+    path = tmp_path_factory.mktemp("alone") / "run"
+    train("Pendulum-v1", run_dir=path, quiet=True, **LONG)
+    return path
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["one process is told", "as in a terminal"])
+def test_ctrl_c_ends_all_and_a_resumed_run_is_the_same(tmp_path, alone, group):
+    process = start(tmp_path, "Pendulum-v1", LONG)
+    wait_for_lines(tmp_path / "run", 5)
+    pids = workers(process.pid)
+    assert len(pids) == 2
+    (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
+    assert process.wait(60) == 0, process.stderr and process.stderr.read()
+    wait_until_gone(pids)
+    lines = len(facts(tmp_path / "run"))
+    assert resume(tmp_path / "run", quiet=True).reason == "finished"
+    assert 5 <= lines < len(facts(tmp_path / "run"))
+    assert_same_run(alone, tmp_path / "run")
+
+
+@pytest.mark.parametrize("who", [0, 1, None], ids=["the first", "the second", "the one that watches"])
+def test_one_that_is_killed_takes_the_others_with_it(tmp_path, who):
+    process = start(tmp_path, "CartPole-v1", TWO | {"total_steps": 100_000_000})
+    wait_for_lines(tmp_path / "run", 2)
+    pids = workers(process.pid)
+    os.kill(process.pid if who is None else pids[who], signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode != 0
+    wait_until_gone(pids)
+    if who is not None:
+        assert f"WorkerError: training process {who} (on cpu) died: killed by SIGKILL" in said
+
+
+def test_one_that_raises_ends_the_run_with_its_words(tmp_path):
+    (tmp_path / "mine.py").write_text("def broken(space, outputs):\n    raise ValueError('no such network today')\n")
+    with pytest.raises(WorkerError, match=r"on cpu\) raised:(.|\n)*ValueError: no such network today"):
+        train("CartPole-v1", run_dir=tmp_path / "a", quiet=True, **TWO, network=f"{tmp_path / 'mine.py'}:broken")
+    with pytest.raises(OptionError, match="abacus"):  # its own kind of error, if it is one of ours
+        train("CartPole-v1", run_dir=tmp_path / "b", quiet=True, **(TWO | {"devices": ("abacus:0", "abacus:1")}))
+
+
+def test_devices_must_fit_together():
+    with pytest.raises(OptionError, match="of one kind"):
+        make_config("CartPole-v1", devices=("cpu", "cuda:0"))
+    with pytest.raises(OptionError, match="each GPU once"):
+        make_config("CartPole-v1", devices=["cuda", "cuda:0"])
+    with pytest.raises(OptionError, match="devices"):
+        make_config("CartPole-v1", devices="cpu")
+    assert make_config("CartPole-v1", devices=["cpu", "cpu"]).devices == ("cpu", "cpu")

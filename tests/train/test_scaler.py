@@ -1,0 +1,103 @@
+"""The scaler picks among what it measured, keeps to the memory it may use, and remembers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from headrace.cli.main import main
+from headrace.errors import OptionError, UnknownTaskError
+from headrace.train import memory
+from headrace.train.config import Config, make_config
+from headrace.train.scaler import GAIN, Probe, cache_file, forget, measure, scale
+
+CPU = torch.device("cpu")
+QUICK: dict[str, Any] = {"seconds": 0.05, "most_envs": 32}
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def config(**changes: Any) -> Config:
+    settings: dict[str, Any] = {"num_steps": 16, "minibatch_size": 64, "epochs": 1} | changes
+    return make_config("CartPole-v1", **settings)
+
+
+def test_it_picks_the_last_size_that_paid_and_remembers_it() -> None:
+    shown: list[Probe] = []
+    found = scale(config(), show=shown.append, **QUICK)
+    assert tuple(shown) == found.probes and found.best in found.probes and not found.remembered
+    rates = {}
+    for probe in found.probes:
+        assert probe.steps_per_second > 0 and 0 < probe.memory <= probe.limit
+        assert probe.num_envs in (16, 32)
+        size = (probe.num_envs, probe.minibatch_size)
+        rates[size] = max(rates.get(size, 0), probe.steps_per_second)
+    best = (found.best.num_envs, found.best.minibatch_size)
+    # whatever larger size was tried from there did not pay
+    for larger in ((2 * best[0], best[1]), (best[0], 2 * best[1])):
+        assert rates.get(larger, 0) < GAIN * rates[best]
+    assert found.settings(config()) == {"num_envs": best[0], "minibatch_size": best[1]}
+
+    again = scale(config(), show=shown.append, **QUICK)
+    assert again.remembered and again.best == found.best and again.probes == found.probes == tuple(shown)
+    assert str(cache_file()) and '"CartPole-v1"' in cache_file().read_text()
+    assert forget("Pendulum-v1") == 0 and forget("CartPole-v1") == 1 and forget() == 0
+
+
+def test_memory_stops_it_before_the_device_does() -> None:
+    one = measure(config(num_envs=16), 0.05, 0.9)
+    share = one.memory / memory.free(CPU)  # beside what a process has from its beginning; twice as much is expected
+    found = scale(config(), memory_share=share, **QUICK)
+    assert [probe.num_envs for probe in found.probes] == [16] and "would need about" in found.ended
+    with pytest.raises(OptionError, match="do not fit"):
+        scale(config(), memory_share=0.25 * share, again=True, **QUICK)
+
+
+def test_a_probe_that_needs_more_than_it_may_is_stopped_and_says_so() -> None:
+    probe = measure(config(num_envs=1 << 22, num_steps=64), 0.05, 256 * 2**20 / memory.free(CPU))
+    assert probe.note == "out of memory" and probe.steps_per_second == 0
+    assert probe.memory < 2**30, "all of it would be many times as much"
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(UnknownTaskError):
+        scale(make_config("CartPoke-v1"), **QUICK)
+    with pytest.raises(OptionError, match="memory_share"):
+        scale(config(), memory_share=1.5)
+    with pytest.raises(OptionError, match="cnn"):
+        scale(config(network="cnn"), **QUICK)
+
+
+def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`headrace scale` shows its probes; `headrace train --scale` uses what it found."""
+    words = ["FrozenLake-v1", "--num-steps", "8"]
+    share = measure(make_config("FrozenLake-v1", num_envs=16), 0.05, 0.9).memory / memory.free(CPU)
+    assert main(["scale", *words, "--seconds", "0.05", "--memory-share", str(share)]) == 0
+    said = capfd.readouterr().out
+    assert "steps/s" in said and "best: " in said
+    (found,) = json.loads(cache_file().read_text())
+    run = [
+        "train",
+        *words,
+        "--scale",
+        "--run-dir",
+        str(tmp_path / "run"),
+        "--total-steps",
+        "10",
+        "--no-video",
+        "--quiet",
+    ]
+    assert main(run) == 0
+    assert "measured earlier" in capfd.readouterr().out
+    trained = Config.from_json((tmp_path / "run" / "config.json").read_text())
+    best = found["best"]
+    assert (trained.num_envs, trained.minibatch_size) == (best["num_envs"], best["minibatch_size"])
+    assert main([*run, "--num-envs", "4"]) == 2
+    assert main(["scale", "--forget"]) == 0 and "1 finding forgotten" in capfd.readouterr().out
