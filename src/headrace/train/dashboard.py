@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headrace.train.memory import in_use, readable
 from headrace.train.metrics import read_metrics
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"env": "cyan", "inference": "yellow", "learning": "magenta"}
 NAMES = {"env": "environment", "inference": "inference", "learning": "learning"}
+SPEEDS = {"stepping": "stepping", "inference": "with inference", "training": "with training"}
 CURVE_HEIGHT = 9
 
 
@@ -37,9 +39,8 @@ class Dashboard:
         self.interval = 0.25 if self.console.is_terminal else 5.0
         self._live: Live | None = None
         self._shown = 0.0
-        self._began: tuple[float, int] | None = None
+        self._began = False
         self._curve: list[tuple[int, float]] = []
-        self._speed = 0.0
 
     def __enter__(self) -> Self:
         if not self.quiet and self.console.is_terminal:
@@ -58,28 +59,24 @@ class Dashboard:
         if self.quiet or (now - self._shown < self.interval and not force):
             return
         self._shown = now
-        if self._began is None:
+        if not self._began:
             lines = read_metrics(trainer.run.metrics_file)
             self._curve = [(line["step"], line["return"]) for line in lines if line["return"] is not None]
-            self._began = (now, trainer.step)
+            self._began = True
         mean = trainer.tracker.mean_return()
         if mean is not None:
             self._curve.append((trainer.step, mean))
-        since, steps = self._began
-        if now > since:
-            self._speed = (trainer.step - steps) / (now - since)
         if self._live is not None:
             self._live.update(self._picture(trainer), refresh=True)
         else:
             self.console.print(self._line(trainer), highlight=False, soft_wrap=True)
 
     def _line(self, trainer: Trainer) -> str:
-        shares = ", ".join(f"{NAMES[k]} {share:.0%}" for k, share in _shares(trainer).items())
         returns = ", ".join(f"{name} {value}" for name, value in _returns(trainer))
+        speeds = ", ".join(f"{speed} {SPEEDS[name]}" for name, speed in _speeds(trainer).items())
         return (
             f"{trainer.config.task}  step {trainer.step:,} of {trainer.config.total_steps:,}  "
-            f"return {returns.strip()}  {self._speed:,.0f} steps/s ({shares})  "
-            f"{trainer.seconds:.1f} s"
+            f"return {returns.strip()}  steps/s: {speeds}  {_memory(trainer)}  {trainer.seconds:.1f} s"
         )
 
     def _picture(self, trainer: Trainer) -> Panel:
@@ -94,7 +91,9 @@ class Dashboard:
         )
         goal = "" if config.stop_at_return is None else f"  (goal {config.stop_at_return:g})"
         returns = [
-            part for name, value in _returns(trainer) for part in ((f"{name} ", "dim"), (f"{value} ", "bold green"))
+            part
+            for name, value in _returns(trainer)
+            for part in ((f"{name} " if name else "", "dim"), (f"{value} ", "bold green"))
         ]
         headline = Text.assemble(
             ("return ", "dim"),
@@ -102,12 +101,15 @@ class Dashboard:
             (goal, "dim"),
             ("   episodes ", "dim"),
             f"{trainer.tracker.episodes:,}",
-            ("   speed ", "dim"),
-            (f"{self._speed:,.0f} steps/s", "bold"),
+            ("   memory ", "dim"),
+            _memory(trainer),
         )
         curve = Text("\n".join(draw_curve(self._curve, width - 12, CURVE_HEIGHT)), style="green")
-        title = f"[bold]{config.task}[/] · {config.algo} · {config.num_envs} environments · {config.device}"
-        parts = [progress, headline, _split_bar(trainer, width), curve, _loss_line(trainer)]
+        where = " ".join(config.devices) or config.device
+        each = " each" if len(config.devices) > 1 else ""
+        title = f"[bold]{config.task}[/] · {config.algo} · {config.num_envs:,} environments{each} · {where}"
+        parts = [progress, headline, _speed_table(trainer), _split_bar(trainer, width), curve]
+        parts += [Text(), _policy_table(trainer)]
         return Panel(Group(*parts), title=title, subtitle=f"[dim]{trainer.run.path}[/]", width=width + 4)
 
 
@@ -172,8 +174,42 @@ def _split_bar(trainer: Trainer, width: int) -> Text:
     return bar
 
 
-def _loss_line(trainer: Trainer) -> Text:
-    text = Text(style="dim")
-    for name, value in trainer.losses.items():
-        text.append(f"{name.replace('_', ' ')} {value:.3g}   ")
+def _speeds(trainer: Trainer) -> dict[str, str]:
+    return {name: "-" if speed is None else f"{speed:,.0f}" for name, speed in trainer.speeds().items()}
+
+
+def _speed_table(trainer: Trainer) -> Text:
+    """Steps a second of environments alone, with the policies' choices, and of the whole."""
+    text = Text("steps/s", style="dim")
+    for name, speed in _speeds(trainer).items():
+        text.append(f"   {SPEEDS[name]} ", style="dim")
+        text.append(speed, style="not dim bold" if name == "training" else "not dim")
     return text
+
+
+def _memory(trainer: Trainer) -> str:
+    """What is in use, such as ``"434 MiB"`` of this process, or ``"1.2 of 2.0 GiB reserved"`` on a GPU."""
+    used = in_use(trainer.device)
+    if "resident" in used:
+        return readable(used["resident"])
+    return f"{readable(used['allocated'])} ({readable(used['reserved'])} reserved)"
+
+
+def _policy_table(trainer: Trainer) -> Table | Text:
+    """What each policy earns and learns: a row for each of several, a line for one."""
+    policies = trainer.policies
+    losses = [policy.last_losses() for policy in policies]
+    if len(policies) == 1:
+        numbers = "   ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in losses[0].items())
+        return Text(numbers, style="dim")
+    names = list(dict.fromkeys(name for each in losses for name in each))
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("policy", vertical="bottom")
+    for name in ("return", "length", *names):
+        table.add_column(name.replace("_", "\n"), justify="right", vertical="bottom")
+    for policy, values in zip(policies, losses, strict=True):
+        earned, length = policy.tracker.mean_return(), policy.tracker.mean_length()
+        shown = ["-" if mean is None else f"{mean:.1f}" for mean in (earned, length)]
+        numbers = [f"{values[name]:.3g}" if name in values else "" for name in names]
+        table.add_row(policy.name, Text(shown[0], style="green"), shown[1], *numbers)
+    return table

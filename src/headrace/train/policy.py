@@ -83,6 +83,10 @@ class Policy:
         """Average gradients with those of other processes from now on, as `FlatAdam.reduce`; no graph can do that."""
         self.optimiser.reduce = reduce
 
+    def last_losses(self) -> dict[str, float]:
+        """The last update's statistics by name; empty before it, and for a frozen policy."""
+        return {} if self.losses is None else dict(zip(self.statistics, self.losses.tolist(), strict=True))
+
     def prefix(self, what: str) -> str:
         """The name of a group of tensors in a checkpoint."""
         return f"{what}.{self.name}" if self.name else what

@@ -6,8 +6,9 @@ A collector fills it: `headrace.train.device_rollout` where the environments liv
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,7 +38,8 @@ class Collector(ABC):
         rewards: [T, N], or [T, N, agents]; terminated, truncated: bool[T, N].
         present: who is in the game before the next step, bool[N, agents] (of one agent: [N]).
         experiences: what each policy saw and did.
-        seconds: time spent in ``env`` and in ``inference``.
+        seconds: what rollouts took in ``env``, in ``inference``, and in ``learning`` (advantages, statistics); where a
+            rollout runs as a whole, of one that was run step by step to see it: only their proportions count.
     """
 
     def __init__(
@@ -67,7 +69,8 @@ class Collector(ABC):
         }  # [now | final, T, N, …]
         self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
         self.experiences = [Experience(p, self._of(p.seat), device, static) for p in policies]
-        self.seconds = {"env": 0.0, "inference": 0.0}
+        self.seconds = {"env": 0.0, "inference": 0.0, "learning": 0.0}
+        self._clock: Callable[[], float] = time.perf_counter
 
     def _tensor(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         pinned = self.storage.type == "cpu" and self.device.type == "cuda"
@@ -109,8 +112,11 @@ class Collector(ABC):
         for experience in self.experiences:
             experience.begin()
         self._run()
+        ran = self._clock()
         present, left = self._presence() if self.spec.agents else (None, None)
-        return [e.policy.gather(e, self._outcome(e.seat, present, left)) for e in self.experiences]
+        learnt = [e.policy.gather(e, self._outcome(e.seat, present, left)) for e in self.experiences]
+        self.seconds["learning"] += self._clock() - ran
+        return learnt
 
     def _of(self, seat: Seat) -> Tensor:
         return self.observations[observation_name(seat)]

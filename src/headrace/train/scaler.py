@@ -267,31 +267,32 @@ def _probe(config: Config, seconds: float, share: float) -> Probe:
     allowed = usable + (memory.in_use(device)["resident"] if device.type == "cpu" else 0)
     memory.limit(device, usable)
     try:
-        rate, note = _rate(config, seconds), ""
+        rate, used, note = *_rate(config, device, seconds, at_first), ""
     except (MemoryError, RuntimeError) as error:  # torch's and Warp's are of the second kind
         if not _is_lack_of_memory(error):
             raise
-        rate, note = 0.0, "out of memory"
-    return Probe(config.num_envs, config.minibatch_size, rate, memory.peak(device, at_first), allowed, note)
+        rate, used, note = 0.0, memory.peak(device, at_first), "out of memory"
+    return Probe(config.num_envs, config.minibatch_size, rate, used, allowed, note)
 
 
-def _rate(config: Config, seconds: float) -> float:
-    """Agent steps a second in training, once everything that is made at first use was made."""
+def _rate(config: Config, device: torch.device, seconds: float, free_at_first: int) -> tuple[float, int]:
+    """Agent steps a second in training, once everything that is made at first use was made, and bytes it took."""
     config = dataclasses.replace(
         config, total_steps=1 << 60, stop_at_return=None, tensorboard=False, load=None, learning_starts=0
     )
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(config, RunFolder.create(Path(folder) / "run", config))
         try:
-            for _ in range(EAGER_CALLS + 2 if trainer.device.type == "cuda" else 1):
+            for _ in range(EAGER_CALLS + 2 if device.type == "cuda" else 1):
                 trainer.iterate()
-            _wait(trainer.device)
+            _wait(device)
             began, first = time.perf_counter(), trainer.step
             while trainer.step == first or time.perf_counter() - began < seconds:
                 trainer.iterate()
                 trainer.solved()  # as in a run, where it decides whether to go on
-            _wait(trainer.device)
-            return (trainer.step - first) / (time.perf_counter() - began)
+            _wait(device)
+            rate = (trainer.step - first) / (time.perf_counter() - began)
+            return rate, memory.peak(device, free_at_first)
         finally:
             trainer.close()
 

@@ -76,14 +76,14 @@ class Team:
                 dist.broadcast(tensor, 0)
             policy.load_model(model)
 
-    def may_capture(self, config: Config) -> bool:
-        """Whether rollouts can be CUDA graphs: not where they talk to other processes."""
-        return self.size == 1 or not (config.normalise_observations or config.normalise_rewards)
+    def may_capture(self, experiences: Iterable[Experience]) -> bool:
+        """Whether rollouts can be CUDA graphs: not where they gather statistics from other processes."""
+        return self.size == 1 or not any(e.encoder.normaliser or e.reward_scaler for e in experiences)
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
         """Replace a flat vector by its mean over all processes, weighted by the samples that each is the mean of."""
-        count = torch.as_tensor(rows, dtype=values.dtype, device=values.device).view(1)
+        count = rows.to(values).view(1) if isinstance(rows, Tensor) else values.new_full((1,), float(rows))
         total = torch.cat([values * count, count])
         dist.all_reduce(total)
         torch.div(total[:-1], total[-1].clamp(min=1), out=values)

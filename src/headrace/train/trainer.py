@@ -27,11 +27,13 @@ from headrace.train.device_rollout import DeviceCollector
 from headrace.train.episode_log import played_episode
 from headrace.train.episodes import EpisodeTracker
 from headrace.train.graphs import Graph
+from headrace.train.memory import in_use
 from headrace.train.metrics import MetricsWriter
 from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
 from headrace.train.self_play import SelfPlay
 from headrace.train.setup import find_device, make_collector, make_policies, training_pool
+from headrace.train.stopwatch import Stopwatch
 from headrace.train.team import Team
 
 
@@ -60,7 +62,9 @@ class Trainer:
         self._collect = Graph(
             self.collector.collect,
             self.device,
-            config.graphs and isinstance(self.collector, DeviceCollector) and self.team.may_capture(config),
+            config.graphs
+            and isinstance(self.collector, DeviceCollector)
+            and self.team.may_capture(self.collector.experiences),
         )
         self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
@@ -68,7 +72,8 @@ class Trainer:
         self.seconds = 0.0
         self.best_return = float("-inf")
         self._logged = 0
-        self._learning = 0.0
+        self._watch = Stopwatch(self.device, "rollout", "learning")
+        self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
         if resume is None:
             self._begin_with_networks()
         self.team.join(self.collector.experiences)
@@ -106,17 +111,20 @@ class Trainer:
     def iterate(self) -> None:
         """One rollout, the updates from it, and a line of metrics if one is due."""
         config = self.config
+        if self._began is None:
+            self._began = time.perf_counter(), self.step
+        self._watch.start()
         self.self_play.draw(self.step, self.generator)
         self.collector.draw(self.generator)
         rollouts = self._collect()
+        self._watch.lap("rollout")
         ends = self.collector.ends
         for policy in self.policies:
             policy.tracker.update(self.collector.scores(policy.seat), ends)
-        began = time.perf_counter()
         for policy, samples in zip(self.policies, rollouts, strict=True):
             policy.learn(samples, self.step, self.generator)
-        self._learning += time.perf_counter() - began
         self.team.merge(self.policies)
+        self._watch.lap("learning")
         self.step += config.num_envs * config.num_steps * self.team.size
         self.iteration += 1
         if self.step - self._logged >= config.log_steps:
@@ -127,19 +135,36 @@ class Trainer:
         """Episodes as the first policy's agents fared in them."""
         return self.policies[0].tracker
 
-    @property
-    def losses(self) -> dict[str, float]:
-        """The first policy's; empty before it has learnt."""
-        return _losses(self.policies[0])
-
     def solved(self) -> bool:
         """Whether the last episodes reached ``stop_at_return``."""
         goal, mean = self.config.stop_at_return, self.tracker.mean_return()
         return goal is not None and mean is not None and self.tracker.full and mean >= goal
 
     def split(self) -> dict[str, float]:
-        """Seconds since this process began to train: in the environments, in inference, in learning."""
-        return {**self.collector.seconds, "learning": self._learning}
+        """Seconds since this process began to train: in the environments, in inference, in learning.
+
+        On a GPU they are the device's own: of whole rollouts, and of updates. What of a rollout belongs to which is
+        then taken from one that was run step by step, before it became a graph.
+        """
+        parts, spent = dict(self.collector.seconds), self._watch.seconds()
+        scale = spent["rollout"] / (sum(parts.values()) or 1.0)
+        parts = {name: seconds * scale for name, seconds in parts.items()}
+        return parts | {"learning": parts["learning"] + spent["learning"]}
+
+    def speeds(self) -> dict[str, float | None]:
+        """Agent steps a second since this process began to train, all processes together; None before they are known.
+
+        ``stepping`` counts the time in environments alone, ``inference`` that of choosing actions, too, ``training``
+        all the time that went by.
+        """
+        now, first = self._began or (time.perf_counter(), self.step)
+        steps, split = self.step - first, self.split()
+        seconds = {
+            "stepping": split["env"],
+            "inference": split["env"] + split["inference"],
+            "training": time.perf_counter() - now,
+        }
+        return {name: steps / spent if steps and spent > 0 else None for name, spent in seconds.items()}
 
     def _log(self) -> None:
         self._logged = self.step
@@ -152,15 +177,23 @@ class Trainer:
             "episodes": tracker.episodes,
             "return": tracker.mean_return(),
             "length": tracker.mean_length(),
-            "loss": _losses(self.policies[0]),
-            "time": {"seconds": round(self.seconds, 3), **{k: round(v, 3) for k, v in self.split().items()}},
+            "loss": self.policies[0].last_losses(),
+            "time": self._time(),
         }
         if self.policies[0].name:
             line["policies"] = {p.name: self._line_of(p) for p in self.policies}
         self.writer.write(line)
 
+    def _time(self) -> dict[str, Any]:
+        """What differs from run to run: seconds, speeds, memory."""
+        speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
+        split = {name: round(seconds, 3) for name, seconds in self.split().items()}
+        memory = in_use(self.device)
+        return {"seconds": round(self.seconds, 3), **split, "steps_per_second": speeds, "memory": memory}
+
     def _line_of(self, policy: Policy) -> dict[str, Any]:
-        line = {"return": policy.tracker.mean_return(), "loss": _losses(policy)}
+        tracker = policy.tracker
+        line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": policy.last_losses()}
         return line | ({"version": self.self_play.version(policy.name)} if policy.config.copies else {})
 
     def _begin_with_networks(self) -> None:
@@ -251,9 +284,3 @@ class Trainer:
         if self.writer is not None:
             self.writer.close()
         self.pool.close()
-
-
-def _losses(policy: Policy) -> dict[str, float]:
-    if policy.losses is None:
-        return {}  # a frozen policy's
-    return dict(zip(policy.statistics, policy.losses.tolist(), strict=True))
