@@ -59,13 +59,9 @@ class Trainer:
         self.pool = training_pool(config)
         self.policies = make_policies(config, self.pool, self.device)
         self.collector = make_collector(config, self.pool, self.policies, self.device)
-        self._collect = Graph(
-            self.collector.collect,
-            self.device,
-            config.graphs
-            and isinstance(self.collector, DeviceCollector)
-            and self.team.may_capture(self.collector.experiences),
-        )
+        whole = config.graphs and isinstance(self.collector, DeviceCollector)
+        captured = whole and self.team.may_capture(self.collector.experiences)
+        self._collect = Graph(self.collector.collect, self.device, captured)
         self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
         self.step = self.iteration = 0
