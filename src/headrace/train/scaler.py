@@ -44,8 +44,8 @@ FIRST_MINIBATCHES = 4  # in a rollout, so that there is something to gain from l
 MOST_ENVS = 1 << 20
 GAIN = 1.05  # twice the size must be this many times as fast
 DECIDES = (
-    "task", "env_options", "algo", "network", "hidden", "activation", "policies", "num_steps", "epochs", "device",
-    "devices", "batch_size", "num_threads", "torch_threads", "bf16", "compile", "graphs",
+    "task", "env_options", "algo", "network", "hidden", "shared", "activation", "policies", "num_steps", "epochs",
+    "device", "devices", "batch_size", "num_threads", "torch_threads", "bf16", "compile", "graphs", "replay_ratio",
     "normalise_observations", "normalise_rewards",
 )  # fmt: skip
 """settings that speed depends on: what was found holds for these"""
