@@ -13,15 +13,13 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.train import checkpoint as checkpoints
 from headrace.train.config import Config
-from headrace.train.mlp import MLP
 from headrace.train.networks import input_size, uses_images
 from headrace.train.normalise import ObservationNormaliser, RewardScaler
 from headrace.train.policy import Policy
-from headrace.train.ppo import Pass, Samples, advantages
+from headrace.train.ppo import Samples, advantages
 from headrace.train.replay import Transitions
 
 EVERYWHERE = slice(None)
-MOST_KEPT = 1 << 30  # bytes of activations that are kept for an update
 
 
 class InputEncoder:
@@ -125,15 +123,12 @@ class Experience:
         self.params = rows(steps, distribution.size)
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
-        self._passes: list[Pass] | None = [] if self._keeps_passes() else None
         recurrent = policy.memory_size > 0
         self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
         self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
 
     def draw(self, generator: torch.Generator) -> None:
         """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
-        if self._passes is not None:
-            self._passes = []
         if generator.device.type == self.noise.device.type:
             self.distribution.draw(self.noise, generator)
         else:
@@ -143,11 +138,7 @@ class Experience:
         """Run the policy on some environments at step t and note what it did; returns their columns' actions."""
         columns = self.seat.columns(envs)
         inputs = self._encode(t, envs)
-        if self._passes is not None:
-            params, values, saved = self.policy.network.forward_saving(inputs)  # type: ignore[operator]
-            first, count = t * self.columns + (columns.start or 0), len(values)
-            self._passes.append((slice(first, first + count), params, values, saved))
-        elif self.memory is None:
+        if self.memory is None:
             params, values = self.policy.forward(inputs)
         else:
             params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
@@ -188,7 +179,7 @@ class Experience:
             config.gae_lambda,
         ).flatten()
         actions, log_probs = self.actions.flatten(0, 1), None
-        if self._passes is None:
+        if config.algo != "a2c":  # whose one update begins with the policy that acted
             log_probs = self.distribution.evaluate(self.params.flatten(0, 1), actions)[0]
         values = self.values[:-1].flatten()
         rows, weights = self._counted(outcome.present)
@@ -205,7 +196,6 @@ class Experience:
             weights,
             self._remembered(0, EVERYWHERE) if recurrent else None,
             self.starts[:-1].flatten() if recurrent else None,  # type: ignore[index]
-            self._passes,
         )
 
     def transitions(self, outcome: Outcome) -> Transitions:
@@ -279,22 +269,11 @@ class Experience:
 
     # -- how -------------------------------------------------------------------------------------
 
-    def _keeps_passes(self) -> bool:
-        """Whether to learn from the very forward passes that chose the actions, which saves them once more.
-
-        So it is in advantage actor-critic, whose one update is made before anything else changes the network.
-        """
-        network, config = self.policy.network, self.config
-        if not isinstance(network, MLP) or config.algo != "a2c" or config.frozen or self.device.type != "cpu":
-            return False
-        width = 2 * sum(config.hidden) + self.encoder.shape[0]
-        return 4 * width * self.columns * config.num_steps <= MOST_KEPT
-
     def _counted(self, present: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Rows to learn from, or what each row counts; None and None for all the same."""
         if present is None or (not self.static and bool(present.all())):
             return None, None
-        if self.static or self.memory is not None or self._passes is not None:
+        if self.static or self.memory is not None:
             return None, present.flatten().float()
         return present.flatten().nonzero().squeeze(1), None
 

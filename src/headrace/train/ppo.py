@@ -11,7 +11,7 @@ Sources: Schulman et al. 2017 (arXiv:1707.06347); Schulman et al. 2016 for GAE
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from headrace.train.mlp import MLP
 from headrace.train.optimiser import FlatAdam
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
-CHUNK = 2048  # rows whose activations stay in a core's cache on their way forward and back
+CHUNK = 4096  # rows whose activations stay in a core's cache on their way forward and back
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,6 @@ class Samples:
         weights: float32[M], 1 for each row to learn from, 0 for the others; None for all.
         memory: a recurrent network's before the first step, float32[N, H].
         starts: whether an episode begins with a row, bool[M]; with ``memory``.
-        passes: the forward passes by which the actions were chosen, where these are still those of the policy:
-            rows, and what `MLP.forward_saving` answered.
     """
 
     inputs: Tensor
@@ -58,11 +56,6 @@ class Samples:
     weights: Tensor | None = None
     memory: Tensor | None = None
     starts: Tensor | None = None
-    passes: Sequence[Pass] | None = None
-
-
-Pass = tuple[slice, Tensor, Tensor, list[Tensor]]
-"""rows, their action parameters and values, and the activations on the way to them"""
 
 
 class Rates(NamedTuple):
@@ -136,37 +129,50 @@ def loss_gradient(
         d loss/d params [B, size], d loss/d values [B], and if ``measure``
         [policy_loss, value_loss, entropy, approx_kl, clip_fraction], this batch's share of each, as one tensor.
     """
-    clip, gain = rates.clip_range, batch.advantages
     log_prob, entropy, saved = distribution.evaluate(params, batch.actions)
-    log_ratio = torch.zeros_like(log_prob) if batch.log_probs is None else log_prob - batch.log_probs
-    ratio = log_ratio.exp()
-    free, clipped = gain * ratio, gain * torch.clamp(ratio, 1 - clip, 1 + clip)  # type: ignore
-    # where the clipped term is the smaller one, the loss does not depend on the policy
-    d_log_prob = torch.where(free <= clipped, free, 0.0).mul_(-share)
-    d_params = distribution.gradient(saved, d_log_prob, -rates.entropy_coef * share)
+    slope, policy_statistics = _surrogate(log_prob, batch, rates.clip_range)
+    d_params = distribution.gradient(saved, slope * -share, -rates.entropy_coef * share)
 
     error = values - batch.returns
     d_values = error
     if config.value_clip_range is not None:
         # the larger of the two squared errors counts; clipped away, the value's gradient is zero
-        moved = values - batch.values
-        limited = moved.clamp(-config.value_clip_range, config.value_clip_range)
+        change = values - batch.values
+        limited = change.clamp(-config.value_clip_range, config.value_clip_range)
         limited_error = batch.values + limited - batch.returns
-        keep = (error.square() >= limited_error.square()) | (moved == limited)
+        keep = (error.square() >= limited_error.square()) | (change == limited)
         d_values = torch.where(keep, error, 0.0)
         error = torch.where(error.square() >= limited_error.square(), error, limited_error)
     d_values = d_values * (rates.value_coef * share)
 
     if not measure:
         return d_params, d_values, None
-    statistics = (
-        torch.minimum(free, clipped).neg_(),
-        error.square() / 2,
-        entropy,
-        ratio - 1 - log_ratio,  # Schulman's low-variance estimate of the KL divergence
-        ((ratio - 1).abs() > clip).float(),
-    )
-    return d_params, d_values, (torch.stack(statistics) * share).sum(1)
+    policy_loss, divergence, clipped = policy_statistics()
+    statistics = torch.stack((policy_loss, error.square() / 2, entropy, divergence, clipped))
+    return d_params, d_values, (statistics * share).sum(1)
+
+
+def _surrogate(
+    log_prob: Tensor, batch: Samples, clip: float | Tensor
+) -> tuple[Tensor, Callable[[], tuple[Tensor, Tensor, Tensor]]]:
+    """The slope of ``min(r·A, clip(r)·A)`` with respect to the log-probability, float32[B].
+
+    And a function that gives minus that minimum, the estimated KL divergence from the policy that acted, and
+    whether the ratio is clipped, each float32[B].
+    """
+    gain = batch.advantages
+    if batch.log_probs is None:
+        return gain, lambda: (-gain, torch.zeros_like(gain), torch.zeros_like(gain))
+    log_ratio = log_prob - batch.log_probs
+    ratio = log_ratio.exp()
+    free, clipped = gain * ratio, gain * torch.clamp(ratio, 1 - clip, 1 + clip)  # type: ignore
+
+    def statistics() -> tuple[Tensor, Tensor, Tensor]:
+        divergence = ratio - 1 - log_ratio  # Schulman's low-variance estimate
+        return -torch.minimum(free, clipped), divergence, ((ratio - 1).abs() > clip).float()
+
+    # where the clipped term is the smaller one, the loss does not depend on the policy
+    return torch.where(free <= clipped, free, 0.0), statistics
 
 
 def backward(
@@ -207,24 +213,18 @@ def _backward_in_chunks(
     share: float | Tensor,
     measure: bool,
 ) -> Tensor | None:
-    statistics = None
-    for rows, params, values, saved in batch.passes or _forward(network, batch.inputs):
-        whole = len(values) == len(batch.returns)
-        part = batch if whole else _pick(batch, rows)
-        mine = share if whole or not isinstance(share, Tensor) else share[rows]
+    count, statistics = len(batch.returns), None
+    size = CHUNK if batch.returns.device.type == "cpu" else count
+    for start in range(0, count, size):
+        rows = slice(start, start + size)
+        part = batch if size >= count else _pick(batch, rows)
+        mine = share[rows] if isinstance(share, Tensor) else share
+        params, values, saved = network.forward_saving(part.inputs)
         d_params, d_values, measured = loss_gradient(distribution, config, rates, params, values, part, mine, measure)
-        network.backward_into_gradients(saved, d_params, d_values, add=rows.start > 0)
+        network.backward_into_gradients(saved, d_params, d_values, add=start > 0)
         if measured is not None:
             statistics = measured if statistics is None else statistics + measured
     return statistics
-
-
-def _forward(network: MLP, inputs: Tensor) -> Iterator[Pass]:
-    """Forward passes over all rows, in pieces on a CPU."""
-    size = CHUNK if inputs.device.type == "cpu" else len(inputs)
-    for start in range(0, len(inputs), size):
-        rows = slice(start, min(start + size, len(inputs)))
-        yield rows, *network.forward_saving(inputs[rows])
 
 
 def update(
@@ -334,4 +334,4 @@ def _columns(samples: Samples) -> list[tuple[str, Tensor]]:
 def _pick(samples: Samples, rows: Tensor | slice) -> Samples:
     """Some rows of feed-forward samples."""
     columns: dict[str, Any] = {name: column[rows] for name, column in _columns(samples)}
-    return replace(samples, inputs=samples.inputs[rows], rows=None, passes=None, **columns)
+    return replace(samples, inputs=samples.inputs[rows], rows=None, **columns)
