@@ -26,13 +26,15 @@ ORDER = (
     "ppo_speed",
     "ppo_learning",
     "learn_pong",
+    "tag_training",
+    "tag_learning",
     "memory",
 )
 
 
 def section(records: list[dict[str, Any]]) -> str:
     """Markdown for all records: a table for each, and the machine."""
-    kinds = {"memory": memory_rows, "ppo_learning": learning_rows, "learn_pong": pong_rows}
+    kinds = {"memory": memory_rows, "ppo_learning": learning_rows, "learn_pong": pong_rows, "tag_learning": tag_rows}
     parts = []
     for record in records:
         lines = kinds.get(record["name"], speed_rows)(record)
@@ -83,6 +85,25 @@ def pong_rows(record: dict[str, Any]) -> list[str]:
         f"| {record['first_return']:.1f} | {record['mean_return']:.1f} "
         f"| {record['steps']:,} | {record['seconds']:,.0f} |",
     ]
+
+
+def tag_rows(record: dict[str, Any]) -> list[str]:
+    """The grid's seeds, then the plane's: mean returns of random play and of what was learnt."""
+    rows = ["| game, seed | mean return of | at random | learnt | seconds of training |", "|---|---|---:|---:|---:|"]
+    for seed, run in record["grid"].items():
+        first, last, reached = run["curve"][0], run["curve"][-1], run["seconds_to_level"]
+        when = "" if reached is None else f" ({reached:.0f} to {record['level']:+g})"
+        ends = f"{first['taggers']:+.2f} | {last['taggers']:+.2f}"
+        rows.append(
+            f"| grid, {seed} | taggers, against runners of the same run | {ends} | {last['seconds']:.0f}{when} |"
+        )
+    for seed, run in record["plane"].items():
+        seconds = f"{run['checkpoints'][-1][1]:.0f}"
+        chase, flight = run["taggers"], run["runners"]
+        ends = f"{chase[0][0]:+.2f} | {chase[-1][0]:+.2f}"
+        rows.append(f"| plane, {seed} | taggers, against random runners | {ends} | {seconds} |")
+        rows.append(f"| | runners, against random taggers | {flight[0][0]:+.2f} | {flight[0][-1]:+.2f} | |")
+    return rows
 
 
 def memory_rows(record: dict[str, Any]) -> list[str]:

@@ -74,3 +74,8 @@ def test_wrong_schedules_are_named(schedules):
 def test_scheduled_values_are_checked_like_any_other():
     with pytest.raises(OptionError, match="clip_range"):
         make_config("CartPole-v1", schedules={"clip_range": [(0, 0.2), (10, -0.2)]})
+
+
+def test_schedules_survive_their_file():
+    config = make_config("CartPole-v1", schedules={"learning_rate": [(0, 1e-3), (100, 1e-4)]})
+    assert Config.from_json(config.to_json()) == config
