@@ -280,6 +280,8 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         value = tuple(value) if get_origin(fields[name]) is tuple and isinstance(value, list) else value
         if not _matches(value, fields[name]):
             raise OptionError(f"training option {name}={value!r} must be {_describe(fields[name])}")
+        if name == "schedules":  # points as a file gives them back
+            value = {key: _points(points) for key, points in value.items()}
         values[name] = values.get(name, {}) | value if name == "env_options" else value
     return Config(task=task, **values)
 
@@ -305,6 +307,12 @@ def _check_points(name: str, points: Any) -> None:
     )
     if not well_formed or any(b[0] <= a[0] for a, b in itertools.pairwise(points)):
         raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
+
+
+def _points(points: Any) -> Any:
+    """Points as lists of lists, whatever they came as; `_check_points` says what is wrong with others."""
+    pairs = isinstance(points, list | tuple) and all(isinstance(point, list | tuple) for point in points)
+    return [list(point) for point in points] if pairs else points
 
 
 def _interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
