@@ -22,7 +22,7 @@ class Settings:
     """The settings that both contenders share; those of WarpDrive's Tag, but for the number of environments."""
 
     num_envs: int = 512
-    num_steps: int = 20
+    num_steps: int = 100
     num_taggers: int = 4
     grid_length: int = 100
     max_episode_steps: int = 100
@@ -136,8 +136,8 @@ def _iterate(game: GridTag, network: ActorCritic, optimiser: torch.optim.Optimiz
         rewards[t] = reward
         alive[t] = 1.0 - (terminated | truncated).float().unsqueeze(1)
         with torch.no_grad():
-            if truncated.any():
-                cut = truncated & ~terminated
+            cut = truncated & ~terminated
+            if cut.any():
                 after[t, cut] = network(final[cut])[1]
             if t > 0:
                 after[t - 1] += values[t] * alive[t - 1]

@@ -83,6 +83,7 @@ def test_what_happens_follows_from_seed_and_actions(task, mode, monkeypatch):
 
     monkeypatch.setattr(sharing, "PROBE_ROWS", 4)
     monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
+    monkeypatch.setattr(sharing, "WORTH", float("inf"))
     assert_equal(whole, play(task, autoreset=mode, num_threads=3))
 
 

@@ -195,6 +195,7 @@ def test_results_do_not_depend_on_how_calls_are_cut(task, mode):
 def test_results_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(sharing, "PROBE_ROWS", 8)
     monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
+    monkeypatch.setattr(sharing, "WORTH", float("inf"))
     alone = play(RING, n=51, num_threads=1)
     for threads in (2, 5):
         assert_equal(alone, play(RING, n=51, num_threads=threads))

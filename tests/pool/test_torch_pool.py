@@ -191,6 +191,7 @@ def share_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches of eight rows are shared with helpers, without a look at whether it pays."""
     monkeypatch.setattr(sharing, "PROBE_ROWS", 8)
     monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
+    monkeypatch.setattr(sharing, "WORTH", float("inf"))
 
 
 @pytest.mark.usefixtures("share_at_once")

@@ -280,7 +280,7 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         value = tuple(value) if get_origin(fields[name]) is tuple and isinstance(value, list) else value
         if not _matches(value, fields[name]):
             raise OptionError(f"training option {name}={value!r} must be {_describe(fields[name])}")
-        if name == "schedules":  # points as a file gives them back
+        if name == "schedules" and isinstance(value, dict):  # points as a file gives them back
             value = {key: _points(points) for key, points in value.items()}
         values[name] = values.get(name, {}) | value if name == "env_options" else value
     return Config(task=task, **values)

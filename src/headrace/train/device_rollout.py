@@ -49,6 +49,8 @@ class DeviceCollector(Collector):
         self._batches = [pool.make_batch(self._row(t) | finals) for t in range(self.steps)]
         self._truncations = _slots(config.num_steps, spec.max_episode_steps)
         self._ended = _Slots(self._truncations, self._final, self.steps) if self.static else _List()
+        # NumPy is quicker to ask whether there is any, where it can be asked
+        self._flags = None if self.static or device.type != "cpu" else self.truncated.numpy()
         self._rollouts = 0
         self._recurrent = any(experience.starts is not None for experience in self.experiences)
 
@@ -56,14 +58,14 @@ class DeviceCollector(Collector):
         self.pool.reset(out=self._batches[-1])
 
     def _run(self) -> None:
-        clock, step = self._next_clock(), self.pool.step
+        clock, step, flags = self._next_clock(), self.pool.step, self._flags
         self._ended.clear()
         now = clock()
         for t, batch in enumerate(self._batches):
             actions = self._act(t)
             acted = clock()
             step(actions, out=batch)
-            if self._truncations:
+            if self._truncations and (flags is None or flags[t].any()):
                 self._ended.note(t, self.truncated[t], self._final)
             if self._recurrent:
                 over = self.terminated[t] | self.truncated[t]
@@ -94,9 +96,8 @@ class DeviceCollector(Collector):
             seat, chosen = experience.seat, experience.act(t, EVERYWHERE)
             into = self._actions[ACTION if seat.acts.key is None else seat.acts.key]
             if seat.agents is None:
-                into.copy_(chosen)
-            else:
-                into[:, seat.acts.among] = chosen.view(self.num_envs, seat.width, *chosen.shape[1:]).to(into.dtype)
+                return chosen.to(into.dtype)
+            into[:, seat.acts.among] = chosen.view(self.num_envs, seat.width, *chosen.shape[1:]).to(into.dtype)
         return self._actions[ACTION] if self._plain else self._actions
 
     def _finals(self, seat: Seat) -> Finals | None:
@@ -118,8 +119,7 @@ class _List:
         self._found.clear()
 
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
-        # NumPy is quicker to ask, where it can be
-        if (truncated.numpy() if truncated.device.type == "cpu" else truncated).any():
+        if truncated.any():
             envs = truncated.nonzero().squeeze(1)
             self._found.append((t, envs, {name: tensor[envs] for name, tensor in finals.items()}))
 

@@ -83,10 +83,10 @@ class Categorical:
         return _gumbel(noise, generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        return torch.argmax(params + noise, -1)
+        return self.mode(params + noise)
 
     def mode(self, params: Tensor) -> Tensor:
-        return torch.argmax(params, -1)
+        return torch.max(params, -1)[1]  # argmax takes ten times as long over columns
 
     def to_env(self, actions: Tensor) -> Tensor:
         return actions + self.start if self.start else actions

@@ -120,7 +120,8 @@ class Experience:
         else:
             self.inputs = rows(steps + 1, *self.encoder.shape, dtype=self.encoder.dtype)
         self.noise = rows(steps, distribution.noise_size)
-        self.params = rows(steps, distribution.size)
+        # advantage actor-critic makes one update, which begins with the policy that acted: all ratios are 1
+        self.params = None if config.algo == "a2c" else rows(steps, distribution.size)
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
         recurrent = policy.memory_size > 0
@@ -143,7 +144,8 @@ class Experience:
         else:
             params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
         actions = self.distribution.sample(params, self.noise[t, columns])
-        self.params[t, columns] = params
+        if self.params is not None:
+            self.params[t, columns] = params
         self.values[t, columns] = values
         self.actions[t, columns] = actions
         return self.distribution.to_env(actions)
@@ -179,7 +181,7 @@ class Experience:
             config.gae_lambda,
         ).flatten()
         actions, log_probs = self.actions.flatten(0, 1), None
-        if config.algo != "a2c":  # whose one update begins with the policy that acted
+        if self.params is not None:
             log_probs = self.distribution.evaluate(self.params.flatten(0, 1), actions)[0]
         values = self.values[:-1].flatten()
         rows, weights = self._counted(outcome.present)

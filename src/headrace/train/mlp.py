@@ -63,7 +63,8 @@ class MLP(nn.Module):
         for weight, bias in zip(self.weights, self.biases, strict=True):
             h = act(torch.baddbmm(bias, h, weight))  # [K, B, H']
             saved.append(h)
-        params = F.linear(h[0], self.policy_weight, self.policy_bias)
+        # few rows of many columns are quicker to multiply than many rows of few columns
+        params = torch.addmm(self.policy_bias.unsqueeze(1), self.policy_weight, h[0].t()).t()
         value = F.linear(h[-1], self.value_weight, self.value_bias).squeeze(1)
         return with_log_std(params, self.log_std), value, saved
 

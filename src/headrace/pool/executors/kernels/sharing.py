@@ -1,9 +1,9 @@
 """Large launches are shared with helper threads, where that pays.
 
 A helper costs tens of microseconds each time it is called, and how long a row takes only
-running it tells. So the first large launches of a pool are timed whole; from then on its
-size decides whether a launch is split. Rows do not touch each other's memory, so results
-are the same either way.
+running it tells. So the first large launches of a pool are timed whole, and the next ones
+shared, if that may pay; from then on its size decides whether a launch is split. Rows do not
+touch each other's memory, so results are the same either way.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from headrace.pool.executors.kernels.launch import Run
 
 NEVER = 1 << 62
 PROBE_ROWS = 512  # launches of fewer rows (or agents) are not worth a look
-HANDOVER_NS = 30_000  # what a helper thread costs: measured, from release to release, on two busy cores
+HANDOVER_NS = 30_000  # what a helper thread costs at least: from release to release, on two busy cores
 PROBES = 5
+WORTH = 0.9  # of the time alone, that sharing must not exceed
 
 
 class Sharing:
@@ -38,7 +39,8 @@ class Sharing:
         self._crew: Crew | None = None
         self._fewest = max(num_threads, PROBE_ROWS // num_agents)
         self._split_from = self._fewest if num_threads > 1 else NEVER
-        self._probes: list[float] = []
+        self._alone: list[float] = []  # nanoseconds a row
+        self._shared: list[float] = []
         _sharings.add(self)
 
     def launch(self, rows: int, record: Callable[[int, int], Run]) -> Run:
@@ -50,7 +52,7 @@ class Sharing:
             return record(0, rows)
         bounds = [rows * i // self._num_threads for i in range(self._num_threads + 1)]
         parts = [record(first, end - first) for first, end in itertools.pairwise(bounds)]
-        if len(self._probes) == PROBES:
+        if len(self._shared) == PROBES:
             return partial(self._share, parts)
         return partial(self._learn, rows, record(0, rows), parts)
 
@@ -64,19 +66,28 @@ class Sharing:
         """Run a launch that was prepared before it was known from which size on sharing pays."""
         if rows < self._split_from:
             whole()
-        elif len(self._probes) == PROBES:
-            self._share(parts)
+        elif len(self._alone) < PROBES:
+            self._alone.append(_timed(whole) / rows)
+            if len(self._alone) == PROBES:
+                self._split_from = max(self._fewest, int(2 * HANDOVER_NS / min(self._alone)))
+        elif len(self._shared) < PROBES:
+            self._shared.append(_timed(partial(self._share, parts)) / rows)
+            if len(self._shared) == PROBES and min(self._shared) > WORTH * min(self._alone):
+                self._split_from = 2 * rows  # helpers wake more slowly here: larger launches only
         else:
-            start = time.perf_counter_ns()
-            whole()
-            self._probes.append((time.perf_counter_ns() - start) / rows)
-            if len(self._probes) == PROBES:
-                self._split_from = max(self._fewest, int(2 * HANDOVER_NS / min(self._probes)))
+            self._share(parts)
 
     def _share(self, parts: list[Run]) -> None:
         if self._crew is None:
             self._crew = Crew(self._num_threads - 1, self._first_core)
         self._crew.run(parts)
+
+
+def _timed(run: Run) -> int:
+    """Nanoseconds that it took."""
+    start = time.perf_counter_ns()
+    run()
+    return time.perf_counter_ns() - start
 
 
 _sharings: weakref.WeakSet[Sharing] = weakref.WeakSet()
