@@ -28,12 +28,14 @@ class Distribution(Protocol):
 
     Attributes:
         size: columns of the parameter matrix.
+        outputs: those of them that the network computes from an observation.
         noise_size: columns of noise that one sample consumes.
         action_shape: shape of one stored action.
         action_dtype: dtype of stored actions.
     """
 
     size: int
+    outputs: int
     noise_size: int
     action_shape: tuple[int, ...]
     action_dtype: torch.dtype
@@ -65,7 +67,7 @@ class Distribution(Protocol):
 
 @dataclass
 class Categorical:
-    """One choice among ``size``; params are logits, sampled by the Gumbel-max trick.
+    """One choice among ``size``; params are logits, sampled by inverting their distribution function.
 
     Softmax over a few columns of many rows is several times slower than over a few rows of many columns, which is
     why the arithmetic here is done on [size, B].
@@ -75,15 +77,16 @@ class Categorical:
     start: int = 0
 
     def __post_init__(self) -> None:
-        self.noise_size = self.size
+        self.outputs, self.noise_size = self.size, 1
         self.action_shape: tuple[int, ...] = ()
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        return _gumbel(noise, generator)
+        return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        return self.mode(params + noise)
+        below = torch.softmax(params.t().contiguous(), 0).cumsum_(0)[:-1]
+        return (below <= noise.reshape(-1)).sum(0)
 
     def mode(self, params: Tensor) -> Tensor:
         return torch.max(params, -1)[1]  # argmax takes ten times as long over columns
@@ -108,30 +111,28 @@ class Categorical:
         return slope.scatter_add_(0, actions.unsqueeze(0), d_log_prob.unsqueeze(0)).t()
 
 
-def _gumbel(noise: Tensor, generator: torch.Generator) -> Tensor:
-    """Standard Gumbel noise, in place: -log(-log(u)). Exponential numbers would take five times as long to draw."""
-    return noise.uniform_(generator=generator).log_().neg_().log_().neg_()
-
-
 class MultiCategorical:
     """Independent choices; params are the logits of all of them side by side."""
 
     def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...], device: torch.device | str = "cpu"):
         self.sizes = sizes
         self.parts = [Categorical(n) for n in sizes]
-        self.size = self.noise_size = sum(sizes)
+        self.size = self.outputs = sum(sizes)
+        self.noise_size = len(sizes)
         self.action_shape = (len(sizes),)
         self.action_dtype = torch.int64
         self.starts = torch.tensor(starts, device=device) if any(starts) else None
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        return _gumbel(noise, generator)
+        return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        return self.mode(params + noise)
+        columns = zip(self.parts, params.split(self.sizes, -1), noise.unbind(-1), strict=True)
+        return torch.stack([part.sample(logits, u) for part, logits, u in columns], -1)
 
     def mode(self, params: Tensor) -> Tensor:
-        return torch.stack([logits.argmax(-1) for logits in params.split(self.sizes, -1)], -1)
+        columns = zip(self.parts, params.split(self.sizes, -1), strict=True)
+        return torch.stack([part.mode(logits) for part, logits in columns], -1)
 
     def to_env(self, actions: Tensor) -> Tensor:
         return actions if self.starts is None else actions + self.starts
@@ -155,7 +156,7 @@ class BoxActions:
     def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype, device: torch.device | str = "cpu"):
         self.action_shape = low.shape
         self.action_dtype = torch.float32
-        self.noise_size = int(np.prod(low.shape))
+        self.outputs = self.noise_size = int(np.prod(low.shape))
         bounded = np.isfinite(low) & np.isfinite(high)
         numbers = (
             np.where(bounded, 1.0, np.inf),

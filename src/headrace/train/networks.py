@@ -29,7 +29,7 @@ def make_network(config: Config, space: gym.Space, distribution: Distribution) -
         OptionError: no network fits the space, or the user's own is not what it should be.
     """
     gaussian = isinstance(distribution, DiagonalGaussian)
-    outputs = distribution.noise_size
+    outputs = distribution.outputs
     log_std = nn.Parameter(torch.full((outputs,), config.log_std_init)) if gaussian else None
     if ":" in config.network:
         return OwnNetwork(config.network, space, outputs, log_std)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.train.config import Config
@@ -147,27 +148,27 @@ def loss_gradient(
 
     if not measure:
         return d_params, d_values, None
-    policy_loss, divergence, clipped = policy_statistics()
-    statistics = torch.stack((policy_loss, error.square() / 2, entropy, divergence, clipped))
-    return d_params, d_values, (statistics * share).sum(1)
+    policy_loss, *moved = policy_statistics()
+    statistics = (torch.stack((policy_loss, error.square() / 2, entropy, *moved)) * share).sum(1)
+    return d_params, d_values, statistics if moved else F.pad(statistics, (0, 2))
 
 
 def _surrogate(
     log_prob: Tensor, batch: Samples, clip: float | Tensor
-) -> tuple[Tensor, Callable[[], tuple[Tensor, Tensor, Tensor]]]:
+) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
     """The slope of ``min(r·A, clip(r)·A)`` with respect to the log-probability, float32[B].
 
     And a function that gives minus that minimum, the estimated KL divergence from the policy that acted, and
-    whether the ratio is clipped, each float32[B].
+    whether the ratio is clipped, each float32[B]; the first alone where all ratios are 1.
     """
     gain = batch.advantages
     if batch.log_probs is None:
-        return gain, lambda: (-gain, torch.zeros_like(gain), torch.zeros_like(gain))
+        return gain, lambda: (-gain,)
     log_ratio = log_prob - batch.log_probs
     ratio = log_ratio.exp()
     free, clipped = gain * ratio, gain * torch.clamp(ratio, 1 - clip, 1 + clip)  # type: ignore
 
-    def statistics() -> tuple[Tensor, Tensor, Tensor]:
+    def statistics() -> tuple[Tensor, ...]:
         divergence = ratio - 1 - log_ratio  # Schulman's low-variance estimate
         return -torch.minimum(free, clipped), divergence, ((ratio - 1).abs() > clip).float()
 
