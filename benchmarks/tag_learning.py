@@ -51,6 +51,7 @@ GRID: dict[str, Any] = {
     "gamma": 0.98,
     "learning_rate": 1e-3,
     "anneal_learning_rate": False,
+    "schedules": {"learning_rate": [[0, 1e-3], [9_000_000, 1e-3], [15_000_000, 1e-4]]},
     "entropy_coef": 0.05,
     "value_coef": 1.0,
     "max_grad_norm": 3.0,
@@ -69,6 +70,8 @@ CHANGED = {
     "normalise_advantages": "WarpDrive takes them as they are; tags are so rare at first that its entropy bonus "
     "outweighs them",
     "normalise_observations, gae_lambda": "WarpDrive has neither; both save time",
+    "learning_rate": "falls from 9 million steps on, so that the race of taggers and runner, who both learn, "
+    "comes to rest",
     "shared": "WarpDrive's actor and critic are one perceptron with two heads, ours are two",
 }
 """what is unlike WarpDrive on the grid, and why"""
