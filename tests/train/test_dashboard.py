@@ -48,7 +48,7 @@ def test_every_line_of_metrics_has_three_speeds_and_memory(tmp_path: Path) -> No
 @pytest.mark.parametrize("terminal", [True, False], ids=["picture", "lines"])
 def test_a_person_sees_them(tmp_path: Path, terminal: bool) -> None:
     text, _ = shown(tmp_path, terminal)
-    for words in ("steps/s", "stepping", "with inference", "with training", "MiB", "tagger", "runner"):
+    for words in ("steps/s", "stepping", "with inference", "with training", "iB ", "tagger", "runner"):
         assert words in text
     if terminal:
         last = text[text.rindex("╭") :]
