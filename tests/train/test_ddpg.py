@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from collecting import collecting
 from test_device_rollout import NothingWaits
 from test_many_agents import recorded_actions
 from test_training import SMALL, assert_same_run, facts
@@ -24,14 +25,12 @@ from headrace.train.agent import Agent
 from headrace.train.checkpoint import load, newest
 from headrace.train.config import make_config
 from headrace.train.ddpg import DDPG, UpdateRates
-from headrace.train.device_rollout import DeviceCollector
 from headrace.train.evaluate import evaluate
-from headrace.train.host_rollout import HostCollector
 from headrace.train.metrics import read_metrics
 from headrace.train.replay import Replay, Transitions
 from headrace.train.run import RunFolder
 from headrace.train.seats import Seat
-from headrace.train.setup import make_policies, make_pool, training_pool
+from headrace.train.setup import make_pool
 
 train: Any = headrace.train
 CPU = torch.device("cpu")
@@ -144,14 +143,7 @@ def build(kind: str, task: str, **settings: Any) -> tuple[Any, list[Any]]:
     """A started collector: ``host``, ``device``, or ``static`` as on a GPU; and its policies, the first DDPG's."""
     sizes = {"num_envs": 6, "num_steps": 12, "hidden": (8,), "replay_size": 300, "minibatch_size": 16, "seed": 3}
     config = make_config(task, **(sizes | TASKS[task] | {"learning_starts": 0, "replay_ratio": 0.05} | settings))
-    pool = make_pool(config) if kind == "host" else training_pool(config)
-    policies = make_policies(config, pool, CPU)
-    if kind == "host":
-        collector: Any = HostCollector(config, pool, policies, CPU)  # type: ignore[arg-type]
-    else:
-        collector = DeviceCollector(config, pool, policies, static=kind == "static")  # type: ignore[arg-type]
-    collector.start()
-    return collector, policies
+    return collecting(kind, config)
 
 
 class PlainLoop:

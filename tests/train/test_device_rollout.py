@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from collecting import collecting
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import faulty_env  # noqa: F401
@@ -14,11 +15,9 @@ import multi_agent_games  # noqa: F401  (registers the test tasks)
 from headrace.errors import EnvironmentFailure, KernelError
 from headrace.train import train
 from headrace.train.config import make_config
-from headrace.train.device_rollout import DeviceCollector
-from headrace.train.host_rollout import HostCollector
 from headrace.train.policy import Policy
 from headrace.train.ppo import Rates, Samples, draw_order
-from headrace.train.setup import make_policies, make_pool, training_pool
+from headrace.train.setup import training_pool
 
 CPU = torch.device("cpu")
 TASKS: dict[str, dict[str, Any]] = {
@@ -36,14 +35,7 @@ TASKS: dict[str, dict[str, Any]] = {
 def build(kind: str, task: str) -> tuple[Any, list[Policy]]:
     """A started collector: ``host``, ``device``, or ``static`` as on a GPU."""
     config = make_config(task, num_envs=6, num_steps=24, minibatch_size=32, epochs=2, seed=3, **TASKS[task])
-    pool = make_pool(config) if kind == "host" else training_pool(config)
-    policies = make_policies(config, pool, CPU)
-    if kind == "host":
-        collector: Any = HostCollector(config, pool, policies, CPU)  # type: ignore[arg-type]
-    else:
-        collector = DeviceCollector(config, pool, policies, static=kind == "static")  # type: ignore[arg-type]
-    collector.start()
-    return collector, policies
+    return collecting(kind, config)
 
 
 def check_inputs(policy: Policy, samples: Samples) -> None:

@@ -15,15 +15,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import Tensor
 
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.batch import FINAL, INFO, OBS
 from headrace.pool.pool import Pool
 from headrace.train.config import Config
 from headrace.train.experience import EVERYWHERE, Finals
+from headrace.train.finals import FoundFinals
 from headrace.train.policy import Policy
-from headrace.train.rollout import Collector, columns_of, observation_name, seen_by
+from headrace.train.rollout import Collector, observation_name
 from headrace.train.seats import Seat
 
 HOST = torch.device("cpu")
@@ -36,7 +36,7 @@ class HostCollector(Collector):
         super().__init__(config, pool.spec, policies, HOST, device)
         self.pool = pool
         # time step, environments, and their final observations by array name
-        self._ended: list[tuple[int, Tensor, dict[str, Tensor]]] = []
+        self._ended = FoundFinals()
         self._actions = {
             name: np.zeros((config.num_envs, *shape), dtype)
             for name, (dtype, shape) in action_fields(pool.spec.action).items()
@@ -131,20 +131,16 @@ class HostCollector(Collector):
             rows = np.flatnonzero(truncated)
             ids = rows if envs is EVERYWHERE else envs[rows].astype(np.int64)
             kept = {name: torch.from_numpy(array[rows]) for name, array in finals.items()}
-            self._ended.append((t, torch.from_numpy(ids), kept))
+            self._ended.add(t, torch.from_numpy(ids), kept)
         if any(experience.starts is not None for experience in self.experiences):
             where = envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64))
             for experience in self.experiences:
                 experience.note_ends(t, where, (self.terminated[t] | self.truncated[t])[where])
 
     def _finals(self, seat: Seat) -> Finals | None:
-        if not self._ended:
-            return None
-        name = observation_name(seat)
-        columns = [columns_of(seat, envs) for _, envs, _ in self._ended]
-        times = [torch.full_like(c, t) for c, (t, _, _) in zip(columns, self._ended, strict=True)]
-        seen = torch.cat([seen_by(seat, kept[name]) for _, _, kept in self._ended])
-        return Finals(torch.cat(times).to(self.device), torch.cat(columns).to(self.device), seen)
+        found = self._ended.of(seat, observation_name(seat))
+        # the observations follow when they are encoded
+        return found and Finals(found.t.to(self.device), found.columns.to(self.device), found.observations)
 
 
 def _named(obs: Any) -> dict[str, np.ndarray]:

@@ -1,0 +1,26 @@
+"""A run's pool, policies and collector, for tests of how it collects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from headrace.train.config import Config
+from headrace.train.device_rollout import DeviceCollector
+from headrace.train.host_rollout import HostCollector
+from headrace.train.setup import make_policies, make_pool, training_pool
+
+CPU = torch.device("cpu")
+
+
+def collecting(kind: str, config: Config) -> tuple[Any, list[Any]]:
+    """A started collector, ``host``, ``device``, or ``static`` as on a GPU; and its policies."""
+    pool = make_pool(config) if kind == "host" else training_pool(config)
+    policies = make_policies(config, pool, CPU)
+    if kind == "host":
+        collector: Any = HostCollector(config, pool, policies, CPU)  # type: ignore[arg-type]
+    else:
+        collector = DeviceCollector(config, pool, policies, static=kind == "static")  # type: ignore[arg-type]
+    collector.start()
+    return collector, policies
