@@ -122,7 +122,7 @@ def test_tensors_do_the_same(check: str) -> None:
         headrace.make_torch(TASK, 5, seed=0, autoreset="same_step", max_episode_steps=13) as pool,
     ):
         if check == "later":  # as a GPU does
-            pool._check_now = None
+            pool._guards.now = False
         actions = trial.actions()
         same(play(ours, actions), play(pool, [on_device(action, cpu) for action in actions]), "as arrays")
         ids, some = np.array([4, 2]), sampled(2)

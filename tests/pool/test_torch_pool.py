@@ -50,7 +50,7 @@ def make_torch() -> Iterator[Any]:
 
 def deferred(pool: TorchPool) -> TorchPool:
     """Checks actions as on a GPU: by a kernel, and raised later."""
-    pool._check_now = None
+    pool._guards.now = False
     return pool
 
 

@@ -16,11 +16,13 @@ CPU = torch.device("cpu")
 
 def collecting(kind: str, config: Config) -> tuple[Any, list[Any]]:
     """A started collector, ``host``, ``device``, or ``static`` as on a GPU; and its policies."""
-    pool = make_pool(config) if kind == "host" else training_pool(config)
+    pool: Any = make_pool(config) if kind == "host" else training_pool(config)
+    if kind == "static":
+        pool._guards.now = False  # a pool on the CPU looks at actions at once; on a GPU a kernel does
     policies = make_policies(config, pool, CPU)
     if kind == "host":
-        collector: Any = HostCollector(config, pool, policies, CPU)  # type: ignore[arg-type]
+        collector: Any = HostCollector(config, pool, policies, CPU)
     else:
-        collector = DeviceCollector(config, pool, policies, static=kind == "static")  # type: ignore[arg-type]
+        collector = DeviceCollector(config, pool, policies, static=kind == "static")
     collector.start()
     return collector, policies

@@ -236,8 +236,6 @@ def test_transitions_are_drawn_alike_from_all_that_are_held():
 @pytest.mark.parametrize("task", TASKS)
 def test_no_iteration_waits_for_the_device(task):
     collector, policies = build("static", task, **NORMALISED)
-    # a pool on the CPU looks at actions at once; on a GPU a kernel does
-    collector.pool._check_now = None
     chance = generator()
     before = 0.0
     for watched in (False, True):

@@ -104,8 +104,6 @@ class NothingWaits(TorchDispatchMode):
 def test_no_iteration_waits_for_the_device(task):
     """What a GPU would have to wait for does not occur in an iteration, so that it can be a CUDA graph."""
     collector, policies = build("static", task)
-    # a pool on the CPU looks at actions at once; on a GPU a kernel does
-    collector.pool._check_now = None
     generator = torch.Generator().manual_seed(0)
     collector.draw(generator)
     learn(policies, collector.collect(), generator)

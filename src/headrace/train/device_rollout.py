@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 
 from headrace.pool.actions import ACTION, action_fields
@@ -43,14 +44,17 @@ class DeviceCollector(Collector):
             name: torch.zeros((envs, *shape), dtype=torch_dtype(dtype), device=device)
             for name, (dtype, shape) in action_fields(spec.action).items()
         }
-        self._plain = not isinstance(spec.action, gym.spaces.Dict)
         self._final = {name: torch.zeros_like(tensor[0]) for name, tensor in self.observations.items()}
         finals = {FINAL + name: tensor for name, tensor in self._final.items()}
         self._batches = [pool.make_batch(self._row(t) | finals) for t in range(self.steps)]
+        self._in_place = self._noted_is_sent()
+        sent: Any = self._actions if isinstance(spec.action, gym.spaces.Dict) else self._actions[ACTION]
+        each = self.experiences[0].actions.unbind(0) if self._in_place else [sent] * self.steps
+        self._steps = [pool.bind(actions, batch) for actions, batch in zip(each, self._batches, strict=True)]
         self._truncations = slots_needed(config.num_steps, spec.max_episode_steps)
         self._ended = SlottedFinals(self._truncations, self._final, self.steps) if self.static else FoundFinals()
         # NumPy is quicker to ask whether there is any, where it can be asked
-        self._flags = None if self.static or device.type != "cpu" else self.truncated.numpy()
+        self._flags = None if self.static or device.type != "cpu" else list(self.truncated.numpy())
         self._rollouts = 0
         self._recurrent = any(experience.starts is not None for experience in self.experiences)
 
@@ -58,14 +62,14 @@ class DeviceCollector(Collector):
         self.pool.reset(out=self._batches[-1])
 
     def _run(self) -> None:
-        clock, step, flags = self._next_clock(), self.pool.step, self._flags
+        clock, flags = self._next_clock(), self._flags
         self._ended.clear()
         now = clock()
-        for t, batch in enumerate(self._batches):
-            actions = self._act(t)
+        for t, step in enumerate(self._steps):
+            self._act(t)
             acted = clock()
-            step(actions, out=batch)
-            if self._truncations and (flags is None or flags[t].any()):
+            step()
+            if self._truncations and (flags is None or np.count_nonzero(flags[t])):
                 self._ended.note(t, self.truncated[t], self._final)
             if self._recurrent:
                 over = self.terminated[t] | self.truncated[t]
@@ -90,15 +94,25 @@ class DeviceCollector(Collector):
         torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
-    def _act(self, t: int) -> Any:
-        """The actions of all policies, as the pool takes them."""
+    def _noted_is_sent(self) -> bool:
+        """Whether the environments take actions as the policy notes them, so that they can read them there."""
+        first, own = self.experiences[0], self._actions.get(ACTION)
+        if own is None or first.seat.agents is not None:
+            return False
+        noted = first.actions
+        return noted.dtype == own.dtype and first.distribution.to_env(noted) is noted
+
+    def _act(self, t: int) -> None:
+        """Have all policies choose, and bring it where the environments read it."""
         for experience in self.experiences:
             seat, chosen = experience.seat, experience.act(t, EVERYWHERE)
+            if self._in_place:
+                return
             into = self._actions[ACTION if seat.acts.key is None else seat.acts.key]
             if seat.agents is None:
-                return chosen.to(into.dtype)
-            into[:, seat.acts.among] = chosen.view(self.num_envs, seat.width, *chosen.shape[1:]).to(into.dtype)
-        return self._actions[ACTION] if self._plain else self._actions
+                into.copy_(chosen)
+            else:
+                into[:, seat.acts.among] = chosen.view(self.num_envs, seat.width, *chosen.shape[1:]).to(into.dtype)
 
     def _finals(self, seat: Seat) -> Finals | None:
         return self._ended.of(seat, observation_name(seat)) if self._truncations else None

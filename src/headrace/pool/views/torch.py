@@ -8,7 +8,7 @@ of a CUDA graph with the policy that chooses its actions.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError
-from headrace.pool.actions import ACTION, action_check, action_fields, check_env_ids
+from headrace.pool.actions import check_env_ids
 from headrace.pool.batch import FINAL, batch_fields, info_of, observation_of, rows_of
 from headrace.pool.executors.kernels.build import AnyEnv
 from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, check_device, torch_dtype
@@ -30,7 +30,7 @@ from headrace.pool.registry import autoreset_mode, build_task, check_int, usable
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
 from headrace.pool.state import chosen_arrays, seal, task_key, unseal
-from headrace.pool.views.torch_guards import Guards
+from headrace.pool.views.torch_guards import Guards, mismatch
 
 TorchResult = tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]
 
@@ -49,7 +49,7 @@ class TorchBatch:
     tensors: dict[str, torch.Tensor]
     result: TorchResult
     owner: TorchPool
-    done: torch.Tensor | None = None  # same-step mode: which rows have final: values
+    note_done: Run | None = None  # same-step mode: says which rows have final: values
     everyone: Run | None = None
     some: Run | None = None
     resets: Run | None = None
@@ -80,8 +80,6 @@ class TorchPool:
         self.action_space = self.single_action_space = task.spec.action
         self._environments = DeviceEnvironments(_environment(task), task.spec, settings)
         self._guards = Guards(task.spec.action, self._environments, settings.autoreset == "disabled")
-        self._check_now = action_check(task.spec.action) if self.device.type == "cpu" else None
-        self._wanted = {n: (torch_dtype(d), shape) for n, (d, shape) in action_fields(task.spec.action).items()}
         self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
         self._key = task_key(task.spec, settings.autoreset)
         self._batches: dict[int, TorchBatch] = {}
@@ -141,19 +139,31 @@ class TorchPool:
             ActionError: shape, dtype or device of the action is wrong; nothing was stepped.
             SequenceError: an environment was not reset yet.
         """
-        if self._closed:
-            raise self._closed_error()
         if env_id is not None:
             return self._step_some(action, env_id, out)
-        if not self._all_started:
-            raise SequenceError(f"environment {int(np.argmin(self._started))} was not reset yet: call reset first")
-        self._take_actions(action, self.num_envs)
+        self._check_started()
+        self._guards.take_actions(action, self.num_envs)
+        return self._step_all(self._batch(self.num_envs, out))
+
+    def bind(self, action: Any, out: TorchBatch) -> Callable[[], TorchResult]:
+        """Check a step's tensors once, for a learner that uses the same ones again and again.
+
+        Returns:
+            A function that does what ``step(action, out=out)`` would do with what the tensors hold by then, values
+            checked as ever. Their memory must stay where it is.
+
+        Raises:
+            ActionError: shape, dtype or device of the action is wrong.
+        """
         batch = self._batch(self.num_envs, out)
-        if self._guards.manual:
-            self._guards.refuse_finished(self._environments.everyone, self.num_envs, now=self._check_now is not None)
-        if batch.everyone is None:
-            batch.everyone = self._bound(self._environments.everyone, batch)
-        return self._advance(batch.everyone, batch)
+        take = self._guards.taking(action, self.num_envs)
+
+        def step() -> TorchResult:
+            self._check_started()
+            take()
+            return self._step_all(batch)
+
+        return step
 
     def make_batch(self, tensors: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> TorchBatch:
         """Bind tensors of the caller's as the place where a step writes its results.
@@ -170,7 +180,7 @@ class TorchPool:
         rows = rows_of(given, self._fields, self.num_envs)
         for name, tensor in given.items():
             f = self._fields[name]
-            if problem := _mismatch(tensor, torch_dtype(f.dtype), (rows, *f.shape), self.device):
+            if problem := mismatch(tensor, torch_dtype(f.dtype), (rows, *f.shape), self.device):
                 raise OptionError(f"{name} {problem}")
         return self._make_batch(rows, given)
 
@@ -233,7 +243,7 @@ class TorchPool:
         """Free the device's memory, and raise what `check_errors` would. Calling it again does nothing."""
         if self._closed:
             return
-        self._closed = True
+        self._closed, self._all_started = True, False
         self._end_threads()
         guards = self._guards
         del self._environments, self._guards
@@ -253,22 +263,33 @@ class TorchPool:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise self._closed_error()
+            raise ClosedError(f"this pool of {self.spec.task} is closed: make a new one")
 
-    def _closed_error(self) -> ClosedError:
-        return ClosedError(f"this pool of {self.spec.task} is closed: make a new one")
+    def _check_started(self) -> None:
+        """That all environments can be stepped."""
+        if not self._all_started:
+            self._check_open()
+            raise SequenceError(f"environment {int(np.argmin(self._started))} was not reset yet: call reset first")
 
     # -- how -------------------------------------------------------------------------------------
 
+    def _step_all(self, batch: TorchBatch) -> TorchResult:
+        if self._guards.manual:
+            self._guards.refuse_finished(self._environments.everyone, self.num_envs)
+        if batch.everyone is None:
+            batch.everyone = self._bound(self._environments.everyone, batch)
+        return self._advance(batch.everyone, batch)
+
     def _advance(self, run: Run, batch: TorchBatch) -> TorchResult:
         run()
-        if batch.done is not None:
-            torch.logical_or(batch.tensors["terminated"], batch.tensors["truncated"], out=batch.done)
+        if batch.note_done is not None:
+            batch.note_done()
         return batch.result
 
     def _step_some(self, action: Any, env_id: Any, out: TorchBatch | None) -> TorchResult:
+        self._check_open()
         tensor = env_id if isinstance(env_id, torch.Tensor) else torch.as_tensor(np.asarray(env_id))
-        if self._check_now is not None:
+        if self._guards.now:
             tensor = torch.from_numpy(check_env_ids(_host(tensor), self.num_envs))
         elif tensor.dtype not in (torch.int32, torch.int64) or tensor.ndim != 1 or not tensor.is_contiguous():
             what = f"{tensor.dtype}{list(tensor.shape)}"
@@ -280,32 +301,14 @@ class TorchPool:
             if not self._started[ids].all():
                 raise SequenceError(f"environment {ids[~self._started[ids]][0]} was not reset yet: reset it first")
         rows, here = len(tensor), self._environments
-        self._take_actions(action, rows)
+        self._guards.take_actions(action, rows)
         batch = self._batch(rows, out)
-        self._guards.take_env_ids(tensor.to(self.device), now=self._check_now is not None)
+        self._guards.take_env_ids(tensor.to(self.device))
         if self._guards.manual:
-            self._guards.refuse_finished(here.some, rows, now=self._check_now is not None)
+            self._guards.refuse_finished(here.some, rows)
         if batch.some is None:
             batch.some = self._bound(here.some, batch)
         return self._advance(batch.some, batch)
-
-    def _take_actions(self, action: Any, rows: int) -> None:
-        """Check actions and put them where the kernel reads them."""
-        plain = ACTION in self._wanted
-        given = {ACTION: action} if plain else action
-        if not isinstance(given, dict) or given.keys() != self._wanted.keys():
-            raise ActionError(f"actions must be a dict with a tensor for each of {sorted(self._wanted)}")
-        for name, (dtype, shape) in self._wanted.items():
-            if problem := _mismatch(given[name], dtype, (rows, *shape), self.device):
-                raise ActionError(f"{'actions' if plain else name} {problem}")
-        if self._check_now is not None:
-            host = {name: tensor.detach().numpy() for name, tensor in given.items()}
-            self._check_now(host[ACTION] if plain else host, rows)
-            for name, tensor in given.items():
-                self._environments.actions[name][:rows].copy_(tensor.detach())
-        else:
-            for name, tensor in given.items():
-                self._guards.take_actions(name, tensor)
 
     def _batch(self, rows: int, out: TorchBatch | None) -> TorchBatch:
         self._check_open()
@@ -325,13 +328,14 @@ class TorchPool:
             return torch.zeros((rows, *f.shape), dtype=torch_dtype(f.dtype), device=self.device)
 
         tensors = {name: given[name] if name in given else new(name) for name in self._fields}
-        info, done = info_of(tensors), None
+        info, note_done = info_of(tensors), None
         if self.autoreset == "same_step":
             done = torch.zeros(rows, dtype=torch.bool, device=self.device)
+            note_done = _either(tensors["terminated"], tensors["truncated"], done)
             info |= {"final_obs": observation_of(tensors, FINAL), "_final_obs": done}
             info |= {"final_info": info_of(tensors, FINAL), "_final_info": done}
         result = (observation_of(tensors), tensors["reward"], tensors["terminated"], tensors["truncated"], info)
-        return TorchBatch(rows, tensors, result, self, done)
+        return TorchBatch(rows, tensors, result, self, note_done)
 
     def _bound(self, requests: DeviceTable, batch: TorchBatch) -> Run:
         return self._launch(batch.rows, partial(self._environments.record, requests, batch.tensors))
@@ -382,17 +386,11 @@ def _environment(task: Task) -> AnyEnv:
     raise OptionError(f"{task.spec.task} {why}, so it runs without torch: leave the device out of headrace.make")
 
 
-def _mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> str:
-    """What is wrong with a tensor, in words; empty where nothing is."""
-    if not isinstance(tensor, torch.Tensor):
-        return f"must be a torch tensor on {device}, not {type(tensor).__name__}"
-    if tensor.device != device:
-        return f"must be on {device}, not on {tensor.device}"
-    if tuple(tensor.shape) != shape:
-        return f"must have shape {list(shape)}, not {list(tensor.shape)}"
-    if tensor.dtype != dtype:
-        return f"must be {dtype}, not {tensor.dtype}"
-    return "" if tensor.is_contiguous() else "must be contiguous"
+def _either(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Run:
+    """A function that writes ``a | b`` of booleans; NumPy is quicker about it where it can be asked."""
+    if out.device.type == "cpu":
+        return partial(np.logical_or, a.numpy(), b.numpy(), out.numpy())
+    return partial(torch.logical_or, a, b, out=out)
 
 
 def _host(ids: Any) -> Any:

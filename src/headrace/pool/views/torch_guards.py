@@ -1,7 +1,13 @@
-"""The checks of a `TorchPool` that the device makes, and how they become exceptions."""
+"""What a caller of a `TorchPool` sends is checked here, and brought where the environments read it.
+
+On a GPU the device looks at the values, and they become exceptions later; on a CPU NumPy does, at once. There
+a step of a few environments costs less than one operation of torch, so none is made.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -10,10 +16,10 @@ import torch
 import warp as wp
 
 from headrace.errors import ActionError, EnvIdError, SequenceError
-from headrace.pool.actions import ACTION
+from headrace.pool.actions import ACTION, action_check, action_fields
 from headrace.pool.executors.kernels import guards
-from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable
-from headrace.pool.executors.kernels.launch import load, quiet, record_on_torch, record_over, view_of
+from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, torch_dtype
+from headrace.pool.executors.kernels.launch import Run, load, quiet, record_on_torch, record_over, view_of
 from headrace.pool.spec import bounds, subspaces
 
 BLOCK = 256
@@ -22,36 +28,71 @@ BLOCK = 256
 class Guards:
     """Takes what a caller sends into the environments' memory, and remembers what was wrong with it.
 
-    With ``now`` nothing is left for later: the exception comes from the call itself, which then waits.
-
     Attributes:
         manual: autoreset is disabled, so finished environments must not be stepped.
+        now: nothing is left for later, as on a CPU: the exception comes from the call itself.
     """
 
     def __init__(self, space: gym.Space, environments: DeviceEnvironments, manual: bool):
-        self.manual = manual
-        self._space, self._here = space, environments
         device = environments.device
+        self.manual, self.now = manual, device.type == "cpu"
+        self._space, self._here = space, environments
         self._device = str(device)
         self._wrong = torch.full((4,), guards.NONE, dtype=torch.int32, device=device)
         self._claims = torch.zeros(len(environments.over), dtype=torch.int32, device=device)
+        self._wanted = {name: (torch_dtype(dtype), shape) for name, (dtype, shape) in action_fields(space).items()}
+        self._check = action_check(space)
+        self._kept = {name: t.numpy() for name, t in environments.actions.items()} if self.now else {}
         self._bounds = {name: self._bounds_of(sub) for name, sub in subspaces(space, ACTION).items()}
         self._recorded: dict[Any, Any] = {}
         for name, tensor in environments.actions.items():  # compiled now, since a CUDA graph cannot wait for it
             self._recorded[name, len(tensor)] = self._record_actions(name, tensor)
 
-    def take_actions(self, name: str, given: torch.Tensor) -> None:
-        """Copy what is right of [k, …] actions to the first k rows of the environments' actions."""
-        rows = given.shape[0]
-        key = (name, rows)
-        if key not in self._recorded:
-            self._recorded[key] = self._record_actions(name, given)
-        self._recorded[key](given.data_ptr())
+    def take_actions(self, action: Any, rows: int) -> None:
+        """Check a step's actions, and copy them to the first rows of what the environments read.
 
-    def take_env_ids(self, given: torch.Tensor, now: bool = False) -> None:
-        """Copy env_ids [k] to the requests for some environments; ``now``: they are known to be right."""
+        Raises:
+            ActionError: shape, dtype or device is wrong; with ``now`` also: values are.
+        """
+        self.taking(action, rows)()
+
+    def taking(self, action: Any, rows: int) -> Run:
+        """A function that takes whatever these very tensors hold by then, as `take_actions` does.
+
+        Shape, dtype and device are looked at here, once; the tensors' memory must stay where it is.
+        """
+        given = self._columns(action, rows)
+        if self.now:
+            return partial(self._take_now, {name: tensor.detach().numpy() for name, tensor in given.items()}, rows)
+        return partial(self._take_later, dict(given))
+
+    def _columns(self, action: Any, rows: int) -> Mapping[str, torch.Tensor]:
+        """Actions by the names of `action_fields`, once they are known to be tensors of the right kind."""
+        plain, device = ACTION in self._wanted, self._here.device
+        given = {ACTION: action} if plain else action
+        if not isinstance(given, dict) or given.keys() != self._wanted.keys():
+            raise ActionError(f"actions must be a dict with a tensor for each of {sorted(self._wanted)}")
+        for name, (dtype, shape) in self._wanted.items():
+            if problem := mismatch(given[name], dtype, (rows, *shape), device):
+                raise ActionError(f"{'actions' if plain else name} {problem}")
+        return given
+
+    def _take_now(self, given: Mapping[str, np.ndarray], rows: int) -> None:
+        self._check(given.get(ACTION, given), rows)
+        for name, array in given.items():
+            np.copyto(self._kept[name][:rows], array)
+
+    def _take_later(self, given: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in given.items():
+            key = (name, len(tensor))
+            if key not in self._recorded:
+                self._recorded[key] = self._record_actions(name, tensor)
+            self._recorded[key](tensor.data_ptr())
+
+    def take_env_ids(self, given: torch.Tensor) -> None:
+        """Copy env_ids [k] to the requests for some environments; with ``now`` they are known to be right."""
         env_ids = self._here.some.column("env_id")
-        if now:
+        if self.now:
             env_ids[: len(given)].copy_(given)
             return
         key = (given.dtype, len(given))
@@ -61,14 +102,14 @@ class Guards:
         guard(given.data_ptr())
         repeats()
 
-    def refuse_finished(self, requests: DeviceTable, rows: int, now: bool = False) -> None:
+    def refuse_finished(self, requests: DeviceTable, rows: int) -> None:
         """Without autoreset: note environments among the first rows of the requests whose episodes are over."""
         key = (id(requests), rows)
         if key not in self._recorded:
             arguments = [self._array(t) for t in (self._here.over, requests.column("env_id"), self._wrong)]
             self._recorded[key] = self._record(guards.finished_guard, rows, arguments)
         self._recorded[key]()
-        if now:
+        if self.now:
             self.check()
 
     def check(self) -> None:
@@ -126,3 +167,16 @@ class Guards:
     def _array(self, tensor: torch.Tensor) -> wp.array:
         with quiet():
             return view_of(tensor, wp.dtype_from_torch(tensor.dtype))
+
+
+def mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> str:
+    """What is wrong with a tensor, in words; empty where nothing is."""
+    if not isinstance(tensor, torch.Tensor):
+        return f"must be a torch tensor on {device}, not {type(tensor).__name__}"
+    if tensor.device != device:
+        return f"must be on {device}, not on {tensor.device}"
+    if tensor.shape != shape:
+        return f"must have shape {list(shape)}, not {list(tensor.shape)}"
+    if tensor.dtype != dtype:
+        return f"must be {dtype}, not {tensor.dtype}"
+    return "" if tensor.is_contiguous() else "must be contiguous"
