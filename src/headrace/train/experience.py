@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -86,6 +87,24 @@ class Outcome:
     finals: Finals | None
 
 
+class Row(NamedTuple):
+    """What one step of the rollout buffer holds of each column: views, since finding them takes as long as using them.
+
+    ``params`` are None where nothing will ask for them.
+    """
+
+    inputs: Tensor
+    noise: Tensor
+    params: Tensor | None
+    values: Tensor
+    actions: Tensor
+
+    def of(self, columns: slice) -> Row:
+        """The same of some columns."""
+        params = None if self.params is None else self.params[columns]
+        return Row(self.inputs[columns], self.noise[columns], params, self.values[columns], self.actions[columns])
+
+
 class Experience:
     """One policy's part of the rollout buffer: inputs, actions, values [T, columns].
 
@@ -124,9 +143,14 @@ class Experience:
         self.params = None if config.algo == "a2c" else rows(steps, distribution.size)
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
+        self._rows = [self._row(t) for t in range(steps)]
         recurrent = policy.memory_size > 0
         self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
         self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
+
+    def _row(self, t: int) -> Row:
+        params = None if self.params is None else self.params[t]
+        return Row(self.inputs[t], self.noise[t], params, self.values[t], self.actions[t])
 
     def draw(self, generator: torch.Generator) -> None:
         """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
@@ -138,17 +162,17 @@ class Experience:
     def act(self, t: int, envs: slice) -> Tensor:
         """Run the policy on some environments at step t and note what it did; returns their columns' actions."""
         columns = self.seat.columns(envs)
-        inputs = self._encode(t, envs)
+        row = self._rows[t] if columns is EVERYWHERE else self._rows[t].of(columns)
+        inputs = row.inputs if self._in_place else self.encoder(self._seen(t, envs), row.inputs)
         if self.memory is None:
             params, values = self.policy.forward(inputs)
         else:
             params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
-        actions = self.distribution.sample(params, self.noise[t, columns])
-        if self.params is not None:
-            self.params[t, columns] = params
-        self.values[t, columns] = values
-        self.actions[t, columns] = actions
-        return self.distribution.to_env(actions)
+        if row.params is not None:
+            row.params.copy_(params)
+        row.values.copy_(values)
+        row.actions.copy_(self.distribution.sample(params, row.noise))
+        return self.distribution.to_env(row.actions)
 
     def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
         """Say which of some environments' episodes were over after step t, bool[k]; recurrent networks forget then."""

@@ -8,6 +8,7 @@ product, and its backward pass writes into the gradient buffer directly.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -44,6 +45,7 @@ class MLP(nn.Module):
         stack = [torch.stack([orthogonal(b, a).t() for _ in towers]) for a, b in pairs]  # each [K, H, H']
         self.weights = nn.ParameterList([nn.Parameter(w.contiguous()) for w in stack])
         self.biases = nn.ParameterList([nn.Parameter(torch.zeros(self.towers, 1, b)) for _, b in pairs])
+        self._layers = tuple(zip(self.weights, self.biases, strict=True))
         self.policy_weight = nn.Parameter(orthogonal(outputs, hidden[-1], 0.01))
         self.policy_bias = nn.Parameter(torch.zeros(outputs))
         self.value_weight = nn.Parameter(orthogonal(1, hidden[-1], 1.0))
@@ -57,15 +59,16 @@ class MLP(nn.Module):
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """As `forward`, and the activations [x, h1, h2, …] for `backward_into_gradients`."""
         act = torch.relu_ if self.relu else torch.tanh_
-        h = act(F.linear(x, self.first_weight, self.first_bias))  # [B, K·H]
+        own: dict[str, Any] = self._parameters  # nn.Module looks for an attribute for as long as a small product takes
+        h = act(F.linear(x, own["first_weight"], own["first_bias"]))  # [B, K·H]
         h = h.view(len(x), self.towers, -1).transpose(0, 1)  # [K, B, H]
         saved = [x, h]
-        for weight, bias in zip(self.weights, self.biases, strict=True):
+        for weight, bias in self._layers:
             h = act(torch.baddbmm(bias, h, weight))  # [K, B, H']
             saved.append(h)
         # few rows of many columns are quicker to multiply than many rows of few columns
-        params = torch.addmm(self.policy_bias.unsqueeze(1), self.policy_weight, h[0].t()).t()
-        value = F.linear(h[-1], self.value_weight, self.value_bias).squeeze(1)
+        params = torch.addmm(own["policy_bias"].unsqueeze(1), own["policy_weight"], h[0].t()).t()
+        value = F.linear(h[-1], own["value_weight"], own["value_bias"]).squeeze(1)
         return with_log_std(params, self.log_std), value, saved
 
     @torch.inference_mode()
