@@ -77,29 +77,30 @@ class MLP(nn.Module):
     ) -> None:
         """Overwrite every parameter's ``.grad`` with the gradient, given those of the outputs, or ``add`` to it."""
         h = saved[-1]  # [K, B, H]
+        own: dict[str, Any] = self._parameters
         if self.log_std is not None:
             d_params, d_log_std = d_params.chunk(2, -1)
             _sum(d_log_std, gradient_of(self.log_std), add)
         d_value = d_value.unsqueeze(1)
-        _product(d_params.t(), h[0], gradient_of(self.policy_weight), add)
-        _sum(d_params, gradient_of(self.policy_bias), add)
-        _product(d_value.t(), h[-1], gradient_of(self.value_weight), add)
-        _sum(d_value, gradient_of(self.value_bias), add)
+        _product(d_params.t(), h[0], gradient_of(own["policy_weight"]), add)
+        _sum(d_params, gradient_of(own["policy_bias"]), add)
+        _product(d_value.t(), h[-1], gradient_of(own["value_weight"]), add)
+        _sum(d_value, gradient_of(own["value_bias"]), add)
         d = torch.empty(h.shape, device=h.device)  # d loss/d h, [K, B, H]
-        torch.mm(d_params, self.policy_weight, out=d[0])
-        _product(d_value, self.value_weight, d[-1], add=self.towers == 1)
-        for layer in reversed(range(len(self.weights))):
+        torch.mm(d_params, own["policy_weight"], out=d[0])
+        _product(d_value, own["value_weight"], d[-1], add=self.towers == 1)
+        for layer, (weight, bias) in reversed(list(enumerate(self._layers))):
             d = through_activation(d, saved[layer + 2], self.relu)
             below = saved[layer + 1]
-            _product(below.transpose(1, 2), d, gradient_of(self.weights[layer]), add)
-            _sum(d, gradient_of(self.biases[layer]), add)
+            _product(below.transpose(1, 2), d, gradient_of(weight), add)
+            _sum(d, gradient_of(bias), add)
             # the first layer's activations are [B, K, H] in memory, and so is their gradient
             into = torch.empty(below.shape[1], self.towers, below.shape[2], device=d.device) if layer == 0 else None
             into = into.transpose(0, 1) if into is not None else torch.empty_like(below)
-            d = torch.bmm(d, self.weights[layer].transpose(1, 2), out=into)
+            d = torch.bmm(d, weight.transpose(1, 2), out=into)
         d = through_activation(d, saved[1], self.relu).transpose(0, 1).reshape(len(saved[0]), -1)  # [B, K·H]
-        _product(d.t(), saved[0], gradient_of(self.first_weight), add)
-        _sum(d, gradient_of(self.first_bias), add)
+        _product(d.t(), saved[0], gradient_of(own["first_weight"]), add)
+        _sum(d, gradient_of(own["first_bias"]), add)
 
 
 def _product(a: Tensor, b: Tensor, into: Tensor, add: bool) -> None:

@@ -45,8 +45,7 @@ class FlatAdam:
         self.gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
         self.steps += 1
         # the kernel under torch.optim.Adam(fused=True), without its 25 µs of bookkeeping
-        adam = torch.ops.aten._fused_adam_
-        (adam.tensor_lr if isinstance(learning_rate, Tensor) else adam.default)(
+        torch._fused_adam_(  # type: ignore
             [self.parameters],
             [self.gradient],
             [self.mean],
