@@ -6,7 +6,9 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,14 +22,14 @@ from test_training import SMALL, assert_same_run, facts, wait_for_lines, weights
 
 import headrace
 from headrace.errors import OptionError, WorkerError
-from headrace.train import resume
+from headrace.train import parallel, resume
 from headrace.train.config import Config, make_config
 from headrace.train.normalise import RunningStatistics
 from headrace.train.parallel import _store
 from headrace.train.ppo import Rates, backward, minibatches
 from headrace.train.run import RunFolder
 from headrace.train.setup import make_collector, make_policies, training_pool
-from headrace.train.team import Team
+from headrace.train.team import Team, _parcel
 from headrace.train.trainer import Trainer
 
 train: Any = headrace.train
@@ -138,7 +140,7 @@ def test_both_processes_hold_the_same_network(tmp_path, algo):
     options = TWO | {"normalise_observations": True, "normalise_rewards": True, "target_kl": 0.02, "num_steps": 64}
     options |= {"algo": algo, "learning_starts": 256} if algo == "ddpg" else {}
     config = make_config("Pendulum-v1", **options, env_options={"max_episode_steps": 50})
-    store = _store(0, first=True)
+    store = _store()
     context = multiprocessing.get_context("spawn")
     both = [context.Process(target=twin, args=(rank, store.port, tmp_path, config)) for rank in range(2)]
     for process in both:
@@ -198,6 +200,61 @@ def test_one_that_raises_ends_the_run_with_its_words(tmp_path):
         train("CartPole-v1", run_dir=tmp_path / "a", quiet=True, **TWO, network=f"{tmp_path / 'mine.py'}:broken")
     with pytest.raises(OptionError, match="abacus"):  # its own kind of error, if it is one of ours
         train("CartPole-v1", run_dir=tmp_path / "b", quiet=True, **(TWO | {"devices": ("abacus:0", "abacus:1")}))
+
+
+BROKEN = """
+import multiprocessing, os, signal, torch
+class Broken(torch.nn.Module):
+    def __init__(self, space, outputs):
+        super().__init__()
+        self.layer, self.calls = torch.nn.Linear(space.shape[0], outputs + 1), 0
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 100 and multiprocessing.current_process().name == "headrace-1":
+            if HOW == "raises":
+                raise ValueError("no more today")
+            os.kill(os.getpid(), signal.SIGABRT)
+        return self.layer(x)[:, :-1], self.layer(x)[:, -1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("raises", r"raised:(.|\n)*ValueError: no more today"), ("dies", r"died: killed by SIGABRT")]
+)
+def test_the_one_that_failed_is_named_not_those_that_lost_it(tmp_path, how, said):
+    """In the middle of a run, when the others wait for its gradients."""
+    (tmp_path / "mine.py").write_text(BROKEN.replace("HOW", repr(how)))
+    with pytest.raises(WorkerError, match=r"training process 1 \(on cpu\) " + said):
+        train("CartPole-v1", run_dir=tmp_path / "run", quiet=True, **TWO, network=f"{tmp_path / 'mine.py'}:Broken")
+    assert not multiprocessing.active_children()
+
+
+def test_one_that_watches_may_look_late(tmp_path, monkeypatch):
+    """All may have ended between two looks, as on a machine that was put to sleep."""
+
+    def late(workers: Any, reports: Any) -> Any:
+        dead = listen(workers, reports)
+        if reports:
+            for worker in workers:
+                worker.process.join()
+        return dead
+
+    listen = parallel._listen
+    monkeypatch.setattr(parallel, "_listen", late)
+    result = train("CartPole-v1", run_dir=tmp_path / "run", quiet=True, **(TWO | {"total_steps": 256}))
+    assert result.reason == "finished"
+
+
+def test_nobody_else_reaches_where_processes_meet():
+    store = _store()
+    socket.create_connection(("127.0.0.1", store.port)).close()
+    with pytest.raises(ConnectionRefusedError):  # as from any other address of this machine
+        socket.create_connection(("127.0.0.2", store.port))
+
+
+def test_what_is_sent_of_a_view_is_no_more_than_it_shows():
+    sent = _parcel({"rows": torch.arange(1_000_000)[-3:]})
+    assert sent["rows"].tolist() == [999_997, 999_998, 999_999] and len(pickle.dumps(sent)) < 2000
 
 
 def test_devices_must_fit_together():

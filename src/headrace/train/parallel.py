@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 import time
@@ -66,12 +67,15 @@ class Report:
         known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
         return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
 
+    def told(self, who: str) -> WorkerError:
+        """The words it was raised with there."""
+        return WorkerError(f"{who} raised:\n{self.trace}")
+
     def raise_as(self, who: str) -> NoReturn:
-        """Raise it here, with the words it was raised with there."""
-        told = WorkerError(f"{who} raised:\n{self.trace}")
+        """Raise it here."""
         if self.error is not None:
-            raise self.error from told
-        raise told
+            raise self.error from self.told(who)
+        raise self.told(who)
 
 
 def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool) -> Result:
@@ -89,7 +93,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     """
     context = multiprocessing.get_context("spawn")
     size, stop = len(config.devices), context.Event()
-    store = _store(0, first=True)
+    store = _store()
     workers: list[_Worker] = []
     with Interrupt() as interrupt:
         try:
@@ -131,45 +135,44 @@ def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
     while len(reports) < len(workers):
         if interrupt:
             stop.set()
-        _listen(workers, reports, POLL)
-        if _dead(workers, reports) or any(report.result is None for report in reports.values()):
+        dead = _listen(workers, reports)
+        if dead or any(report.result is None for report in reports.values()):
             until = time.monotonic() + GRACE
             while len(reports) < len(workers) and time.monotonic() < until:
-                _listen(workers, reports, POLL)
-            _raise(workers, reports)
+                dead = _listen(workers, reports)
+            _raise(workers, dead, reports)
     result = reports[0].result
     assert result is not None
     return result
 
 
-def _listen(workers: list[_Worker], reports: dict[int, Report], timeout: float) -> None:
+def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
+    """Take in reports for a while; answers the processes that ended without a word."""
+    ended = [worker for worker in workers if not worker.process.is_alive()]  # whatever they said can be heard by now
     silent = {worker.pipe: worker for worker in workers if worker.rank not in reports}
-    for pipe in connection.wait(list(silent), timeout):
+    for pipe in connection.wait(list(silent), POLL):
         try:
             reports[silent[pipe].rank] = pipe.recv()  # type: ignore[index, union-attr]
         except (EOFError, OSError):
             time.sleep(POLL / 10)  # it died: its exit status follows
+    return [worker for worker in ended if worker.rank not in reports]
 
 
-def _dead(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
-    """Processes that ended without a word."""
-    return [w for w in workers if w.rank not in reports and not w.process.is_alive() and not w.pipe.closed]
-
-
-def _raise(workers: list[_Worker], reports: dict[int, Report]) -> NoReturn:
+def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Report]) -> NoReturn:
     """Say what happened first; that the others then lost their connection is no news."""
-    for worker in _dead(workers, reports):
-        _listen(workers, reports, 0)  # it may have spoken between two looks
-        if worker.rank not in reports:
-            raise WorkerError(f"{worker} died: {cause_of_death(worker.process.exitcode)}; the run was ended")
-    rank, report = min(((r, report) for r, report in reports.items() if report.trace), key=lambda each: each[1].at)
-    report.raise_as(str(workers[rank]))
+    raised = sorted((report.at, rank) for rank, report in reports.items() if report.result is None)
+    first = workers[raised[0][1]] if raised else None
+    if dead:
+        words = f"{dead[0]} died: {cause_of_death(dead[0].process.exitcode)}; the run was ended"
+        raise WorkerError(words) from (first and reports[first.rank].told(str(first)))
+    assert first is not None
+    reports[first.rank].raise_as(str(first))
 
 
 def cause_of_death(code: int | None) -> str:
     """An exit status in words."""
     if code is not None and code < 0:
-        name = signal.Signals(-code).name
+        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
         return f"killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
     guard = ' (is the script\'s own code under if __name__ == "__main__":?)' if code == 1 else ""
     return f"exit status {code}{guard}"
@@ -188,6 +191,8 @@ def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, 
         report = Report.of(error)
     pipe.send(report)
     sys.stdout.flush()
+    if dist.is_initialized():  # until here, since the others will complain of it
+        dist.destroy_process_group()
 
 
 def _train(
@@ -206,18 +211,25 @@ def _train(
         torch.cuda.set_device(device)
         backend = "cpu:gloo,cuda:nccl"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
-    try:
-        team = Team(rank, size, stop)
-        result = train_here(config, RunFolder(run_dir), saved, quiet or not team.leads, team)
-        team.wait()  # nobody leaves while somebody is still sending
-        return result
-    finally:
-        dist.destroy_process_group()
+    team = Team(rank, size, stop)
+    result = train_here(config, RunFolder(run_dir), saved, quiet or not team.leads, team)
+    team.wait()  # nobody leaves while somebody is still sending
+    return result
 
 
-def _store(port: int, first: bool = False) -> Any:
-    """Where processes find each other; whoever is first makes it, and waits for nobody."""
-    return dist.TCPStore(HERE, port, is_master=first, wait_for_workers=False)  # type: ignore[reportPrivateImportUsage]
+def _store(port: int = 0) -> Any:
+    """Where processes find each other: without a port, a new one that only this machine can reach."""
+    if port:
+        return dist.TCPStore(HERE, port, is_master=False, wait_for_workers=False)  # type: ignore[reportPrivateImportUsage]
+    # left to itself, it would listen to the whole network
+    listener = socket.create_server((HERE, 0))
+    return dist.TCPStore(  # type: ignore[reportPrivateImportUsage]
+        HERE,
+        listener.getsockname()[1],
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
 
 
 def take_cores(rank: int, size: int) -> None:

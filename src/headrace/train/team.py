@@ -128,11 +128,11 @@ class Team:
         """In the first process a checkpoint with the states of all; None in the others."""
         if self.size == 1:
             return point
-        state = {name: tensor.detach().cpu() for name, tensor in point.state.items()}
         states: list[Any] | None = [None] * self.size if self.leads else None
-        dist.gather_object(state, states, 0, group=self._host)
+        dist.gather_object({} if self.leads else _parcel(point.state), states, 0, group=self._host)
         if states is None:
             return None
+        state = dict(point.state)
         for rank, other in enumerate(states[1:], 1):
             state |= checkpoints.prefixed(_process(rank), other)
         return dataclasses.replace(point, state=state)
@@ -145,6 +145,11 @@ class Team:
 def _process(rank: int) -> str:
     """What a process's state is called in a checkpoint; the first one's has no such prefix."""
     return f"process{rank}"
+
+
+def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors to be sent: copies, since a view of a larger one would take all of that along."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
 
 
 class _Asked:
