@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +22,8 @@ from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.train import memory
 from headrace.train.config import Config, make_config
-from headrace.train.scaler import GAIN, Probe, cache_file, forget, measure, scale
+from headrace.train.probe import Probe, measure
+from headrace.train.scaler import GAIN, Scale, _key, _recall, _remember, cache_file, forget, scale
 
 CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {"seconds": 0.05, "most_envs": 32}
@@ -64,6 +74,70 @@ def test_a_probe_that_needs_more_than_it_may_is_stopped_and_says_so() -> None:
     probe = measure(config(num_envs=1 << 22, num_steps=64), 0.05, 256 * 2**20 / memory.free(CPU))
     assert probe.note == "out of memory" and probe.steps_per_second == 0
     assert probe.memory < 2**30, "all of it would be many times as much"
+
+
+DAMAGED = ['{"task": 1}', "null", "[1]", '[{"key": {}}]', '[{"key": 1, "best": {}, "probes": [], "ended": ""}]', "\xff"]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_memory_is_none(text: str) -> None:
+    cache_file().parent.mkdir(parents=True)
+    cache_file().write_text(text, encoding="latin1")
+    assert _recall(_key(config())) is None and forget() == 0
+    found = Scale(Probe(16, 64, 1.0), (), "enough")
+    _remember(_key(config()), found)
+    assert _recall(_key(config())) == dataclasses.replace(found, remembered=True) and forget() == 1
+
+
+def test_what_was_found_holds_for_what_it_was_found_for() -> None:
+    found = Scale(Probe(64, 256, 1.0, memory=1 << 50), (), "enough")
+    two, three = (config(num_envs=32 * groups, batch_size=32) for groups in (2, 3))
+    _remember(_key(two), found)
+    assert found.settings(two) == {"num_envs": 64, "minibatch_size": 256, "batch_size": 32}
+    assert _recall(_key(config(num_envs=128, batch_size=64))) is not None, "two groups as well"
+    assert _recall(_key(three)) is None
+    assert _recall(_key(config(num_envs=64, batch_size=32, target_kl=0.1))) is None
+    # nor where it would go beyond the limits of today: then it is measured again
+    _remember(_key(config()), found)
+    again = scale(config(), **(QUICK | {"most_envs": 16}))
+    assert not again.remembered and again.best.num_envs == 16
+    assert scale(config(), **(QUICK | {"most_envs": 16})).remembered
+
+
+def test_nothing_is_left_of_a_probe_that_ctrl_c_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    ended = threading.Event()
+
+    def press() -> None:
+        while not ended.is_set() and not list((tmp_path / "temporary").glob("*/run/config.json")):
+            time.sleep(0.01)
+        if not ended.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            measure(config(), 100.0, 0.9)
+    finally:
+        ended.set()
+        presser.join()
+    assert not multiprocessing.active_children()
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_limit_that_the_system_sets_stays() -> None:
+    code = """
+import resource, torch
+from headrace.train import memory
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 40, 1 << 40))
+memory.limit(torch.device("cpu"), 1 << 50)
+assert resource.getrlimit(resource.RLIMIT_DATA) == (1 << 40, 1 << 40)
+memory.limit(torch.device("cpu"), 1 << 30)
+assert 1 << 30 < resource.getrlimit(resource.RLIMIT_DATA)[0] < 1 << 40
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_mistakes_are_named() -> None:

@@ -12,7 +12,8 @@ from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 from headrace.train.config import Config, make_config
 from headrace.train.memory import readable
-from headrace.train.scaler import Probe, Scale, cache_file, forget, scale
+from headrace.train.probe import Probe
+from headrace.train.scaler import Scale, cache_file, forget, scale
 
 COLUMNS = f"{'environments':>12}  {'minibatch':>9}  {'steps/s':>11}  {'memory':>9}"
 

@@ -45,7 +45,8 @@ def limit(device: torch.device, bytes_more: int) -> None:
         torch.cuda.set_per_process_memory_fraction(min(1.0, (held + bytes_more) / total), device)
     elif (data := _fields(Path("/proc/self/status")).get("VmData")) is not None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (data + bytes_more, hard))
+        most = data + bytes_more if hard == resource.RLIM_INFINITY else min(data + bytes_more, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 def readable(size: float) -> str:

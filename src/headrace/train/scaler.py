@@ -1,11 +1,10 @@
 """How many environments, and which minibatch: found by measuring training itself.
 
 More replicas are not faster for ever, and the most that fit into a device's memory are rarely the
-fastest. So whole iterations of a real `Trainer` are timed, each size in a process of its own (which
-ends with all its memory): ``num_envs`` doubles until the steps a second hardly grow, then
-``minibatch_size`` does, and so on until neither helps. A size that is expected to need more
-than the allowed share of the memory is not tried; one that needs more than it was expected to is stopped by
-that limit, not by the device. What was found is remembered for this machine, task and network.
+fastest. So whole iterations of a real `Trainer` are timed (`headrace.train.probe`): ``num_envs`` doubles until
+the steps a second hardly grow, then ``minibatch_size`` does, and so on until neither helps. A size that is
+expected to need more than the allowed share of the memory is not tried. What was found is remembered for this
+machine, task and network.
 
 It finds speed, not the best learning: larger batches mean fewer updates from as many steps.
 """
@@ -15,12 +14,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import multiprocessing
 import os
 import platform
-import tempfile
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,15 +24,12 @@ from typing import Any
 import torch
 
 import headrace
-from headrace.errors import HeadraceError, OptionError
+from headrace.errors import OptionError, WorkerError
 from headrace.pool.registry import usable_cores
 from headrace.train import memory
 from headrace.train.config import Config
-from headrace.train.graphs import EAGER_CALLS
-from headrace.train.parallel import Report, cause_of_death, deaf, end_with_parent, take_cores
-from headrace.train.run import RunFolder
-from headrace.train.setup import dealt_seats, find_device
-from headrace.train.trainer import Trainer
+from headrace.train.probe import Probe, allowance, device_of, measure
+from headrace.train.setup import dealt_seats
 
 FIRST_ENVS = 16
 FIRST_MINIBATCHES = 4  # in a rollout, so that there is something to gain from larger ones
@@ -45,28 +37,10 @@ MOST_ENVS = 1 << 20
 GAIN = 1.05  # twice the size must be this many times as fast
 DECIDES = (
     "task", "env_options", "algo", "network", "hidden", "shared", "activation", "policies", "num_steps", "epochs",
-    "device", "devices", "batch_size", "num_threads", "torch_threads", "bf16", "compile", "graphs", "replay_ratio",
-    "normalise_observations", "normalise_rewards",
+    "device", "devices", "num_threads", "torch_threads", "bf16", "compile", "graphs", "host_random", "target_kl",
+    "frozen", "replay_ratio", "replay_size", "normalise_observations", "normalise_rewards",
 )  # fmt: skip
-"""settings that speed depends on: what was found holds for these"""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One size, and what was measured of it.
-
-    Attributes:
-        steps_per_second: agent steps, training included; 0 where it could not be measured.
-        memory, limit: bytes that the process needed at most, and may need.
-        note: what kept it from being measured.
-    """
-
-    num_envs: int
-    minibatch_size: int
-    steps_per_second: float = 0.0
-    memory: int = 0
-    limit: int = 0
-    note: str = ""
+"""settings that speed and memory depend on, beside the groups of environments: what was found holds for these"""
 
 
 @dataclass(frozen=True)
@@ -108,22 +82,28 @@ def scale(
         seconds: length of one measurement, beside its warm-up.
         memory_share: of the free memory, what training may take.
         most_envs: a limit to ``num_envs``.
-        again: measure although it is known.
+        again: measure although it is known (and keeps to these limits).
         show: called with every probe as it is made.
 
     Raises:
         OptionError: a setting is wrong, or not even the smallest size fits into the memory.
+        WorkerError: the process that trained with the smallest size died.
     """
     if not (0 < memory_share <= 1 and seconds > 0 and most_envs >= 1):
         raise OptionError("memory_share must be in (0, 1], seconds above 0, most_envs at least 1")
     key = _key(config)
     known = None if again else _recall(key)
-    if known is not None:
+    if known is not None and _within(known.best, most_envs, allowance(config, memory_share)[1]):
         return known
     found = _Search(config, seconds, memory_share, most_envs, show).run()
     with contextlib.suppress(OSError):  # without a place for it, it is measured anew the next time
         _remember(key, found)
     return found
+
+
+def _within(best: Probe, most_envs: int, allowed: int) -> bool:
+    """Whether a size that was found earlier keeps to the limits of today."""
+    return best.num_envs <= most_envs and best.memory <= allowed
 
 
 class _Search:
@@ -145,6 +125,8 @@ class _Search:
         first = max(FIRST_ENVS, FIRST_MINIBATCHES * self._config.minibatch_size // self._rows)
         first = -(-min(first, self._most_envs) // groups) * groups
         best = self._measure(first, self._config.minibatch_size)
+        if best.note and not best.limit:
+            raise WorkerError(f"the probe of {first} environments died: {best.note}")
         if best.note or best.memory > best.limit:
             why = best.note or f"they need {memory.readable(best.memory)}"
             allowed = memory.readable(best.limit)
@@ -216,99 +198,6 @@ def _sized(config: Config, num_envs: int, minibatch_size: int) -> Config:
     return dataclasses.replace(config, num_envs=num_envs, batch_size=batch, minibatch_size=minibatch_size)
 
 
-# -- one measurement -----------------------------------------------------------------------------
-
-
-def measure(config: Config, seconds: float, memory_share: float) -> Probe:
-    """Train in a process of its own for some seconds.
-
-    Raises:
-        HeadraceError: whatever it raised, but for a lack of memory, which the probe's note says.
-    """
-    context = multiprocessing.get_context("spawn")
-    pipe, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(theirs, config, seconds, memory_share), name="headrace-probe")
-    try:
-        with deaf():
-            process.start()
-        theirs.close()
-        try:
-            report = pipe.recv()
-        except EOFError:
-            process.join()
-            return Probe(config.num_envs, config.minibatch_size, note=cause_of_death(process.exitcode))
-    finally:
-        if process.pid is not None:
-            process.kill()
-            process.join()
-        pipe.close()
-    if report.trace:
-        report.raise_as(f"the probe of {config.num_envs} environments")
-    return report.result
-
-
-def _work(pipe: Any, config: Config, seconds: float, share: float) -> None:
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    try:
-        report = Report(_probe(config, seconds, share))
-    except BaseException as error:
-        report = Report.of(error)
-    pipe.send(report)
-
-
-def _probe(config: Config, seconds: float, share: float) -> Probe:
-    sharers = len(config.devices)
-    if sharers:
-        take_cores(0, sharers)
-        config = dataclasses.replace(config, device=config.devices[0], devices=())
-    device = find_device(config.device)
-    at_first = memory.free(device)
-    usable = int(share * at_first / (sharers if sharers and device.type == "cpu" else 1))
-    allowed = usable + (memory.in_use(device)["resident"] if device.type == "cpu" else 0)
-    memory.limit(device, usable)
-    try:
-        rate, used, note = *_rate(config, device, seconds, at_first), ""
-    except (MemoryError, RuntimeError) as error:  # torch's and Warp's are of the second kind
-        if not _is_lack_of_memory(error):
-            raise
-        rate, used, note = 0.0, memory.peak(device, at_first), "out of memory"
-    return Probe(config.num_envs, config.minibatch_size, rate, used, allowed, note)
-
-
-def _rate(config: Config, device: torch.device, seconds: float, free_at_first: int) -> tuple[float, int]:
-    """Agent steps a second in training, once everything that is made at first use was made, and bytes it took."""
-    config = dataclasses.replace(
-        config, total_steps=1 << 60, stop_at_return=None, tensorboard=False, load=None, learning_starts=0
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(config, RunFolder.create(Path(folder) / "run", config))
-        try:
-            for _ in range(EAGER_CALLS + 2 if device.type == "cuda" else 1):
-                trainer.iterate()
-            _wait(device)
-            began, first = time.perf_counter(), trainer.step
-            while trainer.step == first or time.perf_counter() - began < seconds:
-                trainer.iterate()
-                trainer.solved()  # as in a run, where it decides whether to go on
-            _wait(device)
-            rate = (trainer.step - first) / (time.perf_counter() - began)
-            return rate, memory.peak(device, free_at_first)
-        finally:
-            trainer.close()
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _is_lack_of_memory(error: Exception) -> bool:
-    words = str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        not isinstance(error, HeadraceError) and any(word in words for word in ("out of memory", "alloc"))
-    )
-
-
 # -- what is remembered --------------------------------------------------------------------------
 
 
@@ -319,20 +208,20 @@ def cache_file() -> Path:
 
 def forget(task: str | None = None) -> int:
     """Forget what was found for a task, or for all; returns how many findings that were."""
-    entries = _entries()
-    kept = [entry for entry in entries if task is not None and entry["for"]["task"] != task]
-    if len(kept) < len(entries):
+    findings = _findings()
+    kept = [finding for finding in findings if task is not None and finding[0].get("task") != task]
+    if len(kept) < len(findings):
         _write(kept)
-    return len(entries) - len(kept)
+    return len(findings) - len(kept)
 
 
 def _key(config: Config) -> dict[str, Any]:
     """What a finding holds for: this machine, and what the speed of training depends on."""
-    device = find_device(config.devices[0] if config.devices else config.device)
+    device = device_of(config)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     values = asdict(config)
-    key = {"machine": {"device": name, "cores": usable_cores()}} | {name: values[name] for name in DECIDES}
-    return json.loads(json.dumps(key))
+    key = {"machine": {"device": name, "cores": usable_cores()}, "groups": _groups(config)}
+    return json.loads(json.dumps(key | {name: values[name] for name in DECIDES}))
 
 
 def _processor() -> str:
@@ -345,27 +234,31 @@ def _processor() -> str:
 
 
 def _recall(key: dict[str, Any]) -> Scale | None:
-    for entry in _entries():
-        if entry["for"] == key:
-            probes = tuple(Probe(**probe) for probe in entry["probes"])
-            return Scale(Probe(**entry["best"]), probes, entry["ended"], remembered=True)
-    return None
+    return next((found for other, found in _findings() if other == key), None)
 
 
 def _remember(key: dict[str, Any], found: Scale) -> None:
-    entry = {"for": key, "best": asdict(found.best), "ended": found.ended, "probes": [asdict(p) for p in found.probes]}
-    _write([*(other for other in _entries() if other["for"] != key), entry])
+    _write([*((other, kept) for other, kept in _findings() if other != key), (key, found)])
 
 
-def _entries() -> list[dict[str, Any]]:
-    """All findings; none where the file is missing or damaged."""
+def _findings() -> list[tuple[dict[str, Any], Scale]]:
+    """All of them, and what they hold for; none where the file is missing or damaged."""
     try:
-        return json.loads(cache_file().read_text())
-    except (OSError, ValueError):
+        return [_finding(**entry) for entry in json.loads(cache_file().read_text())]
+    except (OSError, ValueError, TypeError):
         return []
 
 
-def _write(entries: list[dict[str, Any]]) -> None:
+def _finding(key: dict[str, Any], best: Any, ended: str, probes: Any) -> tuple[dict[str, Any], Scale]:
+    """An entry of the file."""
+    return dict(key), Scale(Probe(**best), tuple(Probe(**p) for p in probes), ended, remembered=True)
+
+
+def _write(findings: list[tuple[dict[str, Any], Scale]]) -> None:
+    entries = [
+        {"key": key, "best": asdict(found.best), "ended": found.ended, "probes": [asdict(p) for p in found.probes]}
+        for key, found in findings
+    ]
     file = cache_file()
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     file.parent.mkdir(parents=True, exist_ok=True)
