@@ -283,6 +283,18 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task, settings
     assert facts(tmp_path / "alone")[-1]["loss"]["critic_loss"] > 0
 
 
+def test_what_was_learnt_last_is_reported_after_a_resume_too(tmp_path: Path):
+    """Rollouts without an update are reported with the losses of the last one."""
+    options = TINY | TASKS["Pendulum-v1"] | {"learning_starts": 128, "replay_ratio": 0.005, "log_steps": 1}
+    options |= {"anneal_learning_rate": False, "total_steps": 1536}
+    train("Pendulum-v1", run_dir=tmp_path / "alone", quiet=True, **options)
+    train("Pendulum-v1", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1408}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=1536)
+    before, last = facts(tmp_path / "alone")[-2:]
+    assert before["loss"] == last["loss"], "no update was due in the last rollout"
+    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+
+
 def test_a_run_goes_on_without_its_replay(tmp_path: Path, capsys):
     options = TINY | TASKS["Pendulum-v1"] | {"save_replay": False, "log_steps": 100}
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **(options | {"total_steps": 1500}))

@@ -53,3 +53,10 @@ def test_tracker_state_round_trip():
     one.update(*more)
     two.update(*more)
     assert one.last() == two.last() and one.mean_return() == two.mean_return()
+
+
+def test_rollouts_may_lie_elsewhere_than_what_counts_them():
+    """Environments on the host, policies on a GPU: the meta device, too, mixes with no other."""
+    tracker = EpisodeTracker(3, 5, "meta")
+    tracker.update(torch.zeros(8, 3), torch.zeros(8, 3, dtype=torch.bool))
+    assert tracker.state()["returns"].device.type == "meta"

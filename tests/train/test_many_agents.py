@@ -119,6 +119,16 @@ def test_agents_that_left_are_not_learnt_from():
     collector.pool.close()
 
 
+@pytest.mark.parametrize("batch_size", [0, 2])
+def test_agents_that_left_count_in_no_statistics(batch_size):
+    normalised = {"normalise_observations": True, "normalise_rewards": True, "batch_size": batch_size}
+    collector = collector_of("TestRing-v0", **GAMES["TestRing-v0"], **normalised)
+    (samples,), (experience,) = collect(collector), collector.experiences
+    for statistics in (experience.encoder.normaliser.statistics, experience.reward_scaler.statistics):
+        assert 0 < statistics.count == len(samples.rows) < len(samples.returns)
+    collector.pool.close()
+
+
 @pytest.mark.parametrize("task", GAMES)
 def test_an_asynchronous_pool_gives_the_same_samples(task):
     together = collector_of(task, **GAMES[task])

@@ -22,6 +22,21 @@ def test_what_lies_behind_the_offset_is_cut_off(tmp_path):
     assert [line["step"] for line in read_metrics(file)] == [1, 4]
 
 
+def test_the_offset_is_what_was_kept(tmp_path):
+    """Also before anything more is written, and where the file was lost."""
+    file = tmp_path / "metrics.jsonl"
+    for offset, before in ((12, b'{"step": 1}\n{"step": 2}\n'), (50, b"")):
+        file.write_bytes(before)
+        writer = MetricsWriter(file, offset)
+        assert writer.offset() == min(offset, len(before))
+        writer.close()
+        writer = MetricsWriter(file, writer_offset := min(offset, len(before)))
+        writer.write({"step": 3})
+        assert writer.offset() == file.stat().st_size == writer_offset + 12
+        writer.close()
+        assert read_metrics(file)[-1] == {"step": 3}
+
+
 def test_the_curve_fills_its_box():
     lines = draw_curve([(0, 0.0), (50, 10.0), (100, 5.0)], 20, 4)
     assert len(lines) == 4

@@ -132,6 +132,21 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
     assert evaluate(tmp_path / "stopped", episodes=2).lengths
 
 
+def test_a_run_that_was_over_when_it_was_killed_is_reported_whole(tmp_path: Path):
+    """The checkpoint of its last iteration was written, the line about it not yet."""
+    config = make_config(TASK, **(FREQUENT | {"log_steps": 100_000, "total_steps": 512}))
+    killed = Trainer(config, RunFolder.create(tmp_path, config))
+    while killed.step < 512:
+        killed.iterate()
+    killed.save()
+    version = killed.self_play.version("past")
+    killed.close()
+    assert not read_metrics(tmp_path / "metrics.jsonl")
+    assert resume(tmp_path, quiet=True).reason == "finished"
+    (line,) = read_metrics(tmp_path / "metrics.jsonl")
+    assert line["policies"]["past"]["version"] == version and line["policies"]["learner"]["loss"]
+
+
 def test_it_learns_to_beat_its_first_version(tmp_path: Path):
     settings = {"num_envs": 64, "num_steps": 16, "minibatch_size": 512, "total_steps": 60_000, "learning_rate": 3e-3}
     options = SMALL | settings | {"policies": PAST, "copy_every": 5000, "copies_kept": 6, "checkpoint_seconds": 60.0}
@@ -168,6 +183,8 @@ def test_it_learns_to_beat_its_first_version(tmp_path: Path):
         ("TestHunt-v0", {"archer": {}, "dog": {"copies": "archer"}}, "different spaces"),
         (TASK, {"a": ["runner"]}, "'a' must be a dict"),
         (TASK, {"a": {"agents": [0, 1], "copys": "a"}}, "'copys'.*copies"),
+        (TASK, {"a": {"agents": [0]}, "a.b": {"agents": [1], "copies": "a"}}, "'a.b'.*dot"),
+        (TASK, {"": {"agents": [0]}, "b": {"agents": [1], "copies": ""}}, "policies=''"),
     ],
 )
 def test_what_cannot_be_copied(tmp_path: Path, task, policies, message):

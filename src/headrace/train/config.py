@@ -190,6 +190,7 @@ class Config:
             for _, value in points:
                 dataclasses.replace(self, **{name: value}, schedules={})
         for name in self.policies:
+            _require(name != "" and "." not in name, "policies", name, "by names without a dot")
             self.of_policy(name)
 
     def at(self, step: int) -> Config:

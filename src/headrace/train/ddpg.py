@@ -8,8 +8,8 @@ Nothing in an iteration waits for the device: transitions go into a ring on it (
 minibatches are drawn there, and on CUDA one update is one graph.
 
 Source: Lillicrap et al. 2016 (arXiv:1509.02971). Unlike there, exploration noise is uncorrelated, the action
-enters the critic's first layer, nothing is batch-normalised, and gradients are clipped; Pardo et al. 2018
-(arXiv:1712.00378) for time limits.
+enters the critic's first layer, nothing is batch-normalised, no weights decay, and gradients are clipped; Pardo et
+al. 2018 (arXiv:1712.00378) for time limits.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class DDPG(Policy):
                 rows = f"{config.num_steps} steps of {self.columns} agents"
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             self.replay = Replay(config.replay_size, inputs, actions, device)
-        self._collected = 0  # steps of agents since the replay was empty
+        self._collected = 0  # steps of agents since the replay was empty, also of those that had left: nothing waits
         # where a CUDA graph finds what is new in each update
         self._experience: Experience | None = None
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)

@@ -32,8 +32,9 @@ class EpisodeTracker:
         self.everywhere: Tensor | None = None
 
     def update(self, rewards: Tensor, ends: Tensor) -> None:
-        """Take in one rollout: rewards [T, N] and ends of episodes bool[T, N]."""
+        """Take in one rollout: rewards [T, N] and ends of episodes bool[T, N], wherever they are."""
         self._summary = self.everywhere = None
+        rewards, ends = rewards.to(self._count.device), ends.to(self._count.device)
         steps = torch.arange(len(ends), device=ends.device).unsqueeze(1)
         earned = rewards.to(torch.float64).cumsum(0) + self._return  # by the episodes running at the start
         length = steps + 1 + self._length

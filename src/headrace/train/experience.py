@@ -194,7 +194,11 @@ class Experience:
             memory = self._remembered(config.num_steps, EVERYWHERE)
         self.values[-1] = self._value(inputs, memory)
         over = outcome.terminated | outcome.truncated
-        rewards = outcome.rewards if self.reward_scaler is None else self.reward_scaler(outcome.rewards, over)
+        rewards = (
+            outcome.rewards
+            if self.reward_scaler is None
+            else self.reward_scaler(outcome.rewards, over, outcome.present)
+        )
         gae = advantages(
             rewards,
             self.values,
@@ -240,7 +244,7 @@ class Experience:
             last = torch.empty(len(finals.t), *self.encoder.shape, device=self.device)
             following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
         if self.reward_scaler is not None:
-            self.reward_scaler.update(outcome.rewards, outcome.terminated | outcome.truncated)
+            self.reward_scaler.update(outcome.rewards, outcome.terminated | outcome.truncated, outcome.present)
         self._update_normaliser(*self._counted(outcome.present))
         return Transitions(
             seen[:-1].flatten(0, 1),

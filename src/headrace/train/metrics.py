@@ -18,13 +18,13 @@ class MetricsWriter:
     Args:
         file: the JSON lines file; what follows ``offset`` bytes is cut off (a run that was killed may have
             written on after its last checkpoint).
-        offset: bytes to keep.
+        offset: bytes to keep, of those that there are.
         tensorboard: folder for events, or None.
     """
 
     def __init__(self, file: Path, offset: int = 0, tensorboard: Path | None = None, step: int = 0):
         self._file = file.open("ab")
-        self._file.truncate(offset)
+        self._file.seek(self._file.truncate(min(offset, self._file.tell())))
         self._events = _event_writer(tensorboard, step) if tensorboard is not None else None
 
     def write(self, metrics: dict[str, Any]) -> None:

@@ -103,19 +103,19 @@ class RewardScaler:
         self.statistics = RunningStatistics((), device)
         self.running = torch.zeros(num_envs, device=device)
 
-    def __call__(self, rewards: Tensor, done: Tensor) -> Tensor:
-        """Update on rewards float32[T, N] and ends bool[T, N], and return the scaled rewards, clipped to ± 10."""
-        self.update(rewards, done)
+    def __call__(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> Tensor:
+        """`update`, and return the scaled rewards, clipped to ± 10."""
+        self.update(rewards, done, present)
         return self.scaled(rewards)
 
-    def update(self, rewards: Tensor, done: Tensor) -> None:
-        """Take in a rollout's rewards float32[T, N] and ends bool[T, N]."""
+    def update(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> None:
+        """Take in a rollout's rewards float32[T, N] and ends bool[T, N], of those ``present``, bool[T, N], if given."""
         returns = torch.empty_like(rewards)
         keep = (~done).float().mul_(self.gamma)
         for t in range(len(rewards)):
             torch.add(self.running, rewards[t], out=returns[t])
             torch.mul(returns[t], keep[t], out=self.running)
-        self.statistics.update(returns.flatten())
+        self.statistics.update(returns.flatten(), None if present is None else present.flatten())
 
     def scaled(self, rewards: Tensor) -> Tensor:
         """Rewards of any shape by today's scale, clipped to ± 10."""

@@ -116,12 +116,15 @@ class Policy:
         self.optimiser.load(checkpoints.group(self.name, saved) if self.name else dict(saved))
 
     def state(self) -> dict[str, Tensor]:
-        """What else of it decides how a run goes on."""
-        return checkpoints.prefixed(self.prefix("episodes"), self.tracker.state())
+        """What else of it decides how a run goes on, and what of it is reported until its next update."""
+        state = checkpoints.prefixed(self.prefix("episodes"), self.tracker.state())
+        return state if self.losses is None else state | {self.prefix("losses"): self.losses}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""
         self.tracker.load(checkpoints.group(self.prefix("episodes"), saved))
+        losses = saved.get(self.prefix("losses"))
+        self.losses = None if losses is None else losses.to(self.device)
 
 
 class _UpdateGraph:

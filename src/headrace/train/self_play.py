@@ -117,12 +117,13 @@ class SelfPlay:
         state: dict[str, Tensor] = {}
         for name, bank in self.banks.items():
             state |= checkpoints.prefixed(f"versions.{name}", bank.state())
-        return state
+        return state | checkpoints.prefixed("drawn", self._drawn)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""
         for name, bank in self.banks.items():
             bank.load(checkpoints.group(f"versions.{name}", saved))
+        self._drawn = checkpoints.group("drawn", saved)
 
 
 def check_copies(config: Config, dealt: Mapping[str, Seat]) -> None:
