@@ -12,6 +12,7 @@ from headrace.pool.executors.kernels.random import (
     agent_random_bits,
     agent_uniform,
     integers,
+    normal,
     random_bits,
     uniform,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "agent_uniform",
     "decimal",
     "integers",
+    "normal",
     "random_bits",
     "sincos",
     "uniform",

@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, blo
 
 def _direct_call(recorded: Any) -> Run | None:
     """Warp's compiled CPU function over packed arguments; None where this Warp has no such thing."""
+    parts = _compiled_parts(recorded)
+    if parts is None:
+        return None
+    forward, bounds, packed = parts
+    run: Any = functools.partial(forward, ctypes.byref(bounds), ctypes.byref(packed))
+    run.module = recorded.module_exec  # else the code is unloaded
+    return run
+
+
+def _compiled_parts(recorded: Any) -> tuple[Any, ctypes.Structure, ctypes.Structure] | None:
+    """Warp's compiled CPU function, the launch's bounds and its packed arguments."""
     try:
         from warp._src.context import _build_cpu_args_structs
 
@@ -60,13 +72,49 @@ def _direct_call(recorded: Any) -> Run | None:
         if not recorded.device.is_cpu or recorded.block_dim != 1 or not callable(forward):
             return None
         packed, _ = _build_cpu_args_structs(recorded.kernel, recorded.hooks, recorded.params, False)
-        if len(packed._fields_) != len(recorded.kernel.adj.args):
-            return None
-        run: Any = functools.partial(forward, ctypes.byref(bounds), ctypes.byref(packed))
-        run.module = recorded.module_exec  # else the code is unloaded
-        return run
+        return (forward, bounds, packed) if len(packed._fields_) == len(recorded.kernel.adj.args) else None
     except (ImportError, AttributeError, TypeError):
         return None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel of one thread as native code calls it: ``function(bounds, arguments)``.
+
+    Attributes:
+        function: its address.
+        bounds, arguments: the two blocks of bytes whose addresses it takes.
+        module: keep it, or the code is unloaded.
+    """
+
+    function: int
+    bounds: bytes
+    arguments: bytes
+    module: Any
+    _layout: Any
+
+    def offset(self, argument: str, field: str = "") -> int:
+        """Where an argument lies within the arguments, or where the address of the array in its field does."""
+        place, kind = getattr(self._layout, argument).offset, dict(self._layout._fields_)[argument]
+        if not field:
+            return place
+        array = dict(kind._fields_)[field]
+        return place + getattr(kind, field).offset + array.data.offset
+
+
+def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:
+    """A kernel for the CPU, with its arguments packed.
+
+    Raises:
+        RuntimeError: this version of Warp has another private interface.
+    """
+    recorded = _recorded(kernel, 1, arguments, "cpu", 1)
+    parts = _compiled_parts(recorded)
+    if parts is None:
+        raise RuntimeError(f"headrace cannot reach the compiled kernels of warp {wp.__version__} from native code")
+    forward, bounds, packed = parts
+    address = ctypes.cast(forward, ctypes.c_void_p).value or 0
+    return Compiled(address, bytes(bounds), bytes(packed), recorded.module_exec, type(packed))
 
 
 def record_on_torch(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:

@@ -12,10 +12,13 @@ two seeds are two keys.
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
+import math
+
 import warp as wp
 
 PARITY = wp.constant(wp.uint32(0x1BD11BDA))
 TO_UNIT = wp.constant(wp.float64(2.0**-53))
+TWO_PI = wp.constant(wp.float64(2.0 * math.pi))
 
 
 @wp.struct
@@ -119,6 +122,13 @@ def _to_range(bits: wp.uint64, low: int, high: int) -> int:
 def uniform(streams: Streams, env: int, low: wp.float64, high: wp.float64) -> wp.float64:
     """The next number of an environment's stream, uniform in [low, high)."""
     return low + (high - low) * _to_unit(random_bits(streams, env))
+
+
+@wp.func
+def normal(streams: Streams, env: int, mean: wp.float64, deviation: wp.float64) -> wp.float64:
+    """A number of a normal distribution, from the next two of an environment's stream (Box and Muller, 1958)."""
+    radius = wp.sqrt(wp.float64(-2.0) * wp.log(wp.float64(1.0) - _to_unit(random_bits(streams, env))))
+    return mean + deviation * radius * wp.cos(TWO_PI * _to_unit(random_bits(streams, env)))
 
 
 @wp.func

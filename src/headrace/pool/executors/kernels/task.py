@@ -119,7 +119,8 @@ class KernelTask:
         """
         from headrace.pool.executors.kernels.agents import MultiAgentEnv
 
-        given = self._complete(task, options)
+        known = {"max_episode_steps": self.max_episode_steps, "debug": False, **self.options}
+        given = complete(task, known, options)
         debug = given.pop("debug") or os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")
         env, info, agents = (_decide(what, given) for what in (self.env, self.info, self.agents))
         if isinstance(env, MultiAgentEnv) != bool(agents):
@@ -132,15 +133,19 @@ class KernelTask:
             spec = TaskSpec(observation=_decide(self.observation, given), action=_decide(self.action, given), **rest)
         return Task(spec, partial(_executor(debug), env), None if debug else env)
 
-    def _complete(self, task: str, given: Options) -> dict[str, Any]:
-        """All options, those given checked."""
-        known = {"max_episode_steps": self.max_episode_steps, "debug": False, **self.options}
-        for name in given:
-            if name not in known:
-                close = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)
-                raise OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")
-        options = {name: o if isinstance(o, Option) else Option(o) for name, o in known.items()}
-        return {name: option.convert(task, name, given.get(name, option.default)) for name, option in options.items()}
+
+def complete(task: str, known: Options, given: Options) -> dict[str, Any]:
+    """All options of a task, those given checked; ``known`` holds an `Option` or simply a default for each.
+
+    Raises:
+        OptionError: an option does not exist or does not fit.
+    """
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)
+            raise OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")
+    options = {name: o if isinstance(o, Option) else Option(o) for name, o in known.items()}
+    return {name: option.convert(task, name, given.get(name, option.default)) for name, option in options.items()}
 
 
 def _executor(debug: bool) -> type[KernelExecutor]:

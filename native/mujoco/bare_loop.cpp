@@ -1,0 +1,45 @@
+#include "bare_loop.hpp"
+
+#include <barrier>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace headrace::mujoco {
+
+double bare_loop(const mjModel& model, const Replay& replay) {
+  const auto row = static_cast<std::size_t>(mj_stateSize(&model, replay.signature));
+  const auto n = static_cast<std::size_t>(replay.num_envs);
+  const auto nu = static_cast<std::size_t>(model.nu);
+  std::vector<mjData*> data;
+  for (int i = 0; i < replay.num_threads; ++i) data.push_back(mj_makeData(&model));
+  std::barrier together(replay.num_threads);
+
+  auto run = [&](int thread) {
+    mjData* d = data[static_cast<std::size_t>(thread)];
+    const auto threads = static_cast<std::size_t>(replay.num_threads);
+    const auto first = n * static_cast<std::size_t>(thread) / threads, last = n * static_cast<std::size_t>(thread + 1) / threads;
+    for (int step = 0; step < replay.steps; ++step) {
+      for (auto env = first; env < last; ++env) {
+        const auto at = static_cast<std::size_t>(step) * n + env;
+        mj_setState(&model, d, replay.states + at * row, replay.signature);
+        mju_copy(d->ctrl, replay.controls + at * nu, static_cast<int>(nu));
+        for (int i = 0; i < replay.frame_skip; ++i) mj_step(&model, d);
+        compute_after(model, *d, replay.after);
+      }
+      together.arrive_and_wait();
+    }
+  };
+
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    std::vector<std::jthread> helpers;
+    for (int i = 1; i < replay.num_threads; ++i) helpers.emplace_back(run, i);
+    run(0);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  for (mjData* d : data) mj_deleteData(d);
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace headrace::mujoco

@@ -1,0 +1,100 @@
+// The extension module headrace.pool.executors.mujoco._mujoco.
+#include "engine/module.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
+
+#include "bare_loop.hpp"
+#include "mujoco_env.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace headrace::mujoco {
+namespace {
+
+using Array = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+// the caller keeps the array
+Rows rows_of(const Array& array) {
+  std::size_t stride = array.itemsize();
+  for (std::size_t i = 1; i < array.ndim(); ++i) stride *= array.shape(i);
+  return {static_cast<std::byte*>(array.data()), stride};
+}
+
+std::vector<std::byte> bytes_of(const nb::bytes& bytes) {
+  auto data = static_cast<const std::byte*>(bytes.data());
+  return {data, data + bytes.size()};
+}
+
+// made from what Python holds: the address of a mujoco.MjModel
+const mjModel& model_at(std::uintptr_t address) { return *reinterpret_cast<const mjModel*>(address); }
+
+}  // namespace
+}  // namespace headrace::mujoco
+
+NB_MODULE(_mujoco, m) {
+  using namespace headrace;
+  using namespace headrace::mujoco;
+  m.doc() = "MuJoCo tasks on the engine's threads.";
+  bind_engine(m);
+  if (!version_matches())
+    throw nb::import_error(("headrace was compiled for MuJoCo " + std::to_string(mjVERSION_HEADER) + ", and " +
+                            std::to_string(mj_version()) + " is installed: install headrace again").c_str());
+  install_log_handler();
+
+  nb::class_<Physics>(m, "Physics", "A model, a task's compiled functions, and the simulations that threads lend.")
+      .def("__init__",
+           [](Physics* self, std::uintptr_t model, std::uintptr_t function, const nb::bytes& bounds,
+              const nb::bytes& arguments, std::size_t env_id, std::size_t command,
+              std::vector<std::pair<std::size_t, std::string>> arrays,
+              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces) {
+             Program program{reinterpret_cast<Program::Function>(function), bytes_of(bounds), bytes_of(arguments),
+                             env_id, command, std::move(arrays)};
+             std::vector<Varying> fields;
+             for (const auto& [name, array] : varying) fields.push_back({name, rows_of(array), rows_of(array).stride});
+             new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces);
+           },
+           nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
+           "varying"_a, "keeps_forces"_a)
+      .def_prop_ro("signature", &Physics::signature, "mjtState bits of a state row.");
+
+  m.def(
+      "simulator",
+      [](std::shared_ptr<Physics> physics, const Array& state, const Array& actions,
+         const Array& reward, const Array& terminated, const Array& accepted, const Array& warning,
+         const Array& seed, const Array& drawn, const std::vector<Array>& kept,
+         const std::vector<std::tuple<std::string, std::string, std::vector<int>, Array, std::optional<Array>, int>>&
+             reports,
+         int frame_skip, bool kinematics, bool forces, bool acts, bool may_refuse, int settling_steps,
+         bool starts_unactuated) {
+        Task task;
+        task.physics = std::move(physics);
+        task.memory = {rows_of(state),    rows_of(actions), rows_of(reward), rows_of(terminated), rows_of(accepted),
+                       rows_of(warning), rows_of(seed),    rows_of(drawn),  {}};
+        for (const auto& array : kept) task.memory.kept.emplace_back(rows_of(array), rows_of(array).stride);
+        task.rules = {frame_skip, {kinematics, forces}, acts, may_refuse, settling_steps, starts_unactuated};
+        for (const auto& [name, dtype, shape, newest, stack, depth] : reports)
+          task.reports.push_back({{name, dtype, shape}, rows_of(newest), stack ? rows_of(*stack) : Rows{}, depth});
+        return simulator(std::move(task));
+      },
+      nb::kw_only(), "physics"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a, "warning"_a,
+      "seed"_a, "drawn"_a, "kept"_a, "reports"_a, "frame_skip"_a, "kinematics"_a, "forces"_a, "acts"_a,
+      "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
+      "The simulator of one task, over arrays [N, …] that the caller keeps.");
+
+  m.def(
+      "bare_loop",
+      [](std::uintptr_t model, nb::ndarray<const double, nb::ndim<3>, nb::c_contig> states,
+         nb::ndarray<const double, nb::ndim<3>, nb::c_contig> controls, int signature, int frame_skip, bool kinematics,
+         bool forces, int num_threads) {
+        nb::gil_scoped_release unlocked;
+        return bare_loop(model_at(model), {states.data(), controls.data(), static_cast<int>(states.shape(0)),
+                                           static_cast<int>(states.shape(1)), signature, frame_skip,
+                                           {kinematics, forces}, num_threads});
+      },
+      nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,
+      "num_threads"_a = 1,
+      "Seconds that mj_step and what a task needs after it take on states [steps, N, …] with controls [steps, N, nu].");
+}

@@ -1,0 +1,148 @@
+#include "mujoco_env.hpp"
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace headrace::mujoco {
+namespace {
+
+constexpr int kMostStarts = 10000;
+
+template <class T>
+T& at(const Rows& rows, int env_id) { return *reinterpret_cast<T*>(rows.row(env_id)); }
+
+}  // namespace
+
+MujocoEnv::MujocoEnv(std::shared_ptr<const Task> task, int env_id) : task_(std::move(task)), env_id_(env_id) {
+  // a state to begin from, even where the first call is not a reset
+  Physics::Borrowed lane(*task_->physics);
+  lane->enter(env_id_);
+  mj_resetData(&lane->model(), &lane->data());
+  lane->save(task_->memory.state.row(env_id_));
+}
+
+void MujocoEnv::seed(std::uint64_t seed) {
+  at<std::uint64_t>(task_->memory.seed, env_id_) = seed;
+  at<std::uint64_t>(task_->memory.drawn, env_id_) = 0;
+}
+
+void MujocoEnv::reset() {
+  Physics::Borrowed lane(*task_->physics);
+  lane->enter(env_id_);
+  int starts = 0;
+  do {
+    if (++starts > kMostStarts) throw std::runtime_error("none of 10,000 starts of an episode was acceptable");
+    start(*lane);
+  } while (task_->rules.may_refuse && !at<bool>(task_->memory.accepted, env_id_));
+  if (task_->rules.settling_steps > 0) settle(*lane);
+  lane->call(kObserve);
+  lane->save(task_->memory.state.row(env_id_));
+  at<std::int32_t>(task_->memory.warning, env_id_) = 0;
+  report(true);
+}
+
+void MujocoEnv::start(Lane& lane) {
+  mjData& d = lane.data();
+  mj_resetData(&lane.model(), &d);
+  lane.call(kReset);
+  lane.enter(env_id_);  // the start may have set the environment's own model values
+  lane.guarded([&] {
+    mjModel m = lane.model();  // a shallow copy: the same arrays under other options
+    if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
+    mj_forward(&m, &d);
+    compute_after(m, d, {false, task_->rules.after.forces});
+  });
+  if (task_->rules.may_refuse) lane.call(kAccept);
+}
+
+void MujocoEnv::settle(Lane& lane) {
+  mjData& d = lane.data();
+  lane.guarded([&] {
+    for (int i = 0; i < task_->rules.settling_steps; ++i) mj_step(&lane.model(), &d);
+    d.time = 0;
+    mjModel m = lane.model();
+    if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
+    mj_forward(&m, &d);
+  });
+}
+
+StepResult MujocoEnv::step(const std::byte* action) {
+  const Memory& memory = task_->memory;
+  Physics::Borrowed lane(*task_->physics);
+  lane->enter(env_id_);
+  lane->load(memory.state.row(env_id_));
+  lane->forget_warnings();
+  mjData& d = lane->data();
+  std::memcpy(memory.actions.row(env_id_), action, memory.actions.stride);
+  if (task_->rules.acts) {
+    lane->call(kAct);
+  } else {
+    std::memcpy(d.ctrl, action, sizeof(mjtNum) * static_cast<std::size_t>(lane->model().nu));
+  }
+  lane->guarded([&] {
+    for (int i = 0; i < task_->rules.frame_skip; ++i) mj_step(&lane->model(), &d);
+    compute_after(lane->model(), d, task_->rules.after);
+  });
+  const int warning = lane->warning();
+  at<std::int32_t>(memory.warning, env_id_) = warning;
+  if (warning == 0) lane->call(kStep);  // else what was last seen stays, and the episode ends
+  lane->save(memory.state.row(env_id_));
+  report(false);
+  if (warning != 0) return {0, true, false};
+  return {at<float>(memory.reward, env_id_), at<bool>(memory.terminated, env_id_), false};
+}
+
+void MujocoEnv::report(bool first) {
+  for (const auto& r : task_->reports) {
+    if (r.depth == 1) continue;
+    const std::size_t bytes = r.newest.stride;
+    std::byte* stack = r.stack.row(env_id_);
+    const int kept = first ? 0 : r.depth - 1;
+    std::memmove(stack, stack + bytes, bytes * static_cast<std::size_t>(kept));
+    for (int i = kept; i < r.depth; ++i) std::memcpy(stack + bytes * static_cast<std::size_t>(i), r.newest.row(env_id_), bytes);
+  }
+}
+
+void MujocoEnv::observe(const Row& row) const {
+  for (std::size_t i = 0; i < task_->reports.size(); ++i) {
+    const auto& r = task_->reports[i];
+    const Rows& shown = r.depth == 1 ? r.newest : r.stack;
+    std::memcpy(row.field<std::byte>(i), shown.row(env_id_), shown.stride);
+  }
+}
+
+// every row that decides the future, or that will be shown again
+template <class Visit>
+void MujocoEnv::each_kept(Visit visit) const {
+  const Memory& m = task_->memory;
+  visit(m.state.row(env_id_), m.state.stride);
+  visit(m.seed.row(env_id_), sizeof(std::uint64_t));
+  visit(m.drawn.row(env_id_), sizeof(std::uint64_t));
+  for (const auto& [rows, bytes] : m.kept) visit(rows.row(env_id_), bytes);
+  for (const auto& r : task_->reports) {
+    visit(r.newest.row(env_id_), r.newest.stride);
+    if (r.depth > 1) visit(r.stack.row(env_id_), r.stack.stride);
+  }
+}
+
+void MujocoEnv::save(Writer& out) const {
+  each_kept([&](std::byte* data, std::size_t bytes) { out.bytes(data, bytes); });
+}
+
+void MujocoEnv::load(Reader& in) {
+  each_kept([&](std::byte* data, std::size_t bytes) { in.bytes(data, bytes); });
+}
+
+void MujocoEnv::render(std::uint8_t*) const { throw std::logic_error("pictures are made in Python"); }
+
+Simulator simulator(Task task) {
+  Simulator s;
+  for (const auto& r : task.reports) s.fields.push_back(r.field);
+  s.action_bytes = task.memory.actions.stride;
+  auto shared = std::make_shared<const Task>(std::move(task));
+  s.make = [shared](int env_id) { return std::make_unique<MujocoEnv>(shared, env_id); };
+  return s;
+}
+
+}  // namespace headrace::mujoco

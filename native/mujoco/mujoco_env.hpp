@@ -1,0 +1,76 @@
+// A MuJoCo task as an environment of the engine: physics here, everything that makes it a task
+// (starts, rewards, observations) in functions that Warp compiled from Python.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "after.hpp"
+#include "engine/environment.hpp"
+#include "physics.hpp"
+
+namespace headrace::mujoco {
+
+// what an environment reports: where the program writes it, and how many of the latest are shown
+struct Report {
+  Field field;
+  Rows newest;
+  Rows stack;     // oldest first; unused where depth is 1
+  int depth = 1;
+};
+
+// N rows of everything that is the environments'; whoever made the memory keeps it
+struct Memory {
+  Rows state;                 // MuJoCo's, `Physics::state_bytes` each
+  Rows actions;               // nu float64
+  Rows reward, terminated;    // float32, bool: of the last step
+  Rows accepted;              // bool: of the last start
+  Rows warning;               // int32: what MuJoCo complained of in the last step, see `Lane::warning`
+  Rows seed, drawn;           // uint64: the random stream
+  std::vector<std::pair<Rows, std::size_t>> kept;  // the task's own state: rows and their bytes
+};
+
+struct Rules {
+  int frame_skip = 1;
+  After after;
+  bool acts = false;              // the program turns actions into controls; else they are the controls
+  bool may_refuse = false;        // the program looks at each start, and may ask for another
+  int settling_steps = 0;         // of physics, before an episode begins
+  bool starts_unactuated = false; // the first observation knows no actuator forces
+};
+
+struct Task {
+  std::shared_ptr<Physics> physics;
+  Memory memory;
+  Rules rules;
+  std::vector<Report> reports;
+};
+
+class MujocoEnv final : public Environment {
+ public:
+  MujocoEnv(std::shared_ptr<const Task> task, int env_id);
+
+  void seed(std::uint64_t seed) override;
+  void reset() override;
+  StepResult step(const std::byte* action) override;
+  void observe(const Row& row) const override;
+  void save(Writer& out) const override;
+  void load(Reader& in) override;
+  void render(std::uint8_t* rgb) const override;
+
+ private:
+  void start(Lane& lane);
+  void settle(Lane& lane);
+  void report(bool first);
+
+  template <class Visit>
+  void each_kept(Visit visit) const;
+
+  std::shared_ptr<const Task> task_;
+  int env_id_;
+};
+
+Simulator simulator(Task task);
+
+}  // namespace headrace::mujoco

@@ -1,0 +1,170 @@
+#include "physics.hpp"
+
+#include <mujoco/mjxmacro.h>
+
+#include <csetjmp>
+#include <cstring>
+#include <stdexcept>
+#include <unordered_map>
+
+namespace headrace::mujoco {
+namespace {
+
+// where an error of MuJoCo's lands, in the thread that runs a guarded piece
+struct Landing {
+  std::jmp_buf place;
+  char message[sizeof mjLogMessage::subject];
+};
+thread_local Landing* landing = nullptr;
+mjfLogHandler previous_handler = nullptr;
+
+void handle_log(const mjLogMessage* message) {
+  if (!landing) return previous_handler(message);
+  if (message->level != mjLOG_ERROR) return;  // a warning: counted in mjData, which is where we look
+  std::memcpy(landing->message, message->subject, sizeof landing->message);
+  std::longjmp(landing->place, 1);
+}
+
+// longjmp must not cross anything with a destructor: this frame has none
+bool attempt(Landing& place, void (*piece)(void*), void* context) {
+  if (setjmp(place.place)) return false;
+  piece(context);
+  return true;
+}
+
+template <class Struct>
+using Offsets = std::unordered_map<std::string, std::size_t>;
+
+const Offsets<mjData>& data_offsets() {
+  static const Offsets<mjData> offsets = {
+#define X(type, name, nr, nc) {#name, offsetof(mjData, name)},
+      MJDATA_POINTERS
+#undef X
+  };
+  return offsets;
+}
+
+const Offsets<mjModel>& model_offsets() {
+  static const Offsets<mjModel> offsets = {
+#define X(type, name, nr, nc) {#name, offsetof(mjModel, name)},
+      MJMODEL_POINTERS
+#undef X
+  };
+  return offsets;
+}
+
+void* pointer_at(const void* base, std::size_t offset) {
+  void* pointer;
+  std::memcpy(&pointer, static_cast<const std::byte*>(base) + offset, sizeof pointer);
+  return pointer;
+}
+
+// what a state row holds: forces only where the task sets them, they are long and else always zero
+int signature_of(bool keeps_forces) {
+  return keeps_forces ? mjSTATE_INTEGRATION : mjSTATE_INTEGRATION & ~(mjSTATE_QFRC_APPLIED | mjSTATE_XFRC_APPLIED);
+}
+
+}  // namespace
+
+void install_log_handler() {
+  static const bool once = [] {
+    previous_handler = mju_setLogHandler(handle_log);
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+void* field_of(const mjModel& model, mjData& data, const std::string& name) {
+  if (name == "time") return &data.time;
+  if (name == "ncon") return &data.ncon;
+  if (name == "energy") return data.energy;
+  if (auto found = data_offsets().find(name); found != data_offsets().end()) return pointer_at(&data, found->second);
+  if (auto found = model_offsets().find(name); found != model_offsets().end()) return pointer_at(&model, found->second);
+  throw std::invalid_argument("MuJoCo has no field " + name);
+}
+
+// ---- lanes ------------------------------------------------------------------------------------
+
+Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature)
+    : program_(program),
+      varying_(varying),
+      signature_(signature),
+      own_model_(varying.empty() ? nullptr : mj_copyModel(nullptr, &shared)),
+      model_(own_model_ ? own_model_.get() : const_cast<mjModel*>(&shared)),
+      data_(mj_makeData(model_)),
+      arguments_(program.arguments) {
+  if (!data_ || (!varying.empty() && !own_model_)) throw std::runtime_error("MuJoCo found no memory for a simulation");
+  for (const auto& [offset, name] : program.arrays) {
+    void* pointer = field_of(*model_, *data_, name);
+    std::memcpy(&arguments_[offset], &pointer, sizeof pointer);
+  }
+}
+
+void Lane::enter(int env_id) {
+  const std::int32_t id = env_id;
+  std::memcpy(&arguments_[program_.env_id], &id, sizeof id);
+  for (const auto& field : varying_) std::memcpy(field_of(*model_, *data_, field.name), field.rows.row(env_id), field.bytes);
+}
+
+void Lane::load(const std::byte* state) {
+  mj_setState(model_, data_.get(), reinterpret_cast<const mjtNum*>(state), signature_);
+}
+
+void Lane::save(std::byte* state) const {
+  mj_getState(model_, data_.get(), reinterpret_cast<mjtNum*>(state), signature_);
+}
+
+void Lane::call(Command command) {
+  const std::int32_t number = command;
+  std::memcpy(&arguments_[program_.command], &number, sizeof number);
+  program_.function(program_.bounds.data(), arguments_.data());
+}
+
+int Lane::warning() const {
+  for (int kind = 0; kind < mjNWARNING; ++kind)
+    if (data_->warning[kind].number > 0) return kind + 1;
+  return 0;
+}
+
+void Lane::forget_warnings() {
+  for (auto& warning : data_->warning) warning.number = 0;
+}
+
+void Lane::run_guarded(void (*piece)(void*), void* context) {
+  Landing place{};
+  landing = &place;
+  const bool whole = attempt(place, piece, context);
+  landing = nullptr;
+  if (whole) return;
+  mj_resetData(model_, data_.get());  // the error may have left its stack half used
+  throw std::runtime_error(std::string("MuJoCo: ") + place.message);
+}
+
+// ---- physics ----------------------------------------------------------------------------------
+
+Physics::Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces)
+    : model_(mj_copyModel(nullptr, &model)),
+      program_(std::move(program)),
+      varying_(std::move(varying)),
+      signature_(signature_of(keeps_forces)) {
+  if (!model_) throw std::runtime_error("MuJoCo found no memory for a model");
+}
+
+std::unique_ptr<Lane> Physics::take() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      auto lane = std::move(idle_.back());
+      idle_.pop_back();
+      return lane;
+    }
+  }
+  return std::make_unique<Lane>(*model_, program_, varying_, signature_);
+}
+
+void Physics::give(std::unique_ptr<Lane> lane) {
+  std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(lane));
+}
+
+}  // namespace headrace::mujoco

@@ -1,0 +1,141 @@
+// MuJoCo under one model that all environments of a pool share, and as many simulations of it
+// as threads step at once.
+//
+// An environment is a compact row of numbers (MuJoCo's own idea of a simulation's state); a
+// thread lends it an mjData for the time of a step. So memory and cache misses do not grow with
+// the number of environments, and results do not depend on who lends what: `mj_setState` decides
+// everything that `mj_step` reads.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace headrace::mujoco {
+
+// N rows, one an environment
+struct Rows {
+  std::byte* data = nullptr;
+  std::size_t stride = 0;  // bytes
+
+  std::byte* row(int env_id) const { return data + static_cast<std::size_t>(env_id) * stride; }
+};
+
+// A task's functions, compiled for this CPU by Warp: a kernel of one thread. Its arguments are a
+// block of bytes; each lane has a copy, in which the arrays of MuJoCo's fields are its mjData's.
+struct Program {
+  using Function = void (*)(const void* bounds, void* arguments);
+
+  Function function = nullptr;
+  std::vector<std::byte> bounds, arguments;
+  std::size_t env_id = 0, command = 0;                       // offsets into the arguments: int32
+  std::vector<std::pair<std::size_t, std::string>> arrays;   // offset of an array's address → MuJoCo's name for it
+};
+
+// what a program is called for; the order is that of program.py
+enum Command : std::int32_t { kReset, kAccept, kAct, kStep, kObserve };
+
+// a model's field whose values differ between environments
+struct Varying {
+  std::string name;
+  Rows rows;
+  std::size_t bytes = 0;
+};
+
+// the address of a field of mjData or mjModel, by MuJoCo's name; throws std::invalid_argument
+void* field_of(const mjModel& model, mjData& data, const std::string& name);
+
+// mjData and a program's arguments for whoever steps an environment now
+class Lane {
+ public:
+  Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature);
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  mjModel& model() { return *model_; }
+  mjData& data() { return *data_; }
+
+  // make this the simulation of an environment: its model's own values, and its state
+  void enter(int env_id);
+  void load(const std::byte* state);
+  void save(std::byte* state) const;
+
+  void call(Command command);
+
+  // run a piece of MuJoCo; an error of MuJoCo's becomes std::runtime_error, and its warnings stay in mjData
+  template <class Piece>
+  void guarded(Piece piece) {
+    run_guarded([](void* p) { (*static_cast<Piece*>(p))(); }, &piece);
+  }
+
+  // the first kind of warning since `forget_warnings`, counted from 1; 0 for none
+  int warning() const;
+  void forget_warnings();
+
+ private:
+  void run_guarded(void (*piece)(void*), void* context);
+
+  struct FreeModel { void operator()(mjModel* m) const { mj_deleteModel(m); } };
+  struct FreeData { void operator()(mjData* d) const { mj_deleteData(d); } };
+
+  const Program& program_;
+  const std::vector<Varying>& varying_;
+  int signature_;
+  std::unique_ptr<mjModel, FreeModel> own_model_;  // where environments' models differ
+  mjModel* model_;
+  std::unique_ptr<mjData, FreeData> data_;
+  std::vector<std::byte> arguments_;
+};
+
+// The lanes of a pool: made when first needed, at most one a thread.
+class Physics {
+ public:
+  Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces);
+
+  // borrow a lane, and give it back
+  class Borrowed {
+   public:
+    explicit Borrowed(Physics& physics) : physics_(physics), lane_(physics.take()) {}
+    ~Borrowed() { physics_.give(std::move(lane_)); }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    Lane* operator->() { return lane_.get(); }
+    Lane& operator*() { return *lane_; }
+
+   private:
+    Physics& physics_;
+    std::unique_ptr<Lane> lane_;
+  };
+
+  const mjModel& model() const { return *model_; }
+  int signature() const { return signature_; }
+  std::size_t state_bytes() const { return static_cast<std::size_t>(mj_stateSize(model_.get(), signature_)) * sizeof(mjtNum); }
+
+ private:
+  std::unique_ptr<Lane> take();
+  void give(std::unique_ptr<Lane> lane);
+
+  struct FreeModel { void operator()(mjModel* m) const { mj_deleteModel(m); } };
+
+  std::unique_ptr<mjModel, FreeModel> model_;
+  Program program_;
+  std::vector<Varying> varying_;
+  int signature_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> idle_;
+};
+
+// Is this the library that the structs were compiled for?
+inline bool version_matches() { return mj_version() == mjVERSION_HEADER; }
+
+// Send what MuJoCo says inside `Lane::guarded` to us, once for the process.
+void install_log_handler();
+
+}  // namespace headrace::mujoco

@@ -1,0 +1,85 @@
+"""MuJoCo's fields as the arrays that task functions read: ``physics.qpos[env, i]``, ``physics.xpos[env, body]``.
+
+Names, shapes and meanings are those of ``mjData`` and ``mjModel``, with the environment in front,
+which is also how MuJoCo Warp lays them out. On the CPU a thread's one mjData stands behind them:
+the arrays' first stride is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import warp as wp
+
+from headrace.errors import KernelError
+from headrace.pool.executors.kernels.launch import quiet
+
+if TYPE_CHECKING:
+    import mujoco
+
+SINGLE = ("time", "ncon")  # one number an environment
+FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # what mj_rnePostConstraint computes
+APPLIED = ("qfrc_applied", "xfrc_applied")  # forces that a task may set
+VECTORS = {2: wp.vec2d, 3: wp.vec3d, 4: wp.vec4d, 6: wp.spatial_vectord, 9: wp.mat33d}
+SCALARS = {
+    np.dtype(np.float64): wp.float64,
+    np.dtype(np.float32): wp.float32,
+    np.dtype(np.int32): wp.int32,
+    np.dtype(np.uint8): wp.uint8,
+    np.dtype(np.bool_): wp.uint8,
+}
+
+
+def field_array(model: mujoco.MjModel, data: mujoco.MjData, name: str) -> np.ndarray:
+    """A field's numbers, [n] or [n, k]; raises `KernelError` where MuJoCo has no such field."""
+    for owner in (data, model):
+        found = getattr(owner, name, None)
+        if isinstance(found, (np.ndarray, int, float)):
+            return np.atleast_1d(np.asarray(found))
+    raise KernelError(f"MuJoCo's mjData and mjModel have no array {name!r} that a task could read")
+
+
+def field_dtype(name: str, array: np.ndarray) -> Any:
+    """The Warp type of one element: a number, or a vector, quaternion or matrix where the field's rows are those."""
+    scalar = SCALARS.get(array.dtype)
+    if scalar is None:
+        raise KernelError(f"MuJoCo's field {name!r} holds {array.dtype}, which kernels do not read")
+    if array.ndim == 1:
+        return scalar
+    width = array.shape[1]
+    if name.endswith("quat"):
+        return wp.quatd
+    if scalar is wp.float64:
+        return VECTORS.get(width) or wp.types.vector(width, wp.float64)
+    return wp.types.vector(width, scalar)
+
+
+def physics_struct(model: mujoco.MjModel, data: mujoco.MjData, names: Sequence[str]) -> Any:
+    """A `warp.struct` with an array for each of these fields."""
+    kinds = {}
+    for name in names:
+        dtype = field_dtype(name, field_array(model, data, name))
+        kinds[name] = wp.array(dtype=dtype, ndim=1 if name in SINGLE else 2)
+    return wp.struct(type("Physics", (), {"__annotations__": kinds, "__module__": __name__}))
+
+
+def physics_over(
+    struct: Any, model: mujoco.MjModel, data: mujoco.MjData, num_envs: int, varying: dict[str, np.ndarray]
+) -> Any:
+    """An instance of `physics_struct` over one simulation, and the N rows of what varies between environments."""
+    instance = struct()
+    for name, variable in struct.vars.items():
+        array, dtype = field_array(model, data, name), variable.type.dtype
+        size = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
+        shape, strides = (num_envs, array.shape[0]), (0, size)
+        if name in SINGLE:
+            shape, strides = (num_envs,), (0,)
+        if name in varying:
+            strides = (size * array.shape[0], size)
+        memory = varying.get(name, array)
+        with quiet():
+            view = wp.array(ptr=memory.ctypes.data, shape=shape, dtype=dtype, strides=strides, device="cpu")
+        setattr(instance, name, view)
+    return instance

@@ -1,0 +1,126 @@
+"""What a MuJoCo task is, and the kernel that is generated around it.
+
+Physics is MuJoCo's. What makes a task of it (how an episode starts, what is rewarded, when it
+ends, what is seen) are Warp functions over one environment, as in a kernel environment. Worker
+threads call them, compiled, right after `mj_step`, while everything that they read is in the
+thread's cache; there is no Python in a step.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.pool.executors.kernels.program import ROUNDING
+from headrace.pool.executors.kernels.random import Streams
+
+# the order of native/mujoco/physics.hpp
+RESET = wp.constant(0)
+ACCEPT = wp.constant(1)
+ACT = wp.constant(2)
+STEP = wp.constant(3)
+OBSERVE = wp.constant(4)
+
+
+@wp.struct
+class Outcome:
+    """The part of a result that every environment has: arrays [N]."""
+
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    accepted: wp.array(dtype=wp.bool)
+
+
+@dataclass(frozen=True, eq=False)
+class MujocoEnv:
+    """A task over MuJoCo as Warp functions of one environment, number ``env``.
+
+    ``physics`` has the arrays named in `reads`, with the environment first: ``physics.qpos[env, 0]``,
+    ``physics.xpos[env, body]`` (a vector). Numbers are float64. Annotate it as `typing.Any`.
+
+    Attributes:
+        name: what the compiled kernel is called: an identifier.
+        reads: MuJoCo's names of the fields of ``mjData`` and ``mjModel`` that the functions read or write.
+        state: a `warp.struct`. Its array fields are the task's own state, one row an environment; its scalar
+            fields are options of the task by name, and constants.
+        view: a `warp.struct` of what is seen: ``obs`` (or ``obs_<key>``) and the info fields by name; row ``env``.
+            Info that `step` writes is zero after a reset.
+        reset: ``(physics, state, env, streams)``: begin an episode; physics holds the model's initial state.
+        step: ``(physics, state, env, actions, view) → (reward float32, terminated bool)``: what a step was worth,
+            after physics has advanced; the action is ``actions[env, i]`` (float64).
+        observe: ``(physics, state, env, view)``: write what is seen.
+        act: ``(physics, state, env, actions)``: turn an action into ``physics.ctrl``; None: it is that.
+        accept: ``(physics, state, env) → bool``: whether a start will do; if not, `reset` is called again.
+        varies: fields of ``mjModel`` among `reads` whose values are each environment's own; `reset` may write them.
+        fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
+            dm_control; else they are those of the last substep's beginning, as `mj_step` leaves them.
+        settling_steps: steps of physics before an episode begins.
+        starts_unactuated: whether the first observation knows no actuator forces, as in dm_control.
+        shapes, constants, tables: as for a `KernelEnv`.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    state: Any
+    view: Any
+    reset: Callable[..., Any]
+    step: Callable[..., Any]
+    observe: Callable[..., Any]
+    act: Callable[..., Any] | None = None
+    accept: Callable[..., Any] | None = None
+    varies: tuple[str, ...] = ()
+    fresh: bool = False
+    settling_steps: int = 0
+    starts_unactuated: bool = False
+    shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    actions: None = None  # always one array
+
+
+@wp.func
+def accept_all(physics: Any, state: Any, env: int):
+    return wp.bool(True)
+
+
+@wp.func
+def act_directly(physics: Any, state: Any, env: int, actions: wp.array2d(dtype=wp.float64)):
+    """Controls are actions; native code does that."""
+
+
+def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
+    """The kernel that does what it is commanded for one environment."""
+    reset, step_task, observe = env.reset, env.step, env.observe
+    accept, act = env.accept or accept_all, env.act or act_directly
+
+    def serve(physics, state, streams, actions, outcome, view, env_id, command):
+        if command == STEP:
+            reward, terminated = step_task(physics, state, env_id, actions, view)
+            outcome.reward[env_id] = reward
+            outcome.terminated[env_id] = terminated
+            observe(physics, state, env_id, view)
+        elif command == ACT:
+            act(physics, state, env_id, actions)
+        elif command == RESET:
+            reset(physics, state, env_id, streams)
+        elif command == ACCEPT:
+            outcome.accepted[env_id] = accept(physics, state, env_id)
+        elif command == OBSERVE:
+            observe(physics, state, env_id, view)
+
+    serve.__annotations__ = {
+        "physics": physics_type,
+        "state": env.state,
+        "streams": Streams,
+        "actions": wp.array2d(dtype=wp.float64),
+        "outcome": Outcome,
+        "view": env.view,
+        "env_id": int,
+        "command": int,
+    }
+    serve.__name__ = serve.__qualname__ = f"serve_{env.name}"
+    return wp.kernel(serve, module="unique", module_options=ROUNDING, enable_backward=False)

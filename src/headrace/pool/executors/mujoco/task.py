@@ -1,0 +1,99 @@
+"""A MuJoCo task with its model, spaces and options: what `headrace.register` takes for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.pool.executors.kernels.task import Option, Options, complete
+from headrace.pool.executors.mujoco.program import MujocoEnv
+from headrace.pool.spec import Field, Task, TaskSpec, subspaces
+
+if TYPE_CHECKING:
+    import mujoco
+
+
+@dataclass(frozen=True)
+class MujocoTask:
+    """A `MujocoEnv` with its model, spaces and options: what `headrace.register` takes.
+
+    Every such task has the options ``frame_skip`` (physics steps in one agent step), ``frame_stack`` (how many
+    of the latest observations are shown, oldest first, along a new first dimension; 1 for no such dimension)
+    and ``max_episode_steps``.
+
+    Attributes:
+        env: the task; or a function of the options and the model that answers one.
+        model: a function of the options that answers the compiled model.
+        observation: one observation's space; or a function of the options and the model that answers it.
+        info: the arrays that come with every step; or a function of the options.
+        options: name → `Option`, or simply its default. Those whose names are scalar fields of the task's
+            state arrive there.
+        frame_skip, max_episode_steps: defaults of these options.
+    """
+
+    env: MujocoEnv | Callable[[Options, mujoco.MjModel], MujocoEnv]
+    model: Callable[[Options], mujoco.MjModel]
+    observation: gym.Space | Callable[[Options, mujoco.MjModel], gym.Space]
+    info: tuple[Field, ...] | Callable[[Options], tuple[Field, ...]] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    frame_skip: int = 1
+    max_episode_steps: int = 1000
+
+    def __call__(self, task: str, **options: Any) -> Task:
+        """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
+        from headrace.pool.executors.mujoco.executor import WARNING, MujocoExecutor
+
+        known = {
+            "max_episode_steps": self.max_episode_steps,
+            "frame_skip": Option(self.frame_skip, 1),
+            "frame_stack": Option(1, 1),
+        }
+        given = complete(task, {**known, **self.options}, options)
+        model = _compiled(task, self.model, given)
+        env = self.env(given, model) if callable(self.env) else self.env
+        observation = self.observation(given, model) if callable(self.observation) else self.observation
+        info = self.info(given) if callable(self.info) else self.info
+        spec = TaskSpec(
+            task=task,
+            observation=stacked(observation, given["frame_stack"]),
+            action=action_space(model),
+            info=(*info, WARNING),
+            max_episode_steps=given.pop("max_episode_steps"),
+            frame_skip=given["frame_skip"],
+            options=given,
+        )
+        return Task(spec, partial(MujocoExecutor, env, model, observation))
+
+
+def action_space(model: mujoco.MjModel) -> gym.spaces.Box:
+    """Each actuator's control range, float64 [nu]; unbounded where the model sets none."""
+    limited = model.actuator_ctrllimited.astype(bool)
+    low = np.where(limited, model.actuator_ctrlrange[:, 0], -np.inf)
+    high = np.where(limited, model.actuator_ctrlrange[:, 1], np.inf)
+    return gym.spaces.Box(low, high, dtype=np.float64)
+
+
+def stacked(space: gym.Space, depth: int) -> gym.Space:
+    """The space of the latest ``depth`` observations."""
+    if depth == 1:
+        return space
+    if isinstance(space, gym.spaces.Dict):
+        return gym.spaces.Dict({key: stacked(sub, depth) for key, sub in subspaces(space).items()})
+    assert isinstance(space, gym.spaces.Box)
+    low, high = (np.stack([bound] * depth) for bound in (space.low, space.high))
+    return gym.spaces.Box(low, high, dtype=np.dtype(space.dtype).type)
+
+
+def _compiled(task: str, build: Callable[[Options], mujoco.MjModel], options: Options) -> mujoco.MjModel:
+    try:
+        return build(options)
+    except ImportError as error:
+        raise OptionError(f"{task} needs MuJoCo: pip install 'headrace[mujoco]' ({error})") from error
+    except ValueError as error:  # MuJoCo's compiler
+        raise OptionError(f"{task}'s model cannot be compiled: {error}") from error
