@@ -85,7 +85,7 @@ $(BIN)/python:
 # torch by itself first: pinned, and never as somebody else's dependency
 $(RUN_ENV): $(BUILT_FROM) | $(BIN)/python
 	$(PIP) install torch
-	$(PIP) install -e '.[train,atari,plots]'
+	$(PIP) install -e '.[train,atari,mujoco,dm_control,plots]'
 	touch $@
 
 $(DEV_ENV): $(BUILT_FROM) | $(BIN)/python

@@ -30,6 +30,8 @@ void MujocoEnv::seed(std::uint64_t seed) {
 void MujocoEnv::reset() {
   Physics::Borrowed lane(*task_->physics);
   lane->enter(env_id_);
+  for (const auto& r : task_->reports)  // what belongs to a step is zero before there was one
+    if (r.field.name.starts_with("info:")) std::memset(r.newest.row(env_id_), 0, r.newest.stride);
   int starts = 0;
   do {
     if (++starts > kMostStarts) throw std::runtime_error("none of 10,000 starts of an episode was acceptable");
@@ -38,7 +40,7 @@ void MujocoEnv::reset() {
   if (task_->rules.settling_steps > 0) settle(*lane);
   lane->call(kObserve);
   lane->save(task_->memory.state.row(env_id_));
-  at<std::int32_t>(task_->memory.warning, env_id_) = 0;
+  at<std::int32_t>(task_->memory.warning, env_id_) = lane->warning();
   report(true);
 }
 
@@ -47,7 +49,7 @@ void MujocoEnv::start(Lane& lane) {
   mj_resetData(&lane.model(), &d);
   lane.call(kReset);
   lane.enter(env_id_);  // the start may have set the environment's own model values
-  lane.guarded([&] {
+  guarded([&] {
     mjModel m = lane.model();  // a shallow copy: the same arrays under other options
     if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
     mj_forward(&m, &d);
@@ -58,7 +60,7 @@ void MujocoEnv::start(Lane& lane) {
 
 void MujocoEnv::settle(Lane& lane) {
   mjData& d = lane.data();
-  lane.guarded([&] {
+  guarded([&] {
     for (int i = 0; i < task_->rules.settling_steps; ++i) mj_step(&lane.model(), &d);
     d.time = 0;
     mjModel m = lane.model();
@@ -80,7 +82,7 @@ StepResult MujocoEnv::step(const std::byte* action) {
   } else {
     std::memcpy(d.ctrl, action, sizeof(mjtNum) * static_cast<std::size_t>(lane->model().nu));
   }
-  lane->guarded([&] {
+  guarded([&] {
     for (int i = 0; i < task_->rules.frame_skip; ++i) mj_step(&lane->model(), &d);
     compute_after(lane->model(), d, task_->rules.after);
   });

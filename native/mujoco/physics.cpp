@@ -83,6 +83,14 @@ void* field_of(const mjModel& model, mjData& data, const std::string& name) {
   throw std::invalid_argument("MuJoCo has no field " + name);
 }
 
+void run_guarded(void (*piece)(void*), void* context) {
+  Landing place{};
+  landing = &place;
+  const bool whole = attempt(place, piece, context);
+  landing = nullptr;
+  if (!whole) throw std::runtime_error(std::string("MuJoCo: ") + place.message);
+}
+
 // ---- lanes ------------------------------------------------------------------------------------
 
 Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature)
@@ -90,20 +98,22 @@ Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Vary
       varying_(varying),
       signature_(signature),
       own_model_(varying.empty() ? nullptr : mj_copyModel(nullptr, &shared)),
-      model_(own_model_ ? own_model_.get() : const_cast<mjModel*>(&shared)),
-      data_(mj_makeData(model_)),
+      model_(own_model_ ? own_model_.get() : &shared),
       arguments_(program.arguments) {
+  guarded([this] { data_.reset(mj_makeData(model_)); });
   if (!data_ || (!varying.empty() && !own_model_)) throw std::runtime_error("MuJoCo found no memory for a simulation");
   for (const auto& [offset, name] : program.arrays) {
     void* pointer = field_of(*model_, *data_, name);
     std::memcpy(&arguments_[offset], &pointer, sizeof pointer);
   }
+  for (const auto& field : varying) varying_fields_.push_back(field_of(*model_, *data_, field.name));
 }
 
 void Lane::enter(int env_id) {
   const std::int32_t id = env_id;
   std::memcpy(&arguments_[program_.env_id], &id, sizeof id);
-  for (const auto& field : varying_) std::memcpy(field_of(*model_, *data_, field.name), field.rows.row(env_id), field.bytes);
+  for (std::size_t i = 0; i < varying_.size(); ++i)
+    std::memcpy(varying_fields_[i], varying_[i].rows.row(env_id), varying_[i].bytes);
 }
 
 void Lane::load(const std::byte* state) {
@@ -128,16 +138,6 @@ int Lane::warning() const {
 
 void Lane::forget_warnings() {
   for (auto& warning : data_->warning) warning.number = 0;
-}
-
-void Lane::run_guarded(void (*piece)(void*), void* context) {
-  Landing place{};
-  landing = &place;
-  const bool whole = attempt(place, piece, context);
-  landing = nullptr;
-  if (whole) return;
-  mj_resetData(model_, data_.get());  // the error may have left its stack half used
-  throw std::runtime_error(std::string("MuJoCo: ") + place.message);
 }
 
 // ---- physics ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -52,6 +53,14 @@ struct Varying {
 // the address of a field of mjData or mjModel, by MuJoCo's name; throws std::invalid_argument
 void* field_of(const mjModel& model, mjData& data, const std::string& name);
 
+// Run a piece of MuJoCo: its errors become std::runtime_error, its warnings stay in mjData.
+void run_guarded(void (*piece)(void*), void* context);
+
+template <class Piece>
+void guarded(Piece piece) {
+  run_guarded([](void* p) { (*static_cast<Piece*>(p))(); }, &piece);
+}
+
 // mjData and a program's arguments for whoever steps an environment now
 class Lane {
  public:
@@ -59,7 +68,7 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  mjModel& model() { return *model_; }
+  const mjModel& model() const { return *model_; }
   mjData& data() { return *data_; }
 
   // make this the simulation of an environment: its model's own values, and its state
@@ -69,19 +78,11 @@ class Lane {
 
   void call(Command command);
 
-  // run a piece of MuJoCo; an error of MuJoCo's becomes std::runtime_error, and its warnings stay in mjData
-  template <class Piece>
-  void guarded(Piece piece) {
-    run_guarded([](void* p) { (*static_cast<Piece*>(p))(); }, &piece);
-  }
-
   // the first kind of warning since `forget_warnings`, counted from 1; 0 for none
   int warning() const;
   void forget_warnings();
 
  private:
-  void run_guarded(void (*piece)(void*), void* context);
-
   struct FreeModel { void operator()(mjModel* m) const { mj_deleteModel(m); } };
   struct FreeData { void operator()(mjData* d) const { mj_deleteData(d); } };
 
@@ -89,8 +90,9 @@ class Lane {
   const std::vector<Varying>& varying_;
   int signature_;
   std::unique_ptr<mjModel, FreeModel> own_model_;  // where environments' models differ
-  mjModel* model_;
+  const mjModel* model_;
   std::unique_ptr<mjData, FreeData> data_;
+  std::vector<void*> varying_fields_;              // where they lie in this lane's model
   std::vector<std::byte> arguments_;
 };
 
@@ -103,7 +105,9 @@ class Physics {
   class Borrowed {
    public:
     explicit Borrowed(Physics& physics) : physics_(physics), lane_(physics.take()) {}
-    ~Borrowed() { physics_.give(std::move(lane_)); }
+    ~Borrowed() {  // what an error has left half done is not used again
+      if (std::uncaught_exceptions() == exceptions_) physics_.give(std::move(lane_));
+    }
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
     Lane* operator->() { return lane_.get(); }
@@ -112,6 +116,7 @@ class Physics {
    private:
     Physics& physics_;
     std::unique_ptr<Lane> lane_;
+    int exceptions_ = std::uncaught_exceptions();
   };
 
   const mjModel& model() const { return *model_; }
