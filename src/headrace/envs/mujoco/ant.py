@@ -8,7 +8,6 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.mujoco.common import add_normal, add_uniform, box, copy_row, load_model, sum_of_squares
-from headrace.pool.executors.kernels.task import Option
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco import Field, MujocoEnv, MujocoTask
 

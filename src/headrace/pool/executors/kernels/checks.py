@@ -9,7 +9,7 @@ only the compiler finds is put into words by `mistakes`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from headrace.pool.executors.kernels.paths import check_source
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
 
+Called = tuple[Any, dict[str, Any]]  # a function, and the types of its arguments by name
 # names that a batch or a kernel's results have already
 TAKEN = {"reward", "terminated", "truncated", "env_id", "elapsed_step", "players"}
 TAKEN |= {"final_obs", "final_info", "final_elapsed_step"}
@@ -37,6 +38,11 @@ def view_name(batch_name: str) -> str:
 
 def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
     """Raise `KernelError` where the environment's structs and functions and the task's spec do not fit together."""
+    check_parts(env, spec, scalars, _functions(env, spec))
+
+
+def check_parts(env: Any, spec: TaskSpec, scalars: Mapping[str, Any], functions: Sequence[Called]) -> None:
+    """As `check_environment`, for anything with a state and a view whose functions are called as said."""
     if not env.name.isidentifier():
         raise KernelError(f"the name of a kernel environment must be an identifier, not {env.name!r}")
     for struct in (env.state, env.view, *([env.actions] if env.actions is not None else [])):
@@ -45,9 +51,9 @@ def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -
             raise mistake_in(env, f"{name} is no warp.struct: {MARK_IT}", struct)
     _check_state(env, spec, scalars)
     _check_view(env, spec)
-    for function, wanted in _functions(env, spec):
+    for function, wanted in functions:
         _check_function(env, function, wanted)
-        check_source(env, function)
+        check_source(env, function, list(wanted).index("state"))
 
 
 def _check_state(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
@@ -117,7 +123,7 @@ def _array_of(dtype: np.dtype, ndim: int) -> str:
     return f"an array of {dtype} with {ndim} dimension{'s' * (ndim > 1)} (the environment's row first)"
 
 
-def _functions(env: AnyEnv, spec: TaskSpec) -> list[tuple[Any, dict[str, Any]]]:
+def _functions(env: AnyEnv, spec: TaskSpec) -> list[Called]:
     """The environment's functions, and the types of the arguments that each is called with."""
     here: dict[str, Any] = {"state": env.state, "env": int}
     acting = {"actions": actions_type_of(env, spec), "row": int}

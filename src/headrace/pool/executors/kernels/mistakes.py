@@ -21,7 +21,7 @@ import warp as wp
 from headrace.errors import HeadraceError, KernelError
 from headrace.pool.executors.kernels.random import Streams
 
-HERE = Path(__file__).parent
+OURS = Path(__file__).parent.parent
 FUNCTION: Any = type(wp.abs)
 STRUCT: Any = type(Streams)
 MARK_IT = "write @wp.struct above its class"
@@ -35,6 +35,8 @@ CALLED = {
     "earned": "reward",
     "finished": "over",
     "lives": "alive",
+    "act": "act",
+    "accept": "accept",
 }
 FAULTS = (
     "illegal memory access",
@@ -50,6 +52,7 @@ RESULTS = {
     "reward": "a wp.float32, on every path",
     "over": "a wp.bool, on every path",
     "alive": "a wp.bool, on every path",
+    "accept": "a wp.bool, on every path",
 }
 
 
@@ -149,7 +152,7 @@ def _explained(env: Any, error: Exception) -> KernelError:
     said = str(error.args[0]) if error.args else str(error)
     places = PLACE.findall(said)
     told = said[said.rindex("\n;") + 2 :] if places else said
-    theirs = [place for place in places if Path(place[1]).parent != HERE]
+    theirs = [place for place in places if OURS not in Path(place[1]).parents]
     if theirs:
         name, file, line, source = theirs[-1]
         what = _in_words(env, told, source, _function_at(env, name, file))
@@ -198,6 +201,8 @@ def _no_attribute(env: Any, found: re.Match[str], source: str, function: Any) ->
     for struct in (env.state, env.view):
         if struct.key.rpartition(".")[2] == of:
             return f"{of} has no field {name!r}; it has {', '.join(struct.vars)}" + _nearest(name, struct.vars)
+    if of == "Physics":
+        return f"physics has no field {name!r}: if MuJoCo has it, name it in reads=(…)" + _nearest(name, env.reads)
     return f"{found[2]} ({of}) has no field {name!r}"
 
 

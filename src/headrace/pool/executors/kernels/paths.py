@@ -15,8 +15,11 @@ from typing import Any
 from headrace.pool.executors.kernels.mistakes import RESULTS, mistake
 
 
-def check_source(env: Any, function: Any) -> None:
-    """Raise `KernelError` for a path that returns nothing, and for writing what cannot be written."""
+def check_source(env: Any, function: Any, state_at: int = 0) -> None:
+    """Raise `KernelError` for a path that returns nothing, and for writing what cannot be written.
+
+    ``state_at`` is the position of the argument that is the environment's state.
+    """
     try:
         source = textwrap.dedent(inspect.getsource(function.func))
     except (OSError, TypeError):  # made without a file
@@ -29,7 +32,7 @@ def check_source(env: Any, function: Any) -> None:
             last = definition.body[-1]
             problem = f"{which} must return {what}; here it can come to its end without"
             raise mistake(env, problem, function, first + last.lineno)
-    state = definition.args.args[0].arg
+    state = definition.args.args[state_at].arg
     for target in _written(definition):
         field = target.value if isinstance(target, ast.Subscript) else target
         if not (isinstance(field, ast.Attribute) and ast.unparse(field.value) == state):

@@ -6,30 +6,37 @@ gets their addresses, and so do the task's compiled functions.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.batch import BatchRing, INFO, observation_fields
-from headrace.pool.executors.kernels.build import scalars_of
-from headrace.pool.executors.kernels.checks import view_name
+from headrace.pool.batch import INFO, BatchRing, observation_fields
+from headrace.pool.executors.kernels.checks import check_parts, view_name
 from headrace.pool.executors.kernels.launch import Compiled, compiled, load, view_of
 from headrace.pool.executors.kernels.memory import Table, struct_over
 from headrace.pool.executors.kernels.mistakes import mistakes_named
 from headrace.pool.executors.kernels.random import Streams
-from headrace.pool.executors.mujoco.fields import APPLIED, FORCES, field_array, physics_over, physics_struct
-from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, build_kernel
+from headrace.pool.executors.mujoco.fields import (
+    APPLIED,
+    FORCES,
+    MjData,
+    MjModel,
+    field_array,
+    library,
+    physics_over,
+    physics_struct,
+)
+from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, build_kernel, called
 from headrace.pool.executors.threads import ThreadsExecutor
 from headrace.pool.spec import Field, PoolSettings, TaskSpec
 
-if TYPE_CHECKING:
-    import mujoco
-
-import warp as wp
-
+SIZES = "nq nv nu na nbody njnt ngeom nsite ntendon nsensordata nmocap".split()
 WARNING = Field("physics_warning", np.dtype(np.int32))
 
 
@@ -43,19 +50,20 @@ class MujocoExecutor(ThreadsExecutor):
     def __init__(
         self,
         env: MujocoEnv,
-        model: mujoco.MjModel,
+        model: MjModel,
         observation: gym.Space,
         spec: TaskSpec,
         settings: PoolSettings,
         ring: BatchRing,
     ):
-        import mujoco
-
-        native = native_module()
+        mujoco, native = library(), native_module()
+        single = replace(spec, observation=observation, info=tuple(f for f in spec.info if f is not WARNING))
+        scalars = scalars_of(env, model, spec)
+        check_parts(env, single, scalars, called(env))
         n = settings.num_envs
         data = mujoco.MjData(model)
         self._varying = {name: np.stack([field_array(model, data, name)] * n) for name in env.varies}
-        self._state = Table(env.state, n, "cpu", env.shapes, scalars_of(env, spec), env.tables)
+        self._state = Table(env.state, n, "cpu", env.shapes, scalars, env.tables)
         self._streams = Table(Streams, n, "cpu")
         self._outcome = Table(Outcome, n, "cpu")
         self._actions = np.zeros((n, model.nu))
@@ -113,7 +121,7 @@ class MujocoExecutor(ThreadsExecutor):
         newest = self._newest[field.name]
         return field.name, field.dtype.name, list(shape), newest, stack, 1 if stack is None else depth
 
-    def _compile(self, env: MujocoEnv, model: mujoco.MjModel, data: mujoco.MjData) -> Compiled:
+    def _compile(self, env: MujocoEnv, model: MjModel, data: MjData) -> Compiled:
         struct = physics_struct(model, data, env.reads)
         physics = physics_over(struct, model, data, len(self._actions), self._varying)
         kernel = build_kernel(env, struct)
@@ -125,10 +133,9 @@ class MujocoExecutor(ThreadsExecutor):
             return compiled(kernel, arguments)
 
 
-def state_components(model: mujoco.MjModel, rows: np.ndarray, signature: int) -> dict[str, np.ndarray]:
+def state_components(model: MjModel, rows: np.ndarray, signature: int) -> dict[str, np.ndarray]:
     """Views [N, k] of state rows, by MuJoCo's names; those of no numbers left out."""
-    import mujoco
-
+    mujoco = library()
     views, at = {}, 0
     for kind in mujoco.mjtState.__members__.values():
         bit = int(kind)
@@ -140,14 +147,20 @@ def state_components(model: mujoco.MjModel, rows: np.ndarray, signature: int) ->
     return views
 
 
+def scalars_of(env: MujocoEnv, model: MjModel, spec: TaskSpec) -> dict[str, Any]:
+    """What the scalar fields of the task's state may be, and names in its shapes stand for."""
+    sizes = {name: int(getattr(model, name)) for name in SIZES}
+    dt = model.opt.timestep * spec.frame_skip
+    return {**sizes, "dt": dt, "max_episode_steps": spec.max_episode_steps, **env.constants, **spec.options}
+
+
 def native_module() -> ModuleType | Any:
     """The compiled module; raises `OptionError` where it cannot be used."""
+    library()  # its own library must be there first
     try:
-        import mujoco  # noqa: F401  # its library must be there first
-
-        from headrace.pool.executors.mujoco import _mujoco
+        return import_module("headrace.pool.executors.mujoco._mujoco")
     except ImportError as error:
         raise OptionError(
-            f"MuJoCo tasks need the compiled module headrace.pool.executors.mujoco._mujoco: {error}"
+            f"MuJoCo tasks need the compiled module headrace.pool.executors.mujoco._mujoco: {error}. "
+            "It fits the version of mujoco that was there when headrace was installed"
         ) from error
-    return _mujoco

@@ -8,16 +8,17 @@ the arrays' first stride is zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import warp as wp
 
-from headrace.errors import KernelError
+from headrace.errors import KernelError, OptionError
 from headrace.pool.executors.kernels.launch import quiet
 
-if TYPE_CHECKING:
-    import mujoco
+MjModel = Any  # mujoco.MjModel; the package comes without types
+MjData = Any  # mujoco.MjData
 
 SINGLE = ("time", "ncon")  # one number an environment
 FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # what mj_rnePostConstraint computes
@@ -32,7 +33,15 @@ SCALARS = {
 }
 
 
-def field_array(model: mujoco.MjModel, data: mujoco.MjData, name: str) -> np.ndarray:
+def library() -> Any:
+    """The module `mujoco`; raises `OptionError` where it is not installed."""
+    try:
+        return import_module("mujoco")
+    except ImportError as error:
+        raise OptionError(f"this task needs MuJoCo: pip install 'headrace[mujoco]' ({error})") from error
+
+
+def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:
     """A field's numbers, [n] or [n, k]; raises `KernelError` where MuJoCo has no such field."""
     for owner in (data, model):
         found = getattr(owner, name, None)
@@ -56,7 +65,7 @@ def field_dtype(name: str, array: np.ndarray) -> Any:
     return wp.types.vector(width, scalar)
 
 
-def physics_struct(model: mujoco.MjModel, data: mujoco.MjData, names: Sequence[str]) -> Any:
+def physics_struct(model: MjModel, data: MjData, names: Sequence[str]) -> Any:
     """A `warp.struct` with an array for each of these fields."""
     kinds = {}
     for name in names:
@@ -65,9 +74,7 @@ def physics_struct(model: mujoco.MjModel, data: mujoco.MjData, names: Sequence[s
     return wp.struct(type("Physics", (), {"__annotations__": kinds, "__module__": __name__}))
 
 
-def physics_over(
-    struct: Any, model: mujoco.MjModel, data: mujoco.MjData, num_envs: int, varying: dict[str, np.ndarray]
-) -> Any:
+def physics_over(struct: Any, model: MjModel, data: MjData, num_envs: int, varying: dict[str, np.ndarray]) -> Any:
     """An instance of `physics_struct` over one simulation, and the N rows of what varies between environments."""
     instance = struct()
     for name, variable in struct.vars.items():

@@ -30,9 +30,9 @@ OBSERVE = wp.constant(4)
 class Outcome:
     """The part of a result that every environment has: arrays [N]."""
 
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    accepted: wp.array(dtype=wp.bool)
+    reward: wp.array[wp.float32]
+    terminated: wp.array[wp.bool]
+    accepted: wp.array[wp.bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,25 +88,39 @@ def accept_all(physics: Any, state: Any, env: int):
 
 
 @wp.func
-def act_directly(physics: Any, state: Any, env: int, actions: wp.array2d(dtype=wp.float64)):
+def act_directly(physics: Any, state: Any, env: int, actions: wp.array2d[wp.float64]):
     """Controls are actions; native code does that."""
+
+
+def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
+    """The task's functions, and the types of the arguments that each is called with."""
+    here: dict[str, Any] = {"physics": Any, "state": env.state, "env": int}
+    acting, seeing = {"actions": wp.array2d(dtype=wp.float64)}, {"view": env.view}
+    functions = [
+        (env.reset, here | {"streams": Streams}),
+        (env.step, here | acting | seeing),
+        (env.observe, here | seeing),
+        (env.act, here | acting),
+        (env.accept, here),
+    ]
+    return [(function, arguments) for function, arguments in functions if function is not None]
 
 
 def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
     """The kernel that does what it is commanded for one environment."""
-    reset, step_task, observe = env.reset, env.step, env.observe
+    reset_episode, step_episode, observe = env.reset, env.step, env.observe
     accept, act = env.accept or accept_all, env.act or act_directly
 
     def serve(physics, state, streams, actions, outcome, view, env_id, command):
         if command == STEP:
-            reward, terminated = step_task(physics, state, env_id, actions, view)
+            reward, terminated = step_episode(physics, state, env_id, actions, view)
             outcome.reward[env_id] = reward
             outcome.terminated[env_id] = terminated
             observe(physics, state, env_id, view)
         elif command == ACT:
             act(physics, state, env_id, actions)
         elif command == RESET:
-            reset(physics, state, env_id, streams)
+            reset_episode(physics, state, env_id, streams)
         elif command == ACCEPT:
             outcome.accepted[env_id] = accept(physics, state, env_id)
         elif command == OBSERVE:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.task import Option, Options, complete
+from headrace.pool.executors.mujoco.fields import MjModel
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.spec import Field, Task, TaskSpec, subspaces
-
-if TYPE_CHECKING:
-    import mujoco
 
 
 @dataclass(frozen=True)
@@ -33,13 +31,14 @@ class MujocoTask:
         observation: one observation's space; or a function of the options and the model that answers it.
         info: the arrays that come with every step; or a function of the options.
         options: name → `Option`, or simply its default. Those whose names are scalar fields of the task's
-            state arrive there.
+            state arrive there, as do the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …) and ``dt``, the
+            seconds of one agent step.
         frame_skip, max_episode_steps: defaults of these options.
     """
 
-    env: MujocoEnv | Callable[[Options, mujoco.MjModel], MujocoEnv]
-    model: Callable[[Options], mujoco.MjModel]
-    observation: gym.Space | Callable[[Options, mujoco.MjModel], gym.Space]
+    env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
+    model: Callable[[Options], MjModel]
+    observation: gym.Space | Callable[[Options, MjModel], gym.Space]
     info: tuple[Field, ...] | Callable[[Options], tuple[Field, ...]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     frame_skip: int = 1
@@ -71,7 +70,7 @@ class MujocoTask:
         return Task(spec, partial(MujocoExecutor, env, model, observation))
 
 
-def action_space(model: mujoco.MjModel) -> gym.spaces.Box:
+def action_space(model: MjModel) -> gym.spaces.Box:
     """Each actuator's control range, float64 [nu]; unbounded where the model sets none."""
     limited = model.actuator_ctrllimited.astype(bool)
     low = np.where(limited, model.actuator_ctrlrange[:, 0], -np.inf)
@@ -90,10 +89,8 @@ def stacked(space: gym.Space, depth: int) -> gym.Space:
     return gym.spaces.Box(low, high, dtype=np.dtype(space.dtype).type)
 
 
-def _compiled(task: str, build: Callable[[Options], mujoco.MjModel], options: Options) -> mujoco.MjModel:
+def _compiled(task: str, build: Callable[[Options], MjModel], options: Options) -> MjModel:
     try:
         return build(options)
-    except ImportError as error:
-        raise OptionError(f"{task} needs MuJoCo: pip install 'headrace[mujoco]' ({error})") from error
     except ValueError as error:  # MuJoCo's compiler
         raise OptionError(f"{task}'s model cannot be compiled: {error}") from error
