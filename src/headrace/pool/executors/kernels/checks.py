@@ -38,11 +38,12 @@ def view_name(batch_name: str) -> str:
 
 def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
     """Raise `KernelError` where the environment's structs and functions and the task's spec do not fit together."""
-    check_parts(env, spec, scalars, _functions(env, spec))
+    check_structs(env, spec, scalars)
+    check_functions(env, _functions(env, spec))
 
 
-def check_parts(env: Any, spec: TaskSpec, scalars: Mapping[str, Any], functions: Sequence[Called]) -> None:
-    """As `check_environment`, for anything with a state and a view whose functions are called as said."""
+def check_structs(env: Any, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
+    """As `check_environment`, of its structs."""
     if not env.name.isidentifier():
         raise KernelError(f"the name of a kernel environment must be an identifier, not {env.name!r}")
     for struct in (env.state, env.view, *([env.actions] if env.actions is not None else [])):
@@ -51,6 +52,10 @@ def check_parts(env: Any, spec: TaskSpec, scalars: Mapping[str, Any], functions:
             raise mistake_in(env, f"{name} is no warp.struct: {MARK_IT}", struct)
     _check_state(env, spec, scalars)
     _check_view(env, spec)
+
+
+def check_functions(env: Any, functions: Sequence[Called]) -> None:
+    """As `check_environment`, of functions that are called as said."""
     for function, wanted in functions:
         _check_function(env, function, wanted)
         check_source(env, function, list(wanted).index("state"))

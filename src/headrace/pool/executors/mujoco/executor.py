@@ -17,7 +17,7 @@ import warp as wp
 
 from headrace.errors import OptionError
 from headrace.pool.batch import INFO, BatchRing, observation_fields
-from headrace.pool.executors.kernels.checks import check_parts, view_name
+from headrace.pool.executors.kernels.checks import check_functions, check_structs, view_name
 from headrace.pool.executors.kernels.launch import Compiled, compiled, load, view_of
 from headrace.pool.executors.kernels.memory import Table, struct_over
 from headrace.pool.executors.kernels.mistakes import mistakes_named
@@ -59,7 +59,8 @@ class MujocoExecutor(ThreadsExecutor):
         mujoco, native = library(), native_module()
         single = replace(spec, observation=observation, info=tuple(f for f in spec.info if f is not WARNING))
         scalars = scalars_of(env, model, spec)
-        check_parts(env, single, scalars, called(env))
+        check_structs(env, single, scalars)
+        check_functions(env, called(env))
         n = settings.num_envs
         data = mujoco.MjData(model)
         self._varying = {name: np.stack([field_array(model, data, name)] * n) for name in env.varies}
