@@ -1,7 +1,7 @@
 """PPO's whole training loop beside stable-baselines3's, and beside a plain PyTorch PPO over EnvPool.
 
 Same network, same settings, everything that training does included (stepping, inference, updates,
-bookkeeping, metrics). CartPole-v1 with 64 environments, separate 64-64 tanh towers; Pong with the Nature-CNN
+bookkeeping, metrics). CartPole-v1 with 64 and 8 environments, separate 64-64 tanh towers; Pong with the Nature-CNN
 and 8 and 32 environments. Each contender runs with the number of torch threads (1 or all cores) that it is
 faster with. For Pong also: what share of the machine's own matrix rate the learner reaches, and what
 share of the time is not learning.
@@ -27,9 +27,10 @@ from headrace.train.trainer import Trainer
 from plain_ppo import Settings, plain_ppo
 
 CARTPOLE = {
-    "T=32, minibatch 256, 4 epochs": Settings(64, 32, 4, 256),
-    "T=32, minibatch 512, 10 epochs": Settings(64, 32, 10, 512),
-    "T=128, minibatch 1024, 4 epochs": Settings(64, 128, 4, 1024),
+    "N=64 T=32, minibatch 256, 4 epochs": Settings(64, 32, 4, 256),
+    "N=64 T=32, minibatch 512, 10 epochs": Settings(64, 32, 10, 512),
+    "N=64 T=128, minibatch 1024, 4 epochs": Settings(64, 128, 4, 1024),
+    "N=8 T=128, minibatch 256, 4 epochs": Settings(8, 128, 4, 256),
 }
 PONG = Settings(8, 128, 4, 256, learning_rate=2.5e-4, clip_range=0.1, entropy_coef=0.01)
 CARTPOLE_LEAST = {"stable-baselines3": 4.0, "plain PyTorch + EnvPool": 2.0}
@@ -149,7 +150,7 @@ def cartpole(report: Report, args: SpeedArgs, folder: Path) -> None:
             "stable-baselines3": stable_baselines("CartPole-v1", settings, atari=False),
             "plain PyTorch + EnvPool": plain_ppo("CartPole-v1", settings),
         }
-        case, threads = compare(f"CartPole-v1 N=64 {label}", contenders, CARTPOLE_LEAST, args)
+        case, threads = compare(f"CartPole-v1 {label}", contenders, CARTPOLE_LEAST, args)
         report.cases.append(case)
         report.extra["details"][case.name] = {
             "settings": asdict(settings),
