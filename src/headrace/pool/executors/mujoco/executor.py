@@ -6,6 +6,7 @@ gets their addresses, and so do the task's compiled functions.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
@@ -16,10 +17,10 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.batch import INFO, BatchRing, observation_fields
+from headrace.pool.batch import INFO, OBS, BatchRing, observation_fields
 from headrace.pool.executors.kernels.checks import check_functions, check_structs, view_name
 from headrace.pool.executors.kernels.launch import Compiled, compiled, load, view_of
-from headrace.pool.executors.kernels.memory import Table, struct_over
+from headrace.pool.executors.kernels.memory import Table, array_fields, row_shape, struct_over
 from headrace.pool.executors.kernels.mistakes import mistakes_named
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco.fields import (
@@ -45,6 +46,10 @@ class MujocoExecutor(ThreadsExecutor):
 
     An environment's simulation is one row of `mujoco.mj_getState`'s numbers; what MuJoCo complains of in a
     step ends the episode, and is in ``info["physics_warning"]``: 0, or 1 + a `mujoco.mjtWarning`.
+
+    Args:
+        observation: what the task's functions write.
+        shown: what a batch holds of it: the same, or all of it as one array, see `windows`.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class MujocoExecutor(ThreadsExecutor):
         env: MujocoEnv,
         model: MjModel,
         observation: gym.Space,
+        shown: gym.Space,
         spec: TaskSpec,
         settings: PoolSettings,
         ring: BatchRing,
@@ -59,7 +65,9 @@ class MujocoExecutor(ThreadsExecutor):
         mujoco, native = library(), native_module()
         single = replace(spec, observation=observation, info=tuple(f for f in spec.info if f is not WARNING))
         scalars = scalars_of(env, model, spec)
-        check_structs(env, single, scalars)
+        hidden = hidden_fields(env, single, scalars)
+        kept = {name: shape for name, shape in env.shapes.items() if name in array_fields(env.state)}
+        check_structs(replace(env, shapes=kept), replace(single, info=(*single.info, *hidden)), scalars)
         check_functions(env, called(env))
         n = settings.num_envs
         data = mujoco.MjData(model)
@@ -69,13 +77,13 @@ class MujocoExecutor(ThreadsExecutor):
         self._outcome = Table(Outcome, n, "cpu")
         self._actions = np.zeros((n, model.nu))
         self._warning = np.zeros(n, np.int32)
-        described = [*observation_fields(observation), *(Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)]
+        described = [*observation_fields(shown), *(Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)]
         self._newest = {f.name: np.zeros((n, *f.shape), f.dtype) for f in described}
         self._newest[INFO + WARNING.name] = self._warning
         depth = spec.options["frame_stack"]
-        self._stacks = {
-            f.name: np.zeros((n, depth, *f.shape), f.dtype) for f in observation_fields(observation) if depth > 1
-        }
+        self._stacks = {f.name: np.zeros((n, depth, *f.shape), f.dtype) for f in observation_fields(shown) if depth > 1}
+        self._written = self._newest | windows(observation, self._newest)
+        self._written |= {f.name: np.zeros((n, *f.shape), f.dtype) for f in hidden}
         self._call = self._compile(env, model, data)
         keeps_forces = any(name in env.reads for name in APPLIED)
         self._physics = native.Physics(
@@ -126,12 +134,34 @@ class MujocoExecutor(ThreadsExecutor):
         struct = physics_struct(model, data, env.reads)
         physics = physics_over(struct, model, data, len(self._actions), self._varying)
         kernel = build_kernel(env, struct)
-        view = struct_over(env.view, {view_name(name): array for name, array in self._newest.items()})
+        view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
         actions = view_of(self._actions, wp.float64)
         arguments = [physics, self._state.struct, self._streams.struct, actions, self._outcome.struct, view, 0, 0]
         with mistakes_named(env):
             load(kernel, "cpu", 1)
             return compiled(kernel, arguments)
+
+
+def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: dict[str, Any]) -> tuple[Field, ...]:
+    """Fields of the view that this task does not show; its functions may write them all the same."""
+    shown = {view_name(f.name) for f in (*observation_fields(spec.observation), *spec.info)}
+    return tuple(
+        Field(name, np.dtype(wp.dtype_to_numpy(kind.dtype)), row_shape(name, env.shapes, scalars))
+        for name, kind in array_fields(env.view).items()
+        if name not in shown and wp.types.type_is_scalar(kind.dtype)
+    )
+
+
+def windows(observation: gym.Space, newest: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays [N, …] of an observation by name, where one array [N, k] holds all of them, one behind the other."""
+    if not isinstance(observation, gym.spaces.Dict) or OBS not in newest:
+        return {}
+    views, at, rows = {}, 0, newest[OBS]
+    for f in observation_fields(observation):
+        size = math.prod(f.shape)
+        views[f.name] = rows[:, at : at + size].reshape(len(rows), *f.shape)
+        at += size
+    return views
 
 
 def state_components(model: MjModel, rows: np.ndarray, signature: int) -> dict[str, np.ndarray]:

@@ -45,8 +45,10 @@ def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:
     """A field's numbers, [n] or [n, k]; raises `KernelError` where MuJoCo has no such field."""
     for owner in (data, model):
         found = getattr(owner, name, None)
-        if isinstance(found, (np.ndarray, int, float)):
+        if isinstance(found, (np.ndarray, float)):
             return np.atleast_1d(np.asarray(found))
+        if isinstance(found, int):  # as C has it
+            return np.array([found], np.int32)
     raise KernelError(f"MuJoCo's mjData and mjModel have no array {name!r} that a task could read")
 
 

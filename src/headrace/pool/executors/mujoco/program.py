@@ -48,7 +48,7 @@ class MujocoEnv:
         state: a `warp.struct`. Its array fields are the task's own state, one row an environment; its scalar
             fields are options of the task by name, and constants.
         view: a `warp.struct` of what is seen: ``obs`` (or ``obs_<key>``) and the info fields by name; row ``env``.
-            Info that `step` writes is zero after a reset.
+            Info that `step` writes is zero after a reset. Fields that the task does not show are nobody's.
         reset: ``(physics, state, env, streams)``: begin an episode; physics holds the model's initial state.
         step: ``(physics, state, env, actions, view) → (reward float32, terminated bool)``: what a step was worth,
             after physics has advanced; the action is ``actions[env, i]`` (float64).
@@ -60,7 +60,7 @@ class MujocoEnv:
             dm_control; else they are those of the last substep's beginning, as `mj_step` leaves them.
         settling_steps: steps of physics before an episode begins.
         starts_unactuated: whether the first observation knows no actuator forces, as in dm_control.
-        shapes, constants, tables: as for a `KernelEnv`.
+        shapes, constants, tables: as for a `KernelEnv`; shapes of the view's fields that are not shown, too.
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +15,7 @@ from headrace.errors import OptionError
 from headrace.pool.executors.kernels.task import Option, Options, complete
 from headrace.pool.executors.mujoco.fields import MjModel
 from headrace.pool.executors.mujoco.program import MujocoEnv
-from headrace.pool.spec import Field, Task, TaskSpec, subspaces
+from headrace.pool.spec import Field, Task, TaskSpec, bounds, subspaces
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class MujocoTask:
 
     Every such task has the options ``frame_skip`` (physics steps in one agent step), ``frame_stack`` (how many
     of the latest observations are shown, oldest first, along a new first dimension; 1 for no such dimension)
-    and ``max_episode_steps``.
+    and ``max_episode_steps``. One with a `Dict` observation may list ``flat_observation`` among its options, as
+    dm_control has it: whether its arrays are shown as one, one behind the other.
 
     Attributes:
         env: the task; or a function of the options and the model that answers one.
@@ -58,16 +60,17 @@ class MujocoTask:
         env = self.env(given, model) if callable(self.env) else self.env
         observation = self.observation(given, model) if callable(self.observation) else self.observation
         info = self.info(given) if callable(self.info) else self.info
+        shown = flattened(observation) if given.get("flat_observation") else observation
         spec = TaskSpec(
             task=task,
-            observation=stacked(observation, given["frame_stack"]),
+            observation=stacked(shown, given["frame_stack"]),
             action=action_space(model),
             info=(*info, WARNING),
             max_episode_steps=given.pop("max_episode_steps"),
             frame_skip=given["frame_skip"],
             options=given,
         )
-        return Task(spec, partial(MujocoExecutor, env, model, observation))
+        return Task(spec, partial(MujocoExecutor, env, model, observation, shown))
 
 
 def action_space(model: MjModel) -> gym.spaces.Box:
@@ -83,10 +86,18 @@ def stacked(space: gym.Space, depth: int) -> gym.Space:
     if depth == 1:
         return space
     if isinstance(space, gym.spaces.Dict):
-        return gym.spaces.Dict({key: stacked(sub, depth) for key, sub in subspaces(space).items()})
+        # ordered: Gymnasium would sort the keys of a plain dictionary
+        return gym.spaces.Dict(OrderedDict((key, stacked(sub, depth)) for key, sub in subspaces(space).items()))
     assert isinstance(space, gym.spaces.Box)
     low, high = (np.stack([bound] * depth) for bound in (space.low, space.high))
     return gym.spaces.Box(low, high, dtype=np.dtype(space.dtype).type)
+
+
+def flattened(space: gym.Space) -> gym.spaces.Box:
+    """The space of all arrays of a `Dict` of boxes as one, in the order of its keys."""
+    boxes = [sub for sub in subspaces(space).values() if isinstance(sub, gym.spaces.Box)]
+    low, high = (np.concatenate([np.ravel(bound) for bound in each]) for each in zip(*map(bounds, boxes), strict=True))
+    return gym.spaces.Box(low, high, dtype=np.dtype(boxes[0].dtype).type)
 
 
 def _compiled(task: str, build: Callable[[Options], MjModel], options: Options) -> MjModel:

@@ -1,0 +1,276 @@
+"""What the suite's domains have in common: their models, spaces, random joints and soft rewards.
+
+Facts and formulas are dm_control's (`rl.control`, `suite.utils.randomizers`, `utils.rewards`), and models
+come from its package; Tassa et al., "dm_control: Software and Tasks for Continuous Control" (2020),
+https://arxiv.org/abs/2006.12983.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportReturnType=false
+
+import importlib
+import math
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.errors import OptionError
+from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, normal, uniform
+from headrace.pool.executors.mujoco.fields import library
+
+PI = wp.constant(wp.float64(math.pi))
+INFINITY = wp.constant(wp.float64(math.inf))
+AT_MARGIN = wp.constant(wp.float64(0.1))  # what a soft reward is worth at its margin, unless a task says otherwise
+
+# mjtJoint
+FREE = wp.constant(0)
+BALL = wp.constant(1)
+SLIDE = wp.constant(2)
+HINGE = wp.constant(3)
+
+JOINTS = ("qpos", "jnt_type", "jnt_limited", "jnt_range", "jnt_qposadr")  # what `randomize_joints` reads
+
+
+# ---- tasks --------------------------------------------------------------------------------------
+
+
+def suite_task(
+    env: Callable[[Any, Any], MujocoEnv],
+    model: Callable[[Any], Any],
+    observation: Mapping[str, int | None] | Callable[[Any, Any], Mapping[str, int | None]],
+    frame_skip: int = 1,
+    **options: Any,
+) -> MujocoTask:
+    """A task of the suite.
+
+    Args:
+        env, model: as for `MujocoTask`.
+        observation: the length of each array by its key, None for one number; or a function of the options
+            and the model that answers that.
+        frame_skip: steps of physics in an agent step: dm_control's control timestep over the model's.
+        options: the task's own, beside those that all have.
+    """
+
+    def space(given: Any, compiled: Any) -> gym.spaces.Dict:
+        sizes = observation(given, compiled) if callable(observation) else observation
+        return gym.spaces.Dict(OrderedDict((key, unbounded(size)) for key, size in sizes.items()))
+
+    return MujocoTask(env, model, space, options={"flat_observation": False, **options}, frame_skip=frame_skip)
+
+
+def unbounded(size: int | None) -> gym.spaces.Box:
+    return gym.spaces.Box(-np.inf, np.inf, () if size is None else (size,), np.float64)
+
+
+def suite_env(
+    name: str, reads: tuple[str, ...], state: Any, view: Any, reset: Any, step: Any, observe: Any, **rest: Any
+) -> MujocoEnv:
+    """A `MujocoEnv` with dm_control's order of events: what is seen belongs to the state behind the last step,
+    and an episode's first observation knows no actuator forces."""
+    return MujocoEnv(name, reads, state, view, reset, step, observe, fresh=True, starts_unactuated=True, **rest)
+
+
+def suite_model(domain: str, *arguments: Any) -> Any:
+    """The compiled model of a domain; arguments go to dm_control's ``get_model_and_assets``."""
+    return compiled_model(*suite_module(domain).get_model_and_assets(*arguments))
+
+
+def compiled_model(xml: str | bytes, assets: Mapping[str, bytes]) -> Any:
+    """The model of one of dm_control's XML texts; MuJoCo finds some of their words old, which is no news to a user."""
+    mujoco = library()
+    speak = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        return mujoco.MjModel.from_xml_string(xml if isinstance(xml, str) else xml.decode(), dict(assets))
+    finally:
+        mujoco.set_mju_user_warning(speak)
+
+
+def suite_module(domain: str) -> Any:
+    """dm_control's module of a domain; raises `OptionError` where it is not installed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # GLFW's, of a display that is not there
+            return importlib.import_module(f"dm_control.suite.{domain}")
+    except ImportError as error:
+        what = "the models of the suite's tasks come with dm_control"
+        raise OptionError(f"{what}: pip install 'headrace[dm_control]' ({error})") from error
+
+
+# ---- reading and writing arrays -----------------------------------------------------------------
+
+
+@wp.func
+def copy_row(values: Any, env: int, first: int, count: int, seen: wp.array2d[wp.float64], at: int) -> int:
+    """Copy ``values[env, first : first + count]`` into what is seen from ``at`` on; the position behind them."""
+    for i in range(count):
+        seen[env, at + i] = values[env, first + i]
+    return at + count
+
+
+@wp.func
+def set_row(seen: wp.array2d[wp.float64], env: int, at: int, vector: wp.vec3d):
+    """Write a vector into what is seen."""
+    for i in range(3):
+        seen[env, at + i] = vector[i]
+
+
+@wp.func
+def log1p(x: wp.float64) -> wp.float64:
+    return wp.log(wp.float64(1.0) + x)
+
+
+# ---- starts -------------------------------------------------------------------------------------
+
+
+@wp.func
+def randomize_joints(physics: Any, env: int, num_joints: int, streams: Streams):
+    """Random positions for all joints that turn or have limits; reads `JOINTS`.
+
+    Hinges and slides are uniform between their limits, hinges without limits in [-π, π); balls without
+    limits have any orientation, those with limits turn about any axis by less than their limit; a free
+    joint turns by a quaternion of four numbers in [0, 1), and its position and unlimited slides stay.
+    """
+    for j in range(num_joints):
+        kind = int(physics.jnt_type[env, j])
+        limited = int(physics.jnt_limited[env, j]) != 0
+        bounds = physics.jnt_range[env, j]
+        at = int(physics.jnt_qposadr[env, j])
+        if kind == HINGE or kind == SLIDE:  # noqa: SIM109 (Warp knows no `in`)
+            if limited:
+                physics.qpos[env, at] = uniform(streams, env, bounds[0], bounds[1])
+            elif kind == HINGE:
+                physics.qpos[env, at] = uniform(streams, env, -PI, PI)
+        elif kind == BALL:
+            turn = random_rotation(streams, env)
+            if limited:
+                turn = limited_rotation(streams, env, bounds[1])
+            set_quaternion(physics.qpos, env, at, turn)
+        else:
+            set_quaternion(physics.qpos, env, at + 3, positive_rotation(streams, env))
+
+
+@wp.func
+def set_quaternion(qpos: wp.array2d[wp.float64], env: int, at: int, turn: wp.vec4d):
+    for i in range(4):
+        qpos[env, at + i] = turn[i]
+
+
+@wp.func
+def random_rotation(streams: Streams, env: int) -> wp.vec4d:
+    """A quaternion (w first), uniform over all rotations."""
+    turn = wp.vec4d()
+    for i in range(4):
+        turn[i] = standard_normal(streams, env)
+    return wp.normalize(turn)
+
+
+@wp.func
+def positive_rotation(streams: Streams, env: int) -> wp.vec4d:
+    """A quaternion (w first) of four positive numbers: not uniform, but what the suite's results were got with."""
+    turn = wp.vec4d()
+    for i in range(4):
+        turn[i] = uniform(streams, env, wp.float64(0.0), wp.float64(1.0))
+    return wp.normalize(turn)
+
+
+@wp.func
+def limited_rotation(streams: Streams, env: int, limit: wp.float64) -> wp.vec4d:
+    """A quaternion (w first) about any axis, by an angle that is uniform in [0, limit)."""
+    axis = wp.vec3d()
+    for i in range(3):
+        axis[i] = standard_normal(streams, env)
+    half = uniform(streams, env, wp.float64(0.0), limit) * wp.float64(0.5)
+    axis = wp.normalize(axis) * wp.sin(half)
+    return wp.vec4d(wp.cos(half), axis[0], axis[1], axis[2])
+
+
+@wp.func
+def standard_normal(streams: Streams, env: int) -> wp.float64:
+    return normal(streams, env, wp.float64(0.0), wp.float64(1.0))
+
+
+# ---- rewards ------------------------------------------------------------------------------------
+#
+# dm_control's `tolerance(x, (lower, upper), margin, sigmoid, value_at_margin)` is
+# `sigmoid(excess(x, lower, upper, margin), value_at_margin)` here: all sigmoids are 1 at 0.
+
+
+@wp.func
+def within(x: wp.float64, lower: wp.float64, upper: wp.float64) -> wp.float64:
+    """1 within the bounds, else 0: a tolerance without margin."""
+    return wp.where(lower <= x and x <= upper, wp.float64(1.0), wp.float64(0.0))
+
+
+@wp.func
+def excess(x: wp.float64, lower: wp.float64, upper: wp.float64, margin: wp.float64) -> wp.float64:
+    """How far x is outside of its bounds, in margins; 0 within them."""
+    if lower <= x and x <= upper:
+        return wp.float64(0.0)
+    return wp.where(x < lower, lower - x, x - upper) / margin
+
+
+@wp.func
+def gaussian(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    scaled = x * wp.sqrt(wp.float64(-2.0) * wp.log(value_at_1))
+    return wp.exp(wp.float64(-0.5) * scaled * scaled)
+
+
+@wp.func
+def hyperbolic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    inverse = wp.float64(1.0) / value_at_1
+    scale = wp.log(inverse + wp.sqrt(inverse * inverse - wp.float64(1.0)))  # arcosh
+    return wp.float64(1.0) / wp.cosh(x * scale)
+
+
+@wp.func
+def long_tail(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    scaled = x * wp.sqrt(wp.float64(1.0) / value_at_1 - wp.float64(1.0))
+    return wp.float64(1.0) / (scaled * scaled + wp.float64(1.0))
+
+
+@wp.func
+def reciprocal(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    return wp.float64(1.0) / (wp.abs(x) * (wp.float64(1.0) / value_at_1 - wp.float64(1.0)) + wp.float64(1.0))
+
+
+@wp.func
+def cosine(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    scaled = x * wp.acos(wp.float64(2.0) * value_at_1 - wp.float64(1.0)) / PI
+    return wp.where(
+        wp.abs(scaled) < wp.float64(1.0), (wp.float64(1.0) + wp.cos(PI * scaled)) / wp.float64(2.0), wp.float64(0.0)
+    )
+
+
+@wp.func
+def linear(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    scaled = x * (wp.float64(1.0) - value_at_1)
+    return wp.where(wp.abs(scaled) < wp.float64(1.0), wp.float64(1.0) - scaled, wp.float64(0.0))
+
+
+@wp.func
+def quadratic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    scaled = x * wp.sqrt(wp.float64(1.0) - value_at_1)
+    return wp.where(wp.abs(scaled) < wp.float64(1.0), wp.float64(1.0) - scaled * scaled, wp.float64(0.0))
+
+
+@wp.func
+def tanh_squared(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    root = wp.sqrt(wp.float64(1.0) - value_at_1)
+    scale = wp.log((wp.float64(1.0) + root) / (wp.float64(1.0) - root)) / wp.float64(2.0)  # artanh
+    part = wp.tanh(x * scale)
+    return wp.float64(1.0) - part * part
+
+
+@wp.func
+def small_control(actions: wp.array2d[wp.float64], env: int, num_actions: int) -> wp.float64:
+    """The mean over the actions of what is 1 for no action, and 0 for one of 1 or more."""
+    total = wp.float64(0.0)
+    for i in range(num_actions):
+        total += quadratic(actions[env, i], wp.float64(0.0))
+    return total / wp.float64(num_actions)
