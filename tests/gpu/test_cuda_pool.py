@@ -14,7 +14,8 @@ from headrace.errors import ActionError, EnvIdError, OptionError, SequenceError
 torch = pytest.importorskip("torch")
 
 CUDA = "cuda:0"
-KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family != "atari" for task in tasks]
+NATIVE = ("atari", "dm_control", "mujoco")
+KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks]
 
 
 def sampled(space: Any, rows: int, seed: int) -> Any:

@@ -30,7 +30,8 @@ from headrace.pool.executors.kernels import sharing  # noqa: E402
 from headrace.pool.executors.kernels.build import program_of  # noqa: E402
 from headrace.pool.views.torch import TorchPool  # noqa: E402
 
-KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family != "atari" for task in tasks]
+NATIVE = ("atari", "dm_control", "mujoco")
+KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks]
 N = 5
 
 
