@@ -28,10 +28,10 @@ from headrace.pool.executors.mujoco.fields import (
     FORCES,
     MjData,
     MjModel,
-    field_array,
     library,
     physics_over,
     physics_struct,
+    varying_rows,
 )
 from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, build_kernel, called
 from headrace.pool.executors.threads import ThreadsExecutor
@@ -71,7 +71,7 @@ class MujocoExecutor(ThreadsExecutor):
         check_functions(env, called(env))
         n = settings.num_envs
         data = mujoco.MjData(model)
-        self._varying = {name: np.stack([field_array(model, data, name)] * n) for name in env.varies}
+        self._varying = varying_rows(model, env.varies, env.reads, n)
         self._state = Table(env.state, n, "cpu", env.shapes, scalars, env.tables)
         self._streams = Table(Streams, n, "cpu")
         self._outcome = Table(Outcome, n, "cpu")

@@ -20,7 +20,7 @@ from headrace.pool.executors.kernels.launch import quiet
 MjModel = Any  # mujoco.MjModel; the package comes without types
 MjData = Any  # mujoco.MjData
 
-SINGLE = ("time", "ncon")  # one number an environment
+SINGLE = {"time": np.float64, "ncon": np.int32}  # one number an environment
 FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # what mj_rnePostConstraint computes
 APPLIED = ("qfrc_applied", "xfrc_applied")  # forces that a task may set
 VECTORS = {2: wp.vec2d, 3: wp.vec3d, 4: wp.vec4d, 6: wp.spatial_vectord, 9: wp.mat33d}
@@ -43,13 +43,20 @@ def library() -> Any:
 
 def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:
     """A field's numbers, [n] or [n, k]; raises `KernelError` where MuJoCo has no such field."""
+    if name in SINGLE:
+        return np.array([getattr(data, name)], SINGLE[name])
     for owner in (data, model):
-        found = getattr(owner, name, None)
-        if isinstance(found, (np.ndarray, float)):
-            return np.atleast_1d(np.asarray(found))
-        if isinstance(found, int):  # as C has it
-            return np.array([found], np.int32)
+        if isinstance(found := getattr(owner, name, None), np.ndarray):
+            return found
     raise KernelError(f"MuJoCo's mjData and mjModel have no array {name!r} that a task could read")
+
+
+def varying_rows(model: MjModel, names: Sequence[str], reads: Sequence[str], num_envs: int) -> dict[str, np.ndarray]:
+    """Fields of the model with a row for each environment: name → [N, n] or [N, n, k]."""
+    for name in names:
+        if name not in reads or not isinstance(getattr(model, name, None), np.ndarray):
+            raise KernelError(f"varies: {name!r} must be a field of mjModel that the task names in reads=(…) too")
+    return {name: np.stack([getattr(model, name)] * num_envs) for name in names}
 
 
 def field_dtype(name: str, array: np.ndarray) -> Any:

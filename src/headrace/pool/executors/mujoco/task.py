@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +14,7 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.task import Option, Options, complete
-from headrace.pool.executors.mujoco.fields import MjModel
+from headrace.pool.executors.mujoco.fields import MjModel, library
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.spec import Field, Task, TaskSpec, bounds, subspaces
 
@@ -29,7 +30,8 @@ class MujocoTask:
 
     Attributes:
         env: the task; or a function of the options and the model that answers one.
-        model: a function of the options that answers the compiled model.
+        model: the model as XML or as the path of a file; or a function of the options that answers a
+            `mujoco.MjModel`.
         observation: one observation's space; or a function of the options and the model that answers it.
         info: the arrays that come with every step; or a function of the options.
         options: name → `Option`, or simply its default. Those whose names are scalar fields of the task's
@@ -39,7 +41,7 @@ class MujocoTask:
     """
 
     env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
-    model: Callable[[Options], MjModel]
+    model: str | Path | Callable[[Options], MjModel]
     observation: gym.Space | Callable[[Options, MjModel], gym.Space]
     info: tuple[Field, ...] | Callable[[Options], tuple[Field, ...]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -100,8 +102,11 @@ def flattened(space: gym.Space) -> gym.spaces.Box:
     return gym.spaces.Box(low, high, dtype=np.dtype(boxes[0].dtype).type)
 
 
-def _compiled(task: str, build: Callable[[Options], MjModel], options: Options) -> MjModel:
+def _compiled(task: str, model: str | Path | Callable[[Options], MjModel], options: Options) -> MjModel:
+    build = library().MjModel
     try:
-        return build(options)
+        if isinstance(model, Path):
+            return build.from_xml_path(str(model))
+        return build.from_xml_string(model) if isinstance(model, str) else model(options)
     except ValueError as error:  # MuJoCo's compiler
         raise OptionError(f"{task}'s model cannot be compiled: {error}") from error

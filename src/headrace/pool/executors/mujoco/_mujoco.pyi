@@ -1,0 +1,151 @@
+"""MuJoCo tasks on the engine's threads."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+class Simulator:
+    """A kind of environment: what its rows hold, and how to make one."""
+
+    @property
+    def frame_shape(self) -> tuple: ...
+
+class Slot:
+    """The arrays of one batch, as the engine writes to them."""
+
+class Engine:
+    """
+    Runs environments on threads; used through ThreadsExecutor, which checks arguments.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        num_envs: int,
+        batch_size: int,
+        num_threads: int,
+        seeds: Sequence[int],
+        autoreset: str,
+        max_episode_steps: int,
+        pin_from: int,
+    ) -> None: ...
+    @property
+    def num_slots(self) -> int: ...
+    def bind(self, arrays: Sequence[Annotated[NDArray, dict(order="C", device="cpu")]]) -> Slot: ...
+    def step(
+        self,
+        actions: Annotated[NDArray, dict(order="C", device="cpu", writable=False)],
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        slot: Slot,
+    ) -> None: ...
+    def reset(
+        self,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        seeds: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        slot: Slot,
+    ) -> None: ...
+    def start_step(
+        self,
+        actions: Annotated[NDArray, dict(order="C", device="cpu", writable=False)],
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        slot: Slot,
+    ) -> None: ...
+    def start_reset(
+        self,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        seeds: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+        slot: Slot,
+    ) -> None: ...
+    def finish(self, timeout: float | None) -> bool: ...
+    def set_slots(self, slots: Sequence[Slot]) -> None: ...
+    def send_step(
+        self,
+        actions: Annotated[NDArray, dict(order="C", device="cpu", writable=False)],
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None: ...
+    def send_reset(
+        self,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        seeds: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
+    ) -> None: ...
+    def recv(self, timeout: float | None, fresh: Slot) -> int: ...
+    def discard(self) -> None: ...
+    def save(self, env_id: int) -> bytes: ...
+    def load(self, env_id: int, blob: bytes) -> None: ...
+    def render(
+        self,
+        env_id: int,
+        frame: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order="C", device="cpu")],
+    ) -> None: ...
+    def close(self) -> None: ...
+
+class Physics:
+    """
+    A model, a task's compiled functions, and the simulations that threads lend.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: int,
+        function: int,
+        bounds: bytes,
+        arguments: bytes,
+        env_id: int,
+        command: int,
+        arrays: Sequence[tuple[int, str]],
+        varying: Sequence[tuple[str, Annotated[NDArray, dict(order="C", device="cpu")]]],
+        keeps_forces: bool,
+    ) -> None: ...
+    @property
+    def signature(self) -> int:
+        """mjtState bits of a state row."""
+
+def simulator(
+    *,
+    physics: Physics,
+    state: Annotated[NDArray, dict(order="C", device="cpu")],
+    actions: Annotated[NDArray, dict(order="C", device="cpu")],
+    reward: Annotated[NDArray, dict(order="C", device="cpu")],
+    terminated: Annotated[NDArray, dict(order="C", device="cpu")],
+    accepted: Annotated[NDArray, dict(order="C", device="cpu")],
+    warning: Annotated[NDArray, dict(order="C", device="cpu")],
+    seed: Annotated[NDArray, dict(order="C", device="cpu")],
+    drawn: Annotated[NDArray, dict(order="C", device="cpu")],
+    kept: Sequence[Annotated[NDArray, dict(order="C", device="cpu")]],
+    reports: Sequence[
+        tuple[
+            str,
+            str,
+            Sequence[int],
+            Annotated[NDArray, dict(order="C", device="cpu")],
+            Annotated[NDArray, dict(order="C", device="cpu")] | None,
+            int,
+        ]
+    ],
+    frame_skip: int,
+    kinematics: bool,
+    forces: bool,
+    acts: bool,
+    may_refuse: bool,
+    settling_steps: int,
+    starts_unactuated: bool,
+) -> Simulator:
+    """The simulator of one task, over arrays [N, …] that the caller keeps."""
+
+def bare_loop(
+    *,
+    model: int,
+    states: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", writable=False)],
+    controls: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", writable=False)],
+    signature: int,
+    frame_skip: int,
+    kinematics: bool,
+    forces: bool,
+    num_threads: int = 1,
+) -> float:
+    """
+    Seconds that mj_step and what a task needs after it take on states [steps, N, …] with controls [steps, N, nu].
+    """
