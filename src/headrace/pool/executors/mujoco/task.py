@@ -50,7 +50,8 @@ class MujocoTask:
 
     def __call__(self, task: str, **options: Any) -> Task:
         """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
-        from headrace.pool.executors.mujoco.executor import WARNING, MujocoExecutor
+        from headrace.pool.executors.mujoco.executor import MujocoExecutor
+        from headrace.pool.executors.mujoco.memory import WARNING
 
         known = {
             "max_episode_steps": self.max_episode_steps,

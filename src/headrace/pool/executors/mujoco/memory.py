@@ -1,0 +1,132 @@
+"""The memory of a pool of a MuJoCo task: arrays with one row an environment.
+
+Whatever outlives a step is here. Native code and the task's compiled functions get the arrays'
+addresses; so neither allocates, and a saved state is a copy of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.pool.batch import INFO, OBS, observation_fields
+from headrace.pool.executors.kernels.checks import check_functions, check_structs, view_name
+from headrace.pool.executors.kernels.memory import Table, array_fields, row_shape, struct_over
+from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco.fields import MjModel, library, varying_rows
+from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, called
+from headrace.pool.spec import Field, TaskSpec
+
+SIZES = "nq nv nu na nbody njnt ngeom nsite ntendon nsensordata nmocap".split()
+WARNING = Field("physics_warning", np.dtype(np.int32))
+
+
+class Memory:
+    """The rows of N environments.
+
+    Args:
+        observation: what the task's functions write.
+        shown: what a batch holds of it: the same, or all of it as one array, see `windows`.
+
+    Attributes:
+        state, streams, outcome: tables as compiled functions take them.
+        view: what the functions write of what is seen, as they take it.
+        actions: float64 [N, nu], of the last step.
+        warning: int32 [N], see `MujocoExecutor`.
+        varying: name → [N, …], the model's fields that differ between environments.
+        described: the arrays that a batch shows, in its order, without stacking.
+        newest: name → [N, …], the latest of each; stacks: name → [N, depth, …], of those that are stacked.
+    """
+
+    def __init__(
+        self, env: MujocoEnv, model: MjModel, observation: gym.Space, shown: gym.Space, spec: TaskSpec, num_envs: int
+    ):
+        n, scalars = num_envs, scalars_of(env, model, spec)
+        single = replace(spec, observation=observation, info=tuple(f for f in spec.info if f is not WARNING))
+        hidden = hidden_fields(env, single, scalars)
+        _check(env, single, hidden, scalars)
+        self.state = Table(env.state, n, "cpu", env.shapes, scalars, env.tables)
+        self.streams = Table(Streams, n, "cpu")
+        self.outcome = Table(Outcome, n, "cpu")
+        self.actions = np.zeros((n, model.nu))
+        self.warning = np.zeros(n, np.int32)
+        self.varying = varying_rows(model, env.varies, env.reads, n)
+        self.described = [*observation_fields(shown), *(Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)]
+        self.newest = {f.name: np.zeros((n, *f.shape), f.dtype) for f in self.described}
+        self.newest[INFO + WARNING.name] = self.warning
+        depth = spec.options["frame_stack"]
+        stacked = observation_fields(shown) if depth > 1 else []
+        self.stacks = {f.name: np.zeros((n, depth, *f.shape), f.dtype) for f in stacked}
+        written = self.newest | windows(observation, self.newest)
+        written |= {f.name: np.zeros((n, *f.shape), f.dtype) for f in hidden}
+        self.view = struct_over(env.view, {view_name(name): array for name, array in written.items()})
+
+    def reports(self) -> list[tuple[str, str, list[int], np.ndarray, np.ndarray | None, int]]:
+        """What native code needs to know of each array that is shown: name, dtype, shape, rows, stack and its depth."""
+        reports = []
+        for f in self.described:
+            stack = self.stacks.get(f.name)
+            shape = f.shape if stack is None else stack.shape[1:]
+            depth = 1 if stack is None else stack.shape[1]
+            reports.append((f.name, f.dtype.name, list(shape), self.newest[f.name], stack, depth))
+        return reports
+
+    def kept(self) -> list[np.ndarray]:
+        """What the task itself remembers of an environment."""
+        return [*self.state.arrays.values(), *self.varying.values()]
+
+
+def _check(env: MujocoEnv, spec: TaskSpec, hidden: tuple[Field, ...], scalars: Mapping[str, Any]) -> None:
+    """Raise `KernelError` where the task's structs and functions and its spec do not fit together."""
+    kept = {name: shape for name, shape in env.shapes.items() if name in array_fields(env.state)}
+    check_structs(replace(env, shapes=kept), replace(spec, info=(*spec.info, *hidden)), scalars)
+    check_functions(env, called(env))
+
+
+def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: dict[str, Any]) -> tuple[Field, ...]:
+    """Fields of the view that this task does not show; its functions may write them all the same."""
+    shown = {view_name(f.name) for f in (*observation_fields(spec.observation), *spec.info)}
+    return tuple(
+        Field(name, np.dtype(wp.dtype_to_numpy(kind.dtype)), row_shape(name, env.shapes, scalars))
+        for name, kind in array_fields(env.view).items()
+        if name not in shown and wp.types.type_is_scalar(kind.dtype)
+    )
+
+
+def windows(observation: gym.Space, newest: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays [N, …] of an observation by name, where one array [N, k] holds all of them, one behind the other."""
+    if not isinstance(observation, gym.spaces.Dict) or OBS not in newest:
+        return {}
+    views, at, rows = {}, 0, newest[OBS]
+    for f in observation_fields(observation):
+        size = math.prod(f.shape)
+        views[f.name] = rows[:, at : at + size].reshape(len(rows), *f.shape)
+        at += size
+    return views
+
+
+def scalars_of(env: MujocoEnv, model: MjModel, spec: TaskSpec) -> dict[str, Any]:
+    """What the scalar fields of the task's state may be, and names in its shapes stand for."""
+    sizes = {name: int(getattr(model, name)) for name in SIZES}
+    dt = model.opt.timestep * spec.frame_skip
+    return {**sizes, "dt": dt, "max_episode_steps": spec.max_episode_steps, **env.constants, **spec.options}
+
+
+def state_components(model: MjModel, rows: np.ndarray, signature: int) -> dict[str, np.ndarray]:
+    """Views [N, k] of state rows, by MuJoCo's names; those of no numbers left out."""
+    mujoco = library()
+    views, at = {}, 0
+    for kind in mujoco.mjtState.__members__.values():
+        bit = int(kind)
+        if bit & signature and bit.bit_count() == 1:
+            size = mujoco.mj_stateSize(model, bit)
+            if size:
+                views[kind.name.removeprefix("mjSTATE_").lower()] = rows[:, at : at + size]
+            at += size
+    return views
