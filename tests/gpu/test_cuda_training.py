@@ -110,6 +110,14 @@ def test_a_stopped_run_goes_on(make_trainer: Any) -> None:
     assert alone.tracker.episodes == resumed.tracker.episodes
 
 
+def test_environments_on_the_host_train_a_policy_on_a_gpu(make_trainer: Any) -> None:
+    """Groups that take turns live on the host; what is counted of them is counted beside the policy."""
+    trainer = make_trainer(CUDA, **RUNS["truncated"], batch_size=8)
+    for _ in range(3):
+        trainer.iterate()
+    assert trainer.tracker.episodes > 0 and trainer.policies[0].losses.is_cuda
+
+
 def test_memory_stays_as_it_is(make_trainer: Any) -> None:
     trainer = make_trainer(CUDA, **RUNS["ppo"])
     for _ in range(10):

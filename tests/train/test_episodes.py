@@ -59,4 +59,4 @@ def test_rollouts_may_lie_elsewhere_than_what_counts_them():
     """Environments on the host, policies on a GPU: the meta device, too, mixes with no other."""
     tracker = EpisodeTracker(3, 5, "meta")
     tracker.update(torch.zeros(8, 3), torch.zeros(8, 3, dtype=torch.bool))
-    assert tracker.state()["returns"].device.type == "meta"
+    assert tracker.state()["measured"].device.type == "meta"

@@ -17,6 +17,7 @@ from headrace.train.memory import in_use, readable
 from headrace.train.metrics import read_metrics
 
 if TYPE_CHECKING:
+    from headrace.train.policy import Policy
     from headrace.train.trainer import Trainer
 
 COLOURS = {"env": "cyan", "inference": "yellow", "learning": "magenta"}
@@ -72,7 +73,10 @@ class Dashboard:
             self.console.print(self._line(trainer), highlight=False, soft_wrap=True)
 
     def _line(self, trainer: Trainer) -> str:
-        returns = ", ".join(f"{name} {value}" for name, value in _returns(trainer))
+        returns = ", ".join(
+            f"{name} {value}{_types(policy)}"
+            for (name, value), policy in zip(_returns(trainer), trainer.policies, strict=True)
+        )
         speeds = ", ".join(f"{speed} {SPEEDS[name]}" for name, speed in _speeds(trainer).items())
         return (
             f"{trainer.config.task}  step {trainer.step:,} of {trainer.config.total_steps:,}  "
@@ -151,8 +155,17 @@ BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # dot bits b
 
 def _returns(trainer: Trainer) -> list[tuple[str, str]]:
     """Each policy's name and mean return."""
-    means = [(policy.name, policy.tracker.mean_return()) for policy in trainer.policies]
-    return [(name, "-" if mean is None else f"{mean:.1f}") for name, mean in means]
+    return [(policy.name, _shown(policy.tracker.mean_return())) for policy in trainer.policies]
+
+
+def _types(policy: Policy) -> str:
+    """The mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
+    types = policy.tracker.by_type().items()
+    return f" ({', '.join(f'{name} {_shown(earned)}' for name, (earned, _) in types)})" if types else ""
+
+
+def _shown(mean: float | None) -> str:
+    return "-" if mean is None else f"{mean:.1f}"
 
 
 def _shares(trainer: Trainer) -> dict[str, float]:
@@ -196,10 +209,10 @@ def _memory(trainer: Trainer) -> str:
 
 
 def _policy_table(trainer: Trainer) -> Table | Text:
-    """What each policy earns and learns: a row for each of several, a line for one."""
+    """What each policy earns and learns, and each agent type of those that share one: a line for one of one type."""
     policies = trainer.policies
     losses = [policy.last_losses() for policy in policies]
-    if len(policies) == 1:
+    if len(policies) == 1 and not policies[0].tracker.types:
         numbers = "   ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in losses[0].items())
         return Text(numbers, style="dim")
     names = list(dict.fromkeys(name for each in losses for name in each))
@@ -208,8 +221,11 @@ def _policy_table(trainer: Trainer) -> Table | Text:
     for name in ("return", "length", *names):
         table.add_column(name.replace("_", "\n"), justify="right", vertical="bottom")
     for policy, values in zip(policies, losses, strict=True):
-        earned, length = policy.tracker.mean_return(), policy.tracker.mean_length()
-        shown = ["-" if mean is None else f"{mean:.1f}" for mean in (earned, length)]
+        tracker = policy.tracker
         numbers = [f"{values[name]:.3g}" if name in values else "" for name in names]
-        table.add_row(policy.name, Text(shown[0], style="green"), shown[1], *numbers)
+        table.add_row(
+            policy.name, Text(_shown(tracker.mean_return()), style="green"), _shown(tracker.mean_length()), *numbers
+        )
+        for name, (earned, length) in tracker.by_type().items():
+            table.add_row(Text(f"  {name}", style="dim"), Text(_shown(earned), style="green"), _shown(length))
     return table

@@ -45,7 +45,7 @@ class Policy:
         self.memory_size: int = getattr(self.network, "memory_size", 0)
         self.forward: Any = torch.compile(self.network) if config.compile else self.network
         self.step: Any = getattr(self.network, "step", None)
-        self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device)
+        self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(seat.types))
         self.losses: Tensor | None = None
         self.caveat: str | None = None
 

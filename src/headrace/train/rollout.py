@@ -37,6 +37,7 @@ class Collector(ABC):
         observations: array name → [T + 1, N, …] as the pool wrote them; row T is where the next rollout begins.
         rewards: [T, N], or [T, N, agents]; terminated, truncated: bool[T, N].
         present: who is in the game before the next step, bool[N, agents] (of one agent: [N]).
+        acted: who was in it before each step of the last rollout, bool[T, N, agents]; None for one agent.
         experiences: what each policy saw and did.
         seconds: what rollouts took in ``env``, in ``inference``, and in ``learning`` (advantages, statistics); where a
             rollout runs as a whole, of one that was run step by step to see it: only their proportions count.
@@ -68,6 +69,7 @@ class Collector(ABC):
             if name in infos
         }  # [now | final, T, N, …]
         self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
+        self.acted: Tensor | None = None
         self.experiences = [Experience(p, self._of(p.seat), device, static) for p in policies]
         self.seconds = {"env": 0.0, "inference": 0.0, "learning": 0.0}
         self._clock: Callable[[], float] = time.perf_counter
@@ -113,8 +115,8 @@ class Collector(ABC):
             experience.begin()
         self._run()
         ran = self._clock()
-        present, left = self._presence() if self.spec.agents else (None, None)
-        learnt = [e.policy.gather(e, self._outcome(e.seat, present, left)) for e in self.experiences]
+        self.acted, left = self._presence() if self.spec.agents else (None, None)
+        learnt = [e.policy.gather(e, self._outcome(e.seat, self.acted, left)) for e in self.experiences]
         self.seconds["learning"] += self._clock() - ran
         return learnt
 
@@ -161,6 +163,19 @@ class Collector(ABC):
         if seat.agents is not None:
             return self.rewards[:, :, seat.agents].mean(-1)
         return self._game("reward", self.rewards)
+
+    def scores_by_type(self, seat: Seat) -> list[tuple[Tensor, Tensor]]:
+        """Of each of a seat's `Seat.types` what its agents earned on average, and how many took the step.
+
+        Returns:
+            [T, N] each; the second is a share of the type's agents, 1 where all of them were in the game.
+        """
+        if self.acted is None:
+            return []
+        return [
+            (self.rewards[:, :, agents].mean(-1), self.acted[:, :, agents].mean(-1, dtype=torch.float64))
+            for agents in seat.types.values()
+        ]
 
     @property
     def ends(self) -> Tensor:

@@ -9,7 +9,7 @@ environment of one agent has one seat, and its columns are the environments.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -50,6 +50,7 @@ class Seat:
         sees, acts: where its agents' observations are, and their actions.
         agents: their numbers among all of an environment's agents; None for an environment of one agent.
         width: how many they are.
+        types: where they are of several types, type → their numbers, as ``agents``; empty for agents of one type.
     """
 
     observation: gym.Space
@@ -58,6 +59,7 @@ class Seat:
     acts: Place = Place()
     agents: Agents = None
     width: int = 1
+    types: Mapping[str, Agents] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> Seat:
         """The same seat, its numbers on a device: there, they index tensors without a copy."""
@@ -66,7 +68,8 @@ class Seat:
             return torch.from_numpy(agents).to(device) if isinstance(agents, np.ndarray) else agents
 
         sees, acts = (replace(place, among=there(place.among)) for place in (self.sees, self.acts))
-        return replace(self, sees=sees, acts=acts, agents=there(self.agents))
+        types = {name: there(agents) for name, agents in self.types.items()}
+        return replace(self, sees=sees, acts=acts, agents=there(self.agents), types=types)
 
     def columns(self, envs: slice) -> slice:
         """The columns that belong to some environments."""
@@ -124,7 +127,8 @@ def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.nda
 
 def _seat(spec: TaskSpec, policy: str, numbers: np.ndarray) -> Seat:
     starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
-    kinds = np.unique(np.searchsorted(starts, numbers, "right") - 1)
+    kind_of = np.searchsorted(starts, numbers, "right") - 1
+    kinds = np.unique(kind_of)
     first = spec.agents[kinds[0]]
     for kind in (spec.agents[k] for k in kinds[1:]):
         if (kind.observation, kind.action) != (first.observation, first.action):
@@ -137,8 +141,15 @@ def _seat(spec: TaskSpec, policy: str, numbers: np.ndarray) -> Seat:
         whole = len(among) == size and bool((among == np.arange(size)).all())
         return Place(first.name if apart else None, _slice(among), whole)
 
+    types = {spec.agents[k].name: _slice(numbers[kind_of == k]) for k in kinds}
     return Seat(
-        first.observation, first.action, place(spec.observation), place(spec.action), _slice(numbers), len(numbers)
+        first.observation,
+        first.action,
+        place(spec.observation),
+        place(spec.action),
+        _slice(numbers),
+        len(numbers),
+        types if len(types) > 1 else {},
     )
 
 

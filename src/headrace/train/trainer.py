@@ -116,7 +116,8 @@ class Trainer:
         self._watch.lap("rollout")
         ends = self.collector.ends
         for policy in self.policies:
-            policy.tracker.update(self.collector.scores(policy.seat), ends)
+            seat = policy.seat
+            policy.tracker.update(self.collector.scores(seat), ends, self.collector.scores_by_type(seat))
         for policy, samples in zip(self.policies, rollouts, strict=True):
             policy.learn(samples, self.step, self.generator)
         self.team.merge(self.policies)
@@ -190,6 +191,8 @@ class Trainer:
     def _line_of(self, policy: Policy) -> dict[str, Any]:
         tracker = policy.tracker
         line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": policy.last_losses()}
+        if tracker.types:
+            line["types"] = {name: {"return": r, "length": n} for name, (r, n) in tracker.by_type().items()}
         return line | ({"version": self.self_play.version(policy.name)} if policy.config.copies else {})
 
     def _begin_with_networks(self) -> None:
