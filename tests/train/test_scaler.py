@@ -99,9 +99,10 @@ def test_what_was_found_holds_for_what_it_was_found_for() -> None:
     assert _recall(_key(config(num_envs=64, batch_size=32, target_kl=0.1))) is None
     # nor where it would go beyond the limits of today: then it is measured again
     _remember(_key(config()), found)
-    again = scale(config(), **(QUICK | {"most_envs": 16}))
+    narrow: dict[str, Any] = QUICK | {"most_envs": 16}
+    again = scale(config(), **narrow)
     assert not again.remembered and again.best.num_envs == 16
-    assert scale(config(), **(QUICK | {"most_envs": 16})).remembered
+    assert scale(config(), **narrow).remembered
 
 
 def test_nothing_is_left_of_a_probe_that_ctrl_c_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,8 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
 
 def test_a_run_that_was_over_when_it_was_killed_is_reported_whole(tmp_path: Path):
     """The checkpoint of its last iteration was written, the line about it not yet."""
-    config = make_config(TASK, **(FREQUENT | {"log_steps": 100_000, "total_steps": 512}))
+    options: dict[str, Any] = FREQUENT | {"log_steps": 100_000, "total_steps": 512}
+    config = make_config(TASK, **options)
     killed = Trainer(config, RunFolder.create(tmp_path, config))
     while killed.step < 512:
         killed.iterate()

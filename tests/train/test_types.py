@@ -111,7 +111,8 @@ def test_processes_together_tell_of_all_their_episodes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["picture", "lines"])
 def test_a_person_sees_them(tmp_path: Path, terminal: bool) -> None:
-    config = make_config(TASK, **(SMALL | SHARED | {"total_steps": 2000}))
+    options: dict[str, Any] = SMALL | SHARED | {"total_steps": 2000}
+    config = make_config(TASK, **options)
     trainer = Trainer(config, RunFolder.create(tmp_path, config))
     dashboard, screen = Dashboard(io.StringIO()), io.StringIO()
     dashboard.console = Console(file=screen, force_terminal=terminal, color_system=None, width=100)
