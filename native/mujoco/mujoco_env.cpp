@@ -52,8 +52,7 @@ void MujocoEnv::start(Lane& lane) {
   guarded([&] {
     mjModel m = lane.model();  // a shallow copy: the same arrays under other options
     if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
-    mj_forward(&m, &d);
-    compute_after(m, d, {false, task_->rules.after.forces});
+    mj_forward(&m, &d);  // forces between bodies stay zero until the first step, as Gymnasium has them
   });
   if (task_->rules.may_refuse) lane.call(kAccept);
 }

@@ -4,7 +4,7 @@ A family is imported when one of its tasks is first made: naming hundreds of tas
 costs nothing, and no simulator needs to be there until it is asked for.
 """
 
-from headrace.envs import atari, classic_control, dm_control, minatar, tag, toy_text
+from headrace.envs import atari, classic_control, dm_control, minatar, mujoco, tag, toy_text
 from headrace.pool.registry import register_family
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -12,6 +12,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "classic_control": classic_control.TASKS,
     "dm_control": dm_control.TASKS,
     "minatar": minatar.TASKS,
+    "mujoco": mujoco.TASKS,
     "tag": tag.TASKS,
     "toy_text": toy_text.TASKS,
 }

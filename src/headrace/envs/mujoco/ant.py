@@ -1,140 +1,159 @@
-"""Ant."""
+"""Ant: a torso with four legs that should run along x."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
-import numpy as np
+import gymnasium as gym
 import warp as wp
 
-from headrace.envs.mujoco.common import add_normal, add_uniform, box, copy_row, load_model, sum_of_squares
-from headrace.pool.executors.kernels.random import Streams
-from headrace.pool.executors.mujoco import Field, MujocoEnv, MujocoTask
-
-INFO = (
-    "reward_forward",
-    "reward_ctrl",
-    "reward_contact",
-    "reward_survive",
-    "x_position",
-    "y_position",
-    "distance_from_origin",
-    "x_velocity",
-    "y_velocity",
+from headrace.envs.mujoco.common import (
+    box,
+    check_size,
+    copy_row,
+    ends,
+    load_model,
+    number_of,
+    numbers,
+    start_normal,
+    sum_of_squared_forces,
 )
+from headrace.envs.mujoco.forward import View, always_alive, earned, runner_options, show_place, skipped, velocity
+from headrace.envs.mujoco.options import body, number_range
+from headrace.pool.executors.kernels.task import decimal
+from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 
 
 @wp.struct
 class State:
-    x: wp.array(dtype=wp.float64)
-    y: wp.array(dtype=wp.float64)
+    """Where the main body was (m)."""
+
+    place: wp.array[wp.vec2d]
     dt: wp.float64
     nq: int
     nv: int
     nu: int
     nbody: int
+    skipped: int
+    followed: int
+    first_body: int
+    shows_root: wp.bool
+    forward_reward_weight: wp.float64
     ctrl_cost_weight: wp.float64
     contact_cost_weight: wp.float64
+    contact_force_min: wp.float64
+    contact_force_max: wp.float64
+    healthy_reward: wp.float64
+    always_alive: wp.bool
+    terminate_when_unhealthy: wp.bool
+    healthy_z_min: wp.float64
+    healthy_z_max: wp.float64
     reset_noise_scale: wp.float64
 
 
-@wp.struct
-class View:
-    obs: wp.array2d(dtype=wp.float64)
-    reward_forward: wp.array(dtype=wp.float64)
-    reward_ctrl: wp.array(dtype=wp.float64)
-    reward_contact: wp.array(dtype=wp.float64)
-    reward_survive: wp.array(dtype=wp.float64)
-    x_position: wp.array(dtype=wp.float64)
-    y_position: wp.array(dtype=wp.float64)
-    distance_from_origin: wp.array(dtype=wp.float64)
-    x_velocity: wp.array(dtype=wp.float64)
-    y_velocity: wp.array(dtype=wp.float64)
-
-
 @wp.func
-def reset(physics: Any, state: State, env: int, streams: Streams):
-    add_uniform(physics.qpos, env, state.nq, state.reset_noise_scale, streams)
-    add_normal(physics.qvel, env, state.nv, state.reset_noise_scale, streams)
-
-
-@wp.func
-def clipped(force: wp.float64):
-    return wp.clamp(force, wp.float64(-1.0), wp.float64(1.0))
-
-
-@wp.func
-def step(physics: Any, state: State, env: int, actions: wp.array2d(dtype=wp.float64), view: View):
-    torso = physics.xpos[env, 1]
-    x_velocity = (torso[0] - state.x[env]) / state.dt
-    y_velocity = (torso[1] - state.y[env]) / state.dt
-    healthy = physics.qpos[env, 2] >= wp.float64(0.2) and physics.qpos[env, 2] <= wp.float64(1.0)
+def is_healthy(physics: Any, state: State, env: int):
+    height = physics.qpos[env, 2]
+    healthy = state.healthy_z_min <= height and height <= state.healthy_z_max
     for i in range(state.nq):
         healthy = healthy and wp.isfinite(physics.qpos[env, i])
     for i in range(state.nv):
         healthy = healthy and wp.isfinite(physics.qvel[env, i])
-    survive = wp.where(healthy, wp.float64(1.0), wp.float64(0.0))
-    ctrl_cost = state.ctrl_cost_weight * sum_of_squares(actions, env, state.nu)
-    contact_cost = wp.float64(0.0)
-    for body in range(state.nbody):
-        force = physics.cfrc_ext[env, body]
-        for k in range(6):
-            f = clipped(force[k])
-            contact_cost += f * f
-    contact_cost *= state.contact_cost_weight
-    view.x_velocity[env] = x_velocity
-    view.y_velocity[env] = y_velocity
-    view.reward_forward[env] = x_velocity
-    view.reward_ctrl[env] = -ctrl_cost
-    view.reward_contact[env] = -contact_cost
-    view.reward_survive[env] = survive
-    return wp.float32(x_velocity + survive - (ctrl_cost + contact_cost)), not healthy
+    return healthy
+
+
+@wp.func
+def place_of(physics: Any, state: State, env: int) -> wp.vec2d:
+    at = physics.xpos[env, state.followed]
+    return wp.vec2d(at[0], at[1])
+
+
+@wp.func
+def step(physics: Any, state: State, env: int, actions: wp.array2d[wp.float64], view: View):
+    speed = velocity(state, env, place_of(physics, state, env), view)
+    low, high = state.contact_force_min, state.contact_force_max
+    contact_cost = state.contact_cost_weight * sum_of_squared_forces(physics.cfrc_ext, env, state.nbody, low, high)
+    return earned(state, env, actions, speed, is_healthy(physics, state, env), contact_cost, view)
 
 
 @wp.func
 def observe(physics: Any, state: State, env: int, view: View):
-    torso = physics.xpos[env, 1]
-    state.x[env] = torso[0]
-    state.y[env] = torso[1]
-    at = copy_row(physics.qpos, env, 2, state.nq, view.obs, 0)
+    at = copy_row(physics.qpos, env, state.skipped, state.nq, view.obs, 0)
     at = copy_row(physics.qvel, env, 0, state.nv, view.obs, at)
-    for body in range(1, state.nbody):
-        force = physics.cfrc_ext[env, body]
+    for i in range(state.first_body, state.nbody):
+        force = physics.cfrc_ext[env, i]
         for k in range(6):
-            view.obs[env, at + (body - 1) * 6 + k] = clipped(force[k])
-    x = physics.qpos[env, 0]
-    y = physics.qpos[env, 1]
-    view.x_position[env] = x
-    view.y_position[env] = y
-    view.distance_from_origin[env] = wp.sqrt(x * x + y * y)
+            f = wp.clamp(force[k], state.contact_force_min, state.contact_force_max)
+            view.obs[env, at + (i - state.first_body) * 6 + k] = f
+    show_place(physics, state, env, place_of(physics, state, env), view)
 
 
-def env(options, model):
+class Forces(NamedTuple):
+    """Which contact forces matter: those of bodies from ``first`` on are observed, if any; and their cost."""
+
+    first: int
+    observed: bool
+    cost: bool
+
+
+def forces_of(version: str, options: Mapping[str, Any]) -> Forces:
+    if version == "v4":
+        return Forces(0, options["use_contact_forces"], options["use_contact_forces"])
+    return Forces(1, options["include_cfrc_ext_in_observation"], options["contact_cost_weight"] != 0.0)
+
+
+def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
+    check_size(model, 3, 0, "the third position is the body's height")
+    forces = forces_of(version, options)
+    names = {"forward_reward": "reward_forward"}
+    if version == "v4" and forces.cost:
+        names["reward_ctrl"] = "reward_contact"  # as Gymnasium has it
+    scalars = {
+        "skipped": skipped(options, 2),
+        "followed": number_of(model, options.get("main_body", "torso")),
+        "first_body": forces.first if forces.observed else model.nbody,
+        "shows_root": version == "v5",
+        "always_alive": always_alive(version, options),
+    }
     return MujocoEnv(
         "Ant",
         ("qpos", "qvel", "xpos", "cfrc_ext"),
         State,
         View,
-        reset,
+        start_normal,
         step,
         observe,
-        constants={
-            "dt": model.opt.timestep * options["frame_skip"],
-            "nq": model.nq,
-            "nv": model.nv,
-            "nu": model.nu,
-            "nbody": model.nbody,
-        },
+        constants=scalars | ends(options),
+        forces=forces.observed or forces.cost,
+        names=names,
     )
 
 
+def observation(version: str, options: Mapping[str, Any], model: Any) -> gym.Space:
+    forces = forces_of(version, options)
+    return box(model.nq - skipped(options, 2) + model.nv + forces.observed * 6 * (model.nbody - forces.first))
+
+
+OPTIONS = runner_options("ant.xml", 0.5, 0.1) | {
+    "contact_cost_weight": decimal(5e-4),
+    "contact_force_range": number_range(-1.0, 1.0),
+    "healthy_reward": decimal(1.0),
+    "terminate_when_unhealthy": True,
+    "healthy_z_range": number_range(0.2, 1.0),
+}
+IN_V4 = {"use_contact_forces": False}
+IN_V5 = {"main_body": body(1), "include_cfrc_ext_in_observation": True}
+PLACE = ("x_position", "y_position", "distance_from_origin", "x_velocity", "y_velocity")
+REWARDS = ("reward_forward", "reward_ctrl", "reward_survive")
+
 TASKS = {
-    "Ant-v5": MujocoTask(
-        env,
-        lambda o: load_model({"xml_file": "ant.xml"}),
-        lambda o, m: box(m.nq - 2 + m.nv + 6 * (m.nbody - 1)),
-        tuple(Field(n, np.dtype(np.float64)) for n in INFO),
-        {"ctrl_cost_weight": 0.5, "contact_cost_weight": 5e-4, "reset_noise_scale": 0.1},
-        frame_skip=5,
+    f"Ant-{version}": MujocoTask(
+        partial(build, version), load_model, partial(observation, version), numbers(*info), OPTIONS | more, 5
+    )
+    for version, more, info in (
+        ("v4", IN_V4, (*PLACE, *REWARDS, "forward_reward")),
+        ("v5", IN_V5, (*PLACE, *REWARDS, "reward_contact")),
     )
 }

@@ -12,8 +12,7 @@ earned by reaching the goal, a hole, and anything else.
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,8 +22,8 @@ import numpy as np
 from headrace.envs.drawing import Canvas, Point
 from headrace.envs.toy_text import tabular, tiles
 from headrace.envs.toy_text.tabular import Outcome
-from headrace.errors import OptionError
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option
+from headrace.pool.executors.kernels.task import Checked
 
 MAPS = {
     "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
@@ -37,20 +36,6 @@ MOST_CELLS = 1 << 14
 
 ICE, SNOW, WATER = (205, 230, 245), (240, 248, 252), (38, 84, 124)
 START, FLAG, POLE = (255, 214, 130), (214, 64, 69), (90, 90, 90)
-
-
-@dataclass(frozen=True)
-class Checked(Option):
-    """An option that a function checks and converts, raising `TypeError` or `ValueError` where it cannot."""
-
-    check: Callable[[Any], Any] = lambda value: value
-    wanted: str = ""
-
-    def convert(self, task: str, name: str, value: Any) -> Any:
-        try:
-            return self.check(value)
-        except (TypeError, ValueError):
-            raise OptionError(f"{name} of {task} must be {self.wanted}, not {value!r}") from None
 
 
 def _size(value: Any) -> int:

@@ -86,6 +86,25 @@ def decimal(default: float) -> Option:
 
 
 @dataclass(frozen=True)
+class Checked(Option):
+    """An option that a function checks and converts, raising `TypeError` or `ValueError` where it cannot.
+
+    Attributes:
+        check: the function: value → value.
+        wanted: what a value must be, in words.
+    """
+
+    check: Callable[[Any], Any] = lambda value: value
+    wanted: str = ""
+
+    def convert(self, task: str, name: str, value: Any) -> Any:
+        try:
+            return self.check(value)
+        except (TypeError, ValueError):
+            raise OptionError(f"{name} of {task} must be {self.wanted}, not {value!r}") from None
+
+
+@dataclass(frozen=True)
 class KernelTask:
     """A kernel environment with its spaces and options: what `headrace.register` takes.
 

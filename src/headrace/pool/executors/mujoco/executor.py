@@ -68,7 +68,7 @@ class MujocoExecutor(ThreadsExecutor):
             reports=memory.reports(),
             frame_skip=spec.frame_skip,
             kinematics=env.fresh,
-            forces=any(name in env.reads for name in FORCES),
+            forces=env.forces and any(name in env.reads for name in FORCES),
             acts=env.act is not None,
             may_refuse=env.accept is not None,
             settling_steps=env.settling_steps,

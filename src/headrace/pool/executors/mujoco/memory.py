@@ -48,7 +48,7 @@ class Memory:
         self, env: MujocoEnv, model: MjModel, observation: gym.Space, shown: gym.Space, spec: TaskSpec, num_envs: int
     ):
         n, scalars = num_envs, scalars_of(env, model, spec)
-        single = replace(spec, observation=observation, info=tuple(f for f in spec.info if f is not WARNING))
+        single = replace(spec, observation=observation, info=written_info(env, spec))
         hidden = hidden_fields(env, single, scalars)
         _check(env, single, hidden, scalars)
         self.state = Table(env.state, n, "cpu", env.shapes, scalars, env.tables)
@@ -58,14 +58,14 @@ class Memory:
         self.warning = np.zeros(n, np.int32)
         self.varying = varying_rows(model, env.varies, env.reads, n)
         self.described = [*observation_fields(shown), *(Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)]
-        self.newest = {f.name: np.zeros((n, *f.shape), f.dtype) for f in self.described}
-        self.newest[INFO + WARNING.name] = self.warning
+        info = {f.name: np.zeros((n, *f.shape), f.dtype) for f in (*single.info, *hidden)}
+        seen = {f.name: np.zeros((n, *f.shape), f.dtype) for f in observation_fields(shown)}
+        self.newest = seen | {INFO + f.name: info.get(env.names.get(f.name, f.name), self.warning) for f in spec.info}
         depth = spec.options["frame_stack"]
         stacked = observation_fields(shown) if depth > 1 else []
         self.stacks = {f.name: np.zeros((n, depth, *f.shape), f.dtype) for f in stacked}
-        written = self.newest | windows(observation, self.newest)
-        written |= {f.name: np.zeros((n, *f.shape), f.dtype) for f in hidden}
-        self.view = struct_over(env.view, {view_name(name): array for name, array in written.items()})
+        self._written = seen | windows(observation, seen) | info  # kept: the view holds addresses
+        self.view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
 
     def reports(self) -> list[tuple[str, str, list[int], np.ndarray, np.ndarray | None, int]]:
         """What native code needs to know of each array that is shown: name, dtype, shape, rows, stack and its depth."""
@@ -89,6 +89,12 @@ def _check(env: MujocoEnv, spec: TaskSpec, hidden: tuple[Field, ...], scalars: M
     check_functions(env, called(env))
 
 
+def written_info(env: MujocoEnv, spec: TaskSpec) -> tuple[Field, ...]:
+    """The info that the task's functions write, by their view's names; of two names for one field, one."""
+    fields = {env.names.get(f.name, f.name): f for f in spec.info if f is not WARNING}
+    return tuple(replace(f, name=name) for name, f in fields.items())
+
+
 def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: dict[str, Any]) -> tuple[Field, ...]:
     """Fields of the view that this task does not show; its functions may write them all the same."""
     shown = {view_name(f.name) for f in (*observation_fields(spec.observation), *spec.info)}
@@ -99,11 +105,11 @@ def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: dict[str, Any]) -> tu
     )
 
 
-def windows(observation: gym.Space, newest: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def windows(observation: gym.Space, seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays [N, …] of an observation by name, where one array [N, k] holds all of them, one behind the other."""
-    if not isinstance(observation, gym.spaces.Dict) or OBS not in newest:
+    if not isinstance(observation, gym.spaces.Dict) or OBS not in seen:
         return {}
-    views, at, rows = {}, 0, newest[OBS]
+    views, at, rows = {}, 0, seen[OBS]
     for f in observation_fields(observation):
         size = math.prod(f.shape)
         views[f.name] = rows[:, at : at + size].reshape(len(rows), *f.shape)

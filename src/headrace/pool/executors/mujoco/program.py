@@ -55,11 +55,14 @@ class MujocoEnv:
         observe: ``(physics, state, env, view)``: write what is seen.
         act: ``(physics, state, env, actions)``: turn an action into ``physics.ctrl``; None: it is that.
         accept: ``(physics, state, env) → bool``: whether a start will do; if not, `reset` is called again.
+        names: info that is called otherwise than its field of the view: its name → the field.
         varies: fields of ``mjModel`` among `reads` whose values are each environment's own; `reset` may write them.
         fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
             dm_control; else they are those of the last substep's beginning, as `mj_step` leaves them.
         settling_steps: steps of physics before an episode begins.
         starts_unactuated: whether the first observation knows no actuator forces, as in dm_control.
+        forces: whether ``cacc``, ``cfrc_int`` and ``cfrc_ext`` are computed after a step where they are read; else,
+            and after a reset, they are zero.
         shapes, constants, tables: as for a `KernelEnv`; shapes of the view's fields that are not shown, too.
     """
 
@@ -72,10 +75,12 @@ class MujocoEnv:
     observe: Callable[..., Any]
     act: Callable[..., Any] | None = None
     accept: Callable[..., Any] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
     varies: tuple[str, ...] = ()
     fresh: bool = False
     settling_steps: int = 0
     starts_unactuated: bool = False
+    forces: bool = True
     shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)

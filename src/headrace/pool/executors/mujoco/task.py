@@ -33,7 +33,7 @@ class MujocoTask:
         model: the model as XML or as the path of a file; or a function of the options that answers a
             `mujoco.MjModel`.
         observation: one observation's space; or a function of the options and the model that answers it.
-        info: the arrays that come with every step; or a function of the options.
+        info: the arrays that come with every step; or a function of the options and the model.
         options: name → `Option`, or simply its default. Those whose names are scalar fields of the task's
             state arrive there, as do the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …) and ``dt``, the
             seconds of one agent step.
@@ -43,7 +43,7 @@ class MujocoTask:
     env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
     model: str | Path | Callable[[Options], MjModel]
     observation: gym.Space | Callable[[Options, MjModel], gym.Space]
-    info: tuple[Field, ...] | Callable[[Options], tuple[Field, ...]] = ()
+    info: tuple[Field, ...] | Callable[[Options, MjModel], tuple[Field, ...]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     frame_skip: int = 1
     max_episode_steps: int = 1000
@@ -62,7 +62,7 @@ class MujocoTask:
         model = _compiled(task, self.model, given)
         env = self.env(given, model) if callable(self.env) else self.env
         observation = self.observation(given, model) if callable(self.observation) else self.observation
-        info = self.info(given) if callable(self.info) else self.info
+        info = self.info(given, model) if callable(self.info) else self.info
         shown = flattened(observation) if given.get("flat_observation") else observation
         spec = TaskSpec(
             task=task,

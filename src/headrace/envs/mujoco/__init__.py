@@ -1,0 +1,47 @@
+"""Gymnasium's MuJoCo tasks, versions 4 and 5: its names, options, info, spaces and rules.
+
+Naming them costs nothing: a file, and with it Warp and MuJoCo, is imported when its task is
+first built.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from headrace.pool.spec import Task
+
+_MODULES = {
+    "Ant": "ant",
+    "HalfCheetah": "planar",
+    "Hopper": "planar",
+    "Humanoid": "humanoid",
+    "HumanoidStandup": "humanoid_standup",
+    "InvertedDoublePendulum": "inverted_double_pendulum",
+    "InvertedPendulum": "inverted_pendulum",
+    "Pusher": "pusher",
+    "Reacher": "reacher",
+    "Swimmer": "swimmer",
+    "Walker2d": "planar",
+}
+TASKS: tuple[str, ...] = tuple(f"{name}-{version}" for name in _MODULES for version in ("v4", "v5"))
+
+
+def build(task: str, **options: Any) -> Task:
+    """The task of this name.
+
+    Observations and actions are float64 vectors; all info fields are float64 but ``physics_warning`` int32,
+    which is not 0 where MuJoCo ended an episode, see `headrace.mujoco.MujocoTask`.
+
+    Args:
+        task: one of `TASKS`.
+        options: Gymnasium's keyword arguments, or EnvPool's names for them; ``xml_file``, ``frame_skip``,
+            ``frame_stack`` and ``max_episode_steps`` in both versions.
+
+    Raises:
+        OptionError: an option is unknown or wrong, the model cannot be used, or MuJoCo is not installed.
+    """
+    from headrace.envs.mujoco.options import in_gymnasiums_names
+
+    found = importlib.import_module(f"{__name__}.{_MODULES[task.partition('-')[0]]}").TASKS[task]
+    return found(task, **in_gymnasiums_names(task, found.options, options))

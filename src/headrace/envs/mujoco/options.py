@@ -1,0 +1,97 @@
+"""Options of Gymnasium's MuJoCo tasks that are not plain numbers, and EnvPool's names for all of them.
+
+A task lists its options by Gymnasium's names. EnvPool calls some of them otherwise and gives a
+range as two numbers; both are accepted, and this is the one place that knows of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.pool.executors.kernels.task import Checked, Option
+
+# EnvPool's name → Gymnasium's, for tasks that have an option of that name
+NAMES = {
+    "contact_cost": "impact_cost",  # both ends of a range
+    "contact_cost_weight": "impact_cost_weight",
+    "ctrl_cost_weight": "reward_control_weight",
+    "dist_cost_weight": "reward_dist_weight",
+    "forward_reward_weight": "uph_cost_weight",
+    "near_cost_weight": "reward_near_weight",
+    "use_contact_force": "use_contact_forces",
+}
+ENDS = ("min", "max")
+
+
+def number_range(low: float, high: float) -> Option:
+    """An option of two numbers, which may be infinite."""
+    return Checked((low, high), check=_range, wanted="two numbers (low, high), low not above high")
+
+
+def body(default: int | str) -> Option:
+    """An option that names one of the model's bodies."""
+    return Checked(default, check=_body, wanted="a body's name or number")
+
+
+def xml_file(default: str) -> Option:
+    """An option that names a model's file."""
+    return Checked(default, check=_file, wanted="a file's path")
+
+
+def in_gymnasiums_names(task: str, known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options given, by Gymnasium's names; those that nobody knows stay as they are.
+
+    Raises:
+        OptionError: an option was given by two names.
+    """
+    renamed: dict[str, Any] = {}
+    ends: dict[str, list[Any]] = {}
+    for name, value in given.items():
+        stem, _, end = name.rpartition("_")
+        whole = f"{stem if f'{stem}_range' in known else NAMES.get(stem)}_range"
+        if name not in known and end in ENDS and whole in known:
+            at = ends.setdefault(whole, list(known[whole].default))
+            at[ENDS.index(end)] = value
+            continue
+        own = NAMES.get(name, "")
+        name = own if name not in known and own in known else name
+        if name in renamed:
+            raise _twice(task, name)
+        renamed[name] = value
+    for name, values in ends.items():
+        if name in renamed:
+            raise _twice(task, name)
+        renamed[name] = tuple(values)
+    return renamed
+
+
+def _twice(task: str, name: str) -> OptionError:
+    return OptionError(f"{name} of {task} is given twice, by Gymnasium's name and by EnvPool's: give it once")
+
+
+def _range(value: Any) -> tuple[float, float]:
+    if isinstance(value, str):
+        raise TypeError
+    low, high = value
+    if any(isinstance(end, (bool, str)) for end in (low, high)) or not float(low) <= float(high):
+        raise ValueError
+    return float(low), float(high)
+
+
+def _body(value: Any) -> int | str:
+    return value if isinstance(value, str) else _index(value)
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return int(value.__index__())
+
+
+def _file(value: Any) -> str:
+    if not str(value):
+        raise ValueError
+    return os.fspath(value)

@@ -1,0 +1,99 @@
+"""Gymnasium's MuJoCo environments beside a pool of ours: an equal state once an episode, then equal actions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import headrace
+from headrace.envs import mujoco as family
+
+pytest.importorskip(
+    "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
+)
+mujoco: Any = pytest.importorskip("mujoco")
+
+TASKS = family.TASKS
+OURS = {"env_id", "elapsed_step", "players", "physics_warning"}  # info that Gymnasium does not have
+
+# Numbers that both copy from MuJoCo are equal bit by bit, on one machine. Sums may be taken in another order,
+# and sines come from another library: one in the last place. Rewards are float32, Gymnasium's float64.
+EQUAL = 1e-12
+FLOAT32 = 2.0**-23
+
+
+def official(task: str, **options: Any) -> Any:
+    """Gymnasium's environment, without wrappers."""
+    with warnings.catch_warnings(), patch.object(mujoco, "__version__", "2.3.7"):  # Pusher-v4 refuses later ones
+        warnings.simplefilter("ignore")
+        return gym.make(task, **options).unwrapped
+
+
+def put_at_its_start(env: Any, pool: headrace.Pool) -> np.ndarray:
+    """Bring Gymnasium's environment to where the pool's only one starts; what it observes there."""
+    state = pool.state_arrays()
+    mujoco.mj_resetData(env.model, env.data)
+    env.set_state(state["qpos"][0].copy(), state["qvel"][0].copy())
+    return env._get_obs()
+
+
+@dataclass
+class Played:
+    """What was compared."""
+
+    steps: int = 0
+    terminated: int = 0
+    truncated: int = 0
+
+
+def play_both(
+    task: str, episodes: int, seed: int, *, ours: Mapping[str, Any] | None = None, scale: float = 1.0, **options: Any
+) -> Played:
+    """Play whole episodes of random actions and compare everything.
+
+    Both get float64 actions: of float32 ones Gymnasium would sum float32 squares.
+
+    Args:
+        task, episodes, seed: what is played.
+        ours: options of our pool alone, in place of the others.
+        scale: how large actions are, the largest allowed being 1.
+        options: of both.
+    """
+    env, rng, played = official(task, **options), np.random.default_rng(seed), Played()
+    ours = options if ours is None else ours
+    with headrace.make(task, num_envs=1, num_threads=1, seed=seed, autoreset="disabled", **ours) as pool:
+        space, limit = pool.action_space, pool.spec.max_episode_steps
+        assert isinstance(space, gym.spaces.Box)
+        for _ in range(episodes):
+            obs, info = pool.reset()
+            assert_equal(obs[0], put_at_its_start(env, pool), info, env._get_reset_info())
+            terminated = truncated = np.zeros(1, bool)
+            while not (terminated[0] or truncated[0]):
+                action = scale * rng.uniform(space.low, space.high)
+                obs, reward, terminated, truncated, info = pool.step(action[None])
+                expected, its_reward, its_end, _, its_info = env.step(action)
+                assert_equal(obs[0], expected, info, its_info)
+                assert set(info) - OURS == set(its_info)
+                np.testing.assert_allclose(reward[0], its_reward, FLOAT32, FLOAT32)
+                assert terminated[0] == its_end
+                assert truncated[0] == (info["elapsed_step"][0] == limit)
+                assert info["physics_warning"][0] == 0
+                played.steps += 1
+            played.terminated += int(terminated[0])
+            played.truncated += int(truncated[0])
+    return played
+
+
+def assert_equal(obs: np.ndarray, expected: np.ndarray, info: dict[str, Any], its_info: dict[str, Any]) -> None:
+    assert obs.dtype == np.float64
+    np.testing.assert_allclose(obs, expected, EQUAL, EQUAL)
+    for key, value in its_info.items():
+        assert info[key].dtype == np.float64
+        np.testing.assert_allclose(info[key][0], value, EQUAL, EQUAL, err_msg=key)
