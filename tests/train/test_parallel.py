@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import multiprocessing
 import os
 import pickle
+import pty
 import signal
 import socket
 import subprocess
@@ -35,6 +37,7 @@ from headrace.train.trainer import Trainer
 train: Any = headrace.train
 CPU = torch.device("cpu")
 TWO: dict[str, Any] = SMALL | {"devices": ("cpu", "cpu"), "torch_threads": 1}
+HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"  # a terminal's cursor
 SCRIPT = """
 import json, sys, headrace
 if __name__ == "__main__":
@@ -192,6 +195,31 @@ def test_one_that_is_killed_takes_the_others_with_it(tmp_path, who):
     wait_until_gone(pids)
     if who is not None:
         assert f"WorkerError: training process {who} (on cpu) died: killed by SIGKILL" in said
+
+
+def test_a_terminal_is_left_as_it_was(tmp_path):
+    """The first process hides the cursor while it draws; killed, it cannot show it again."""
+    script = SCRIPT.replace("quiet=True", "quiet=False")
+    (tmp_path / "run.py").write_text(script)
+    words = ["CartPole-v1", str(tmp_path / "run"), json.dumps(TWO | {"total_steps": 100_000_000})]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "run.py"), *words],
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # the terminal is closed at the end
+        while part := os.read(ours, 1 << 16):
+            if HIDE not in said and HIDE in said + part:
+                os.kill(workers(process.pid)[0], signal.SIGKILL)
+            said += part
+    os.close(ours)
+    assert process.wait(60) == 1
+    assert 0 <= said.rindex(HIDE) < said.rindex(SHOW)
 
 
 def test_one_that_raises_ends_the_run_with_its_words(tmp_path):

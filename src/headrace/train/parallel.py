@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
+from rich.console import Console
 
 from headrace.errors import HeadraceError, WorkerError
 from headrace.train.config import Config
@@ -114,6 +115,8 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
                     worker.process.kill()
                     worker.process.join()
                 worker.pipe.close()
+            if not quiet:
+                Console().show_cursor()  # who was killed while it drew has left it hidden
 
 
 @contextmanager
