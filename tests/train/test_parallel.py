@@ -138,10 +138,25 @@ def twin(rank: int, port: int, folder: Path, config: Config) -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("algo", ["ppo", "ddpg"])
+COUNTING = """
+import torch
+class Counting(torch.nn.Module):
+    def __init__(self, space, outputs):
+        super().__init__()
+        self.normal, self.layer = torch.nn.BatchNorm1d(space.shape[0]), torch.nn.Linear(space.shape[0], outputs + 1)
+    def forward(self, x):
+        x = self.layer(self.normal(x))
+        return x[:, :-1], x[:, -1]
+"""
+
+
+@pytest.mark.parametrize("algo", ["ppo", "ddpg", "a network that counts"])
 def test_both_processes_hold_the_same_network(tmp_path, algo):
     options = TWO | {"normalise_observations": True, "normalise_rewards": True, "target_kl": 0.02, "num_steps": 64}
     options |= {"algo": algo, "learning_starts": 256} if algo == "ddpg" else {}
+    if algo == "a network that counts":
+        (tmp_path / "mine.py").write_text(COUNTING)
+        options["network"] = f"{tmp_path / 'mine.py'}:Counting"
     config = make_config("Pendulum-v1", **options, env_options={"max_episode_steps": 50})
     store = _store()
     context = multiprocessing.get_context("spawn")

@@ -95,7 +95,10 @@ class Team:
         return torch.stack(every)
 
     def merge(self, policies: Iterable[Policy]) -> None:
-        """After each rollout: episodes are counted everywhere, losses averaged, so that all decide alike."""
+        """After each rollout: episodes are counted everywhere, losses averaged, so that all decide alike.
+
+        Buffers of a user's own network, such as the statistics of a batch normalisation, become the first process's.
+        """
         if self.size == 1:
             return
         for policy in policies:
@@ -106,6 +109,9 @@ class Team:
                 losses = policy.losses / self.size
                 dist.all_reduce(losses)
                 policy.losses = losses
+            if not policy.config.frozen:
+                for buffer in policy.network.buffers():  # what a network counts beside its parameters, if it does
+                    dist.broadcast(buffer, 0)
 
     def interrupt(self) -> Any:
         """A context whose value is true once somebody wants the run to end."""
