@@ -15,7 +15,7 @@ from rich.table import Table
 
 import headrace
 from headrace.envs import FAMILIES
-from headrace.errors import UnknownTaskError
+from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.registry import nearest
 from headrace.pool.spec import AgentType
 
@@ -99,7 +99,7 @@ def _describe(task: str) -> tuple[str, ...]:
     """What a task's row says; dashes where its simulator is not there to be asked."""
     try:
         spec = headrace.make_spec(task)
-    except ImportError:
+    except (ImportError, OptionError):
         return ("-",) * 4
     most = str(spec.max_episode_steps or "-")
     kinds = spec.agents

@@ -2,6 +2,7 @@
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
+from collections.abc import Mapping
 from typing import Any
 
 import warp as wp
@@ -19,8 +20,7 @@ from headrace.envs.dm_control.common import (
     suite_task,
     within,
 )
-from headrace.pool.executors.kernels.task import Option
-from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, uniform
+from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Option, Streams, uniform
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
@@ -109,8 +109,10 @@ def sizes(options: Any, model: Any) -> dict[str, int]:
     return {"position": 2 * model.nv - 1, "velocity": model.nv}
 
 
-def cartpole(swing_up: bool, sparse: bool = False, poles: int = 1, **options: Any) -> MujocoTask:
-    """Options may replace the number of poles and whether the reward is sparse, by these names."""
+def cartpole(
+    swing_up: bool, sparse: bool = False, num_poles: int = 1, options: Mapping[str, Any] | None = None
+) -> MujocoTask:
+    """Options may replace the number of poles, and whether the reward is sparse."""
 
     def env(given: Any, model: Any) -> MujocoEnv:
         first = model.body("pole_1").id
@@ -118,9 +120,9 @@ def cartpole(swing_up: bool, sparse: bool = False, poles: int = 1, **options: An
         return suite_env("Cartpole", ("qpos", "qvel", "xmat"), State, View, reset, step, observe, constants=constants)
 
     def model(given: Any) -> Any:
-        return suite_model("cartpole", given.get("num_poles", poles))
+        return suite_model("cartpole", given.get("num_poles", num_poles))
 
-    return suite_task(env, model, sizes, **options)
+    return suite_task(env, model, sizes, **(options or {}))
 
 
 TASKS = {
@@ -128,6 +130,6 @@ TASKS = {
     "balance_sparse": cartpole(swing_up=False, sparse=True),
     "swingup": cartpole(swing_up=True),
     "swingup_sparse": cartpole(swing_up=True, sparse=True),
-    "two_poles": cartpole(swing_up=True, poles=2),
-    "three_poles": cartpole(swing_up=True, num_poles=Option(3, 1, 100), sparse=False),
+    "two_poles": cartpole(swing_up=True, num_poles=2),
+    "three_poles": cartpole(swing_up=True, options={"num_poles": Option(3, 1, 100), "sparse": False}),
 }

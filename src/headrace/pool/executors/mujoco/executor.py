@@ -77,8 +77,8 @@ class MujocoExecutor(ThreadsExecutor):
         super().__init__(native, simulator, spec, settings, ring)
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """The simulations' state by MuJoCo's names (``qpos``, ``qvel``, …), and the task's own."""
-        return {**self._components, **self._memory.state.arrays}
+        """The simulations' state and own parts of the model by MuJoCo's names (``qpos``, …), and the task's own."""
+        return {**self._components, **self._memory.varying, **self._memory.state.arrays}
 
 
 def _compile(env: MujocoEnv, model: MjModel, memory: Memory, num_envs: int) -> Compiled:
