@@ -38,6 +38,7 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "gru": {"task": "CartPole-v1", "network": "gru", "hidden": (16,)},
     "cnn": {"task": "MinAtar-Breakout-v1"},
+    "masks": {"task": "Taxi-v3"},
     "a2c": {
         "task": "TagGridWorld-v0",
         "algo": "a2c",

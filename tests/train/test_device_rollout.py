@@ -11,10 +11,12 @@ from collecting import collecting
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import faulty_env  # noqa: F401
+import masked_games  # noqa: F401
 import multi_agent_games  # noqa: F401  (registers the test tasks)
 from headrace.errors import EnvironmentFailure, KernelError
 from headrace.train import train
 from headrace.train.config import make_config
+from headrace.train.masks import masked
 from headrace.train.policy import Policy
 from headrace.train.ppo import Rates, Samples, draw_order
 from headrace.train.setup import training_pool
@@ -29,6 +31,9 @@ TASKS: dict[str, dict[str, Any]] = {
     "TagContinuous-v0": {"env_options": {"num_taggers": 2, "num_runners": 5, "max_episode_steps": 10}},
     "TestRing-v0": {"env_options": {"max_episode_steps": 3}, "normalise_observations": True},
     "TestHunt-v0": {"env_options": {"max_episode_steps": 7}},
+    "TestGate-v0": {},
+    "TestLock-v0": {"network": "gru", "hidden": (8,)},
+    "TestZoo-v0": {},
 }
 
 
@@ -45,6 +50,8 @@ def check_inputs(policy: Policy, samples: Samples) -> None:
             params, values = policy.network(samples.inputs)
         else:
             params, values = policy.network.unroll(samples.inputs, samples.memory, samples.starts)  # type: ignore
+    if samples.forbidden is not None:
+        params = masked(params, samples.forbidden)
     assert samples.log_probs is not None
     torch.testing.assert_close(policy.distribution.evaluate(params, samples.actions)[0], samples.log_probs)
     torch.testing.assert_close(values, samples.values, atol=1e-5, rtol=1e-4)
@@ -70,7 +77,8 @@ def test_three_ways_to_collect_give_the_same_samples(task):
         for one, *others in zip(*collected, strict=True):
             for other in others:
                 rows = slice(None) if one.rows is None else one.rows
-                for name in ("inputs", "actions", "log_probs", "advantages", "returns", "values"):
+                names = ["inputs", "actions", "log_probs", "advantages", "returns", "values"]
+                for name in names + ["forbidden"] * (one.forbidden is not None):
                     torch.testing.assert_close(
                         getattr(other, name)[rows], getattr(one, name)[rows], atol=2e-3, rtol=1e-4, msg=name
                     )

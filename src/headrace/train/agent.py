@@ -16,6 +16,7 @@ from headrace.train import checkpoint as checkpoints
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.experience import InputEncoder
+from headrace.train.masks import MASK, forbidden, masked_heads, masked_to_draw
 from headrace.train.run import RunFolder
 from headrace.train.seats import Seat, seats
 from headrace.train.setup import make_policy
@@ -33,26 +34,36 @@ class Agent:
     def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint):
         self.config, self.spec = config, spec
         self._players = [
-            _Player(config.of_policy(name), name, seat, point) for name, seat in seats(spec, config.policies).items()
+            _Player(config.of_policy(name), name, spec, seat, point)
+            for name, seat in seats(spec, config.policies).items()
         ]
         self._generator = torch.Generator().manual_seed(config.seed)
 
     @torch.inference_mode()
-    def act(self, observations: Any, deterministic: bool = True) -> Any:
+    def act(self, observations: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
         """Actions as a pool takes them, for observations as it gives them: the most likely ones, or a sample.
 
         Recurrent policies remember what they saw before, row by row, until `forget` is called.
+
+        Args:
+            observations: as a pool gives them.
+            deterministic: take the most likely actions.
+            action_mask: ``info["action_mask"]`` that came with them, [B, K] or [B, agents, K]; None where none did.
+
+        Raises:
+            OptionError: the agent learnt with action masks, and is not given any.
         """
         generator = None if deterministic else self._generator
         if not self.spec.agents:
-            return self._players[0].act(np.asarray(observations), generator)
+            return self._players[0].act(np.asarray(observations), generator, action_mask)
         fields = action_fields(self.spec.action).items()
         rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
         actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields}
         for player in self._players:
             sees, acts, width = player.seat.sees, player.seat.acts, player.seat.width
             seen: Any = observations if sees.key is None else observations[sees.key]
-            chosen = player.act(seen[:, sees.among].reshape(rows * width, *seen.shape[2:]), generator)
+            mask = None if action_mask is None else action_mask[:, player.seat.agents].reshape(rows * width, -1)
+            chosen = player.act(seen[:, sees.among].reshape(rows * width, *seen.shape[2:]), generator, mask)
             into = actions[ACTION if acts.key is None else acts.key]
             into[:, acts.among] = chosen.reshape(rows, width, *chosen.shape[1:])
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
@@ -73,18 +84,19 @@ class Agent:
 class _Player:
     """One policy of a checkpoint."""
 
-    def __init__(self, config: Config, name: str, seat: Seat, point: Checkpoint):
+    def __init__(self, config: Config, name: str, spec: TaskSpec, seat: Seat, point: Checkpoint):
         # frozen: it needs nothing to learn with
         config = dataclasses.replace(config, compile=False, frozen=True)
         policy = make_policy(name, config, seat, torch.device("cpu"))
         policy.load_model(point.model)
         self.seat, self.policy, self.distribution = seat, policy, policy.distribution
+        self._heads = masked_heads(config, spec, seat)
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
         self.encoder = InputEncoder(config, seat.observation, torch.device("cpu"))
         if self.encoder.normaliser is not None:
             self.encoder.normaliser.load(checkpoints.group(policy.prefix("normaliser"), point.model))
 
-    def act(self, observations: np.ndarray, generator: torch.Generator | None) -> np.ndarray:
+    def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
         raw = torch.from_numpy(np.ascontiguousarray(observations))
         out = torch.empty(len(raw), *self.encoder.shape, dtype=self.encoder.dtype)
         inputs = self.encoder(raw, out)
@@ -94,6 +106,11 @@ class _Player:
             params, _, self.memory = self.policy.step(inputs, self.memory)
         else:
             params, _ = self.policy.forward(inputs)
+        if self._heads:
+            if mask is None:
+                raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
+            closed = forbidden(torch.from_numpy(np.ascontiguousarray(mask)), self._heads)
+            params = masked_to_draw(params, closed)
         if generator is None:
             actions = self.distribution.mode(params)
         else:

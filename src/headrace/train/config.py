@@ -54,6 +54,10 @@ class Config:
     """Threads of the pool; 0 lets it choose."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """The task's own options, such as frame_skip or episodic_life."""
+    action_masks: bool = True
+    """Never take an action that info["action_mask"] forbids, where the task has one and actions are discrete: who says
+    what is allowed means it. Without, it is left to rewards to teach that, as in most published curves of Taxi, whose
+    mask only spares actions that change nothing."""
 
     policies: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who plays the agents of a multi-agent task: policy name → settings of its own, and agents, a list of agent types

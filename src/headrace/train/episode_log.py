@@ -14,6 +14,7 @@ from headrace.train.agent import Agent
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.evaluate import MOST_STEPS, playing_pool
+from headrace.train.masks import MASK
 
 REWARD, TERMINATED, TRUNCATED = "reward", "terminated", "truncated"
 
@@ -40,15 +41,15 @@ def played_episode(
 
 
 def _episode(agent: Agent, pool: Pool, names: Sequence[str] | None, deterministic: bool) -> dict[str, np.ndarray]:
-    obs, _ = pool.reset()
+    obs, info = pool.reset()
     states = [pool.state_arrays(names)]
     results: list[dict[str, np.ndarray]] = []
     if hidden := states[0].keys() & {ACTION, REWARD, TERMINATED, TRUNCATED}:
         raise OptionError(f"the state array {min(hidden)!r} has the name of a result: name the others")
     over = False
     while not over and len(results) < MOST_STEPS:
-        actions = agent.act(obs, deterministic)
-        obs, reward, terminated, truncated, _ = pool.step(actions)
+        actions = agent.act(obs, deterministic, info.get(MASK))
+        obs, reward, terminated, truncated, info = pool.step(actions)
         results.append({**_named(actions), REWARD: reward, TERMINATED: terminated, TRUNCATED: truncated})
         states.append(pool.state_arrays(names))
         over = bool(terminated[0] or truncated[0])

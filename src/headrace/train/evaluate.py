@@ -11,6 +11,7 @@ import numpy as np
 import headrace
 from headrace.train.agent import Agent, load_checkpoint
 from headrace.train.config import Config
+from headrace.train.masks import MASK
 from headrace.train.run import RunFolder
 from headrace.train.setup import make_pool
 from headrace.train.tuned import is_atari
@@ -69,9 +70,9 @@ def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool, max
     returns: list[float] = []
     lengths: list[int] = []
     stopped = 0
-    obs, _ = pool.reset()
+    obs, info = pool.reset()
     while left.any():
-        obs, reward, terminated, truncated, _ = pool.step(agent.act(obs, deterministic))
+        obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
         earned += agent.score(reward)
         length += 1
         ended = terminated | truncated
@@ -83,18 +84,19 @@ def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool, max
             stopped += int(late[i])
             left[i] -= 1
         if late.any():
-            _restart(pool, obs, np.flatnonzero(late))
+            _restart(pool, obs, info, np.flatnonzero(late))
         earned[done], length[done] = 0.0, 0
         agent.forget(done)
     return Evaluation(returns, lengths, stopped)
 
 
-def _restart(pool: headrace.Pool, obs: Any, envs: np.ndarray) -> None:
-    """Begin new episodes in some environments, their first observations put in their rows."""
-    first, _ = pool.reset(envs)
-    for whole, part in zip(*(_arrays(o) for o in (obs, first)), strict=True):
+def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
+    """Begin new episodes in some environments; what is seen of them first is put in their rows."""
+    for whole, part in zip(_seen(obs, info), _seen(*pool.reset(envs)), strict=True):
         whole[envs] = part
 
 
-def _arrays(obs: Any) -> list[np.ndarray]:
-    return list(obs.values()) if isinstance(obs, dict) else [obs]
+def _seen(obs: Any, info: dict[str, Any]) -> list[np.ndarray]:
+    """The arrays that actions are chosen by."""
+    observed = list(obs.values()) if isinstance(obs, dict) else [obs]
+    return observed + ([info[MASK]] if MASK in info else [])

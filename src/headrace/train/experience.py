@@ -14,6 +14,7 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.train import checkpoint as checkpoints
 from headrace.train.config import Config
+from headrace.train.masks import forbidden, masked_to_draw
 from headrace.train.networks import input_size, uses_images
 from headrace.train.normalise import ObservationNormaliser, RewardScaler
 from headrace.train.policy import Policy
@@ -112,14 +113,24 @@ class Experience:
         policy: whose.
         observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, of the seat's own array.
         static: whether shapes must not depend on the data, as in a CUDA graph.
+        masks, heads: [T + 1, N, K] (or [T + 1, N, A, K]) of all agents, and `masked_heads`; if it keeps to masks.
 
     Attributes:
         memory: a recurrent network's memory before each step, float32[T + 1, columns, H], as the step before
             left it; None for others.
         starts: whether an episode starts with a step, bool[T + 1, columns]; for recurrent networks.
+        forbidden: what was not to be done, bool[T, columns, logits]; None without masks.
     """
 
-    def __init__(self, policy: Policy, observations: Tensor, device: torch.device, static: bool = False):
+    def __init__(
+        self,
+        policy: Policy,
+        observations: Tensor,
+        device: torch.device,
+        static: bool = False,
+        masks: Tensor | None = None,
+        heads: tuple[int, ...] = (),
+    ):
         self.policy, self.config, self.seat, self.device = policy, policy.config, policy.seat, device
         self.distribution, self.static = policy.distribution, static
         config, seat, distribution = self.config, self.seat, self.distribution
@@ -147,6 +158,8 @@ class Experience:
         recurrent = policy.memory_size > 0
         self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
         self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
+        self._masks, self._heads = masks, heads
+        self.forbidden = rows(steps, sum(heads), dtype=torch.bool) if heads else None
 
     def _row(self, t: int) -> Row:
         params = None if self.params is None else self.params[t]
@@ -168,6 +181,8 @@ class Experience:
             params, values = self.policy.forward(inputs)
         else:
             params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
+        if self.forbidden is not None:
+            params = masked_to_draw(params, self._forbid(t, envs))
         if row.params is not None:
             row.params.copy_(params)
         row.values.copy_(values)
@@ -226,6 +241,7 @@ class Experience:
             weights,
             self._remembered(0, EVERYWHERE) if recurrent else None,
             self.starts[:-1].flatten() if recurrent else None,  # type: ignore[index]
+            None if self.forbidden is None else self.forbidden.flatten(0, 1),
         )
 
     def transitions(self, outcome: Outcome) -> Transitions:
@@ -322,6 +338,12 @@ class Experience:
         """The memory before step t: nothing at the start of an episode."""
         assert self.memory is not None and self.starts is not None
         return self.memory[t, columns].masked_fill(self.starts[t, columns].unsqueeze(1), 0.0)
+
+    def _forbid(self, t: int, envs: slice) -> Tensor:
+        """Note what is forbidden at step t; returns it."""
+        assert self._masks is not None and self.forbidden is not None
+        masks = self.seat.of_all(self._masks[t, envs], 0).to(self.device, non_blocking=True)
+        return self.forbidden[t, self.seat.columns(envs)].copy_(forbidden(masks, self._heads))
 
     def _value(self, inputs: Tensor, memory: Tensor | None) -> Tensor:
         return self.policy.forward(inputs)[1] if memory is None else self.policy.step(inputs, memory)[1]

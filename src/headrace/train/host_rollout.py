@@ -48,16 +48,18 @@ class HostCollector(Collector):
 
     def start(self) -> None:
         if not self.pool.is_async:
-            self._note_start(EVERYWHERE, self.pool.reset()[0])
+            self._note_start(EVERYWHERE, *self.pool.reset())
             return
         self.pool.async_reset()
         for _ in range(self.pool.num_envs // self.pool.batch_size):
             obs, _, _, _, info = self.pool.recv()
-            self._note_start(info["env_id"], obs)
+            self._note_start(info["env_id"], obs, info)
 
-    def _note_start(self, env_ids: Any, obs: Any) -> None:
+    def _note_start(self, env_ids: Any, obs: Any, info: dict[str, Any]) -> None:
         for name, array in _named(obs).items():
             self.observations[name].numpy()[-1, env_ids] = array
+        for name, masks in self.masks.items():
+            masks.numpy()[-1, env_ids] = info[name[len(INFO) :]]
 
     def _run(self) -> None:
         self._ended.clear()
@@ -118,6 +120,8 @@ class HostCollector(Collector):
         for name, array in _named(obs).items():
             row[name][ids] = array
         row["reward"][ids], row["terminated"][ids], row["truncated"][ids] = reward, terminated, truncated
+        for name in self.masks:
+            row[name][ids] = info[name[len(INFO) :]]
         for name in self._info:
             row[INFO + name][ids] = info[name]
             if "final_info" in info:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from headrace.train.config import Config
 from headrace.train.distributions import Distribution
+from headrace.train.masks import masked
 from headrace.train.mlp import MLP
 from headrace.train.optimiser import FlatAdam
 
@@ -45,6 +46,7 @@ class Samples:
         weights: float32[M], 1 for each row to learn from, 0 for the others; None for all.
         memory: a recurrent network's before the first step, float32[N, H].
         starts: whether an episode begins with a row, bool[M]; with ``memory``.
+        forbidden: actions that were not to be taken, bool[M, logits]; None where there are no masks.
     """
 
     inputs: Tensor
@@ -57,6 +59,7 @@ class Samples:
     weights: Tensor | None = None
     memory: Tensor | None = None
     starts: Tensor | None = None
+    forbidden: Tensor | None = None
 
 
 class Rates(NamedTuple):
@@ -130,6 +133,8 @@ def loss_gradient(
         d loss/d params [B, size], d loss/d values [B], and if ``measure``
         [policy_loss, value_loss, entropy, approx_kl, clip_fraction], this batch's share of each, as one tensor.
     """
+    if batch.forbidden is not None:
+        params = masked(params, batch.forbidden)
     log_prob, entropy, saved = distribution.evaluate(params, batch.actions)
     slope, policy_statistics = _surrogate(log_prob, batch, rates.clip_range)
     d_params = distribution.gradient(saved, slope * -share, -rates.entropy_coef * share)
@@ -328,7 +333,7 @@ def _normalised(gains: Tensor, weights: Tensor | None) -> Tensor:
 
 def _columns(samples: Samples) -> list[tuple[str, Tensor]]:
     """What there is of each row, the inputs left out."""
-    names = ("actions", "log_probs", "advantages", "returns", "values", "weights", "starts")
+    names = ("actions", "log_probs", "advantages", "returns", "values", "weights", "starts", "forbidden")
     return [(name, column) for name in names if (column := getattr(samples, name)) is not None]
 
 

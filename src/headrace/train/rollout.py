@@ -19,6 +19,7 @@ from headrace.pool.executors.kernels.device import torch_dtype
 from headrace.pool.spec import TaskSpec
 from headrace.train.config import Config
 from headrace.train.experience import Experience, Finals, Outcome
+from headrace.train.masks import MASK, masked_heads
 from headrace.train.policy import Policy
 from headrace.train.seats import Seat
 
@@ -35,6 +36,7 @@ class Collector(ABC):
 
     Attributes:
         observations: array name → [T + 1, N, …] as the pool wrote them; row T is where the next rollout begins.
+        masks: the same of the array of action masks; empty where no policy keeps to them.
         rewards: [T, N], or [T, N, agents]; terminated, truncated: bool[T, N].
         present: who is in the game before the next step, bool[N, agents] (of one agent: [N]).
         acted: who was in it before each step of the last rollout, bool[T, N, agents]; None for one agent.
@@ -70,7 +72,15 @@ class Collector(ABC):
         }  # [now | final, T, N, …]
         self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
         self.acted: Tensor | None = None
-        self.experiences = [Experience(p, self._of(p.seat), device, static) for p in policies]
+        heads = [masked_heads(p.config, spec, p.seat) for p in policies]
+        self.masks: dict[str, Tensor] = {}
+        if any(heads):
+            mask = infos[MASK]
+            self.masks[INFO + MASK] = self._tensor(steps + 1, envs, *mask.shape, dtype=torch_dtype(mask.dtype))
+        self.experiences = [
+            Experience(p, self._of(p.seat), device, static, self.masks.get(INFO + MASK), h)
+            for p, h in zip(policies, heads, strict=True)
+        ]
         self.seconds = {"env": 0.0, "inference": 0.0, "learning": 0.0}
         self._clock: Callable[[], float] = time.perf_counter
 
@@ -80,7 +90,7 @@ class Collector(ABC):
 
     def _row(self, t: int) -> dict[str, Tensor]:
         """Where step t's results belong, by the names of a batch's arrays; final observations left out."""
-        row = {name: tensor[t + 1] for name, tensor in self.observations.items()}
+        row = {name: tensor[t + 1] for name, tensor in (self.observations | self.masks).items()}
         row |= {"reward": self.rewards[t], "terminated": self.terminated[t], "truncated": self.truncated[t]}
         for name, tensor in self._info.items():
             row |= {INFO + name: tensor[0, t], FINAL + INFO + name: tensor[1, t]}
@@ -109,7 +119,7 @@ class Collector(ABC):
 
         The answer is in the rollout's own memory, and good until the next call.
         """
-        for tensor in self.observations.values():
+        for tensor in (*self.observations.values(), *self.masks.values()):
             tensor[0].copy_(tensor[-1])
         for experience in self.experiences:
             experience.begin()
@@ -148,7 +158,7 @@ class Collector(ABC):
 
     def state(self) -> dict[str, Tensor]:
         """What of it decides how a run goes on."""
-        state = {_key(name): tensor[-1] for name, tensor in self.observations.items()}
+        state = {_key(name): tensor[-1] for name, tensor in (self.observations | self.masks).items()}
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:

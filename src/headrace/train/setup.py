@@ -18,6 +18,7 @@ from headrace.train.config import Config
 from headrace.train.ddpg import DDPG
 from headrace.train.device_rollout import DeviceCollector
 from headrace.train.host_rollout import HostCollector
+from headrace.train.masks import masked_heads
 from headrace.train.networks import uses_cnn
 from headrace.train.policy import Policy
 from headrace.train.seats import Seat, seats
@@ -75,6 +76,8 @@ def dealt_seats(config: Config, spec: TaskSpec) -> dict[str, Seat]:
     """
     dealt = seats(spec, config.policies)
     check_copies(config, dealt)
+    for name, seat in dealt.items():
+        masked_heads(config.of_policy(name), spec, seat)
     return dealt
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import headrace
 from headrace.train.agent import Agent, load_checkpoint
 from headrace.train.evaluate import playing_pool
+from headrace.train.masks import MASK
 from headrace.train.run import RunFolder
 
 SMALLEST_HEIGHT = 240  # smaller frames (Atari's are 210 x 160) are enlarged by a whole factor
@@ -51,10 +52,10 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: int = 30) -> None
 
 
 def _frames(agent: Agent, pool: headrace.Pool, max_steps: int) -> Iterator[np.ndarray]:
-    obs, _ = pool.reset()
+    obs, info = pool.reset()
     yield pool.render()[0]
     for _ in range(max_steps):
-        obs, _, terminated, truncated, _ = pool.step(agent.act(obs))
+        obs, _, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
         if terminated[0] or truncated[0]:
             return
         yield pool.render()[0]

@@ -118,7 +118,8 @@ def _check_view(env: AnyEnv, spec: TaskSpec) -> None:
         if name not in given:
             raise mistake_in(env, f"{view} lacks the field {name!r}, {_array_of(dtype, ndim)}", env.view)
         kind = given[name]
-        found = wp.types.type_is_scalar(kind.dtype) and (np.dtype(wp.dtype_to_numpy(kind.dtype)), kind.ndim)
+        number = wp.types.type_is_scalar(kind.dtype) or kind.dtype is wp.bool
+        found = number and (np.dtype(wp.dtype_to_numpy(kind.dtype)), kind.ndim)
         if found != (dtype, ndim):
             what = f"{view}.{name} must be {_array_of(dtype, ndim)}, as {spec.task} says"
             raise mistake_in(env, what, env.view, name)
