@@ -6,6 +6,7 @@ range as two numbers; both are accepted, and this is the one place that knows of
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -82,13 +83,9 @@ def _range(value: Any) -> tuple[float, float]:
 
 
 def _body(value: Any) -> int | str:
-    return value if isinstance(value, str) else _index(value)
-
-
-def _index(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
-    return int(value.__index__())
+    return value if isinstance(value, str) else operator.index(value)
 
 
 def _file(value: Any) -> str:

@@ -1,0 +1,167 @@
+"""Options of the MuJoCo tasks: Gymnasium's and EnvPool's names, models of one's own, and what cannot be."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium_side import TASKS, play_both
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace
+from headrace.envs.mujoco.options import in_gymnasiums_names, number_range
+from headrace.errors import OptionError
+
+GYMNASIUM = find_spec("gymnasium")
+assert GYMNASIUM is not None
+assert GYMNASIUM.submodule_search_locations
+ASSETS = Path(GYMNASIUM.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
+V5 = [task for task in TASKS if task.endswith("v5")]
+
+# -- names ---------------------------------------------------------------------------------------
+
+NAMES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # the task, options as EnvPool has them, and as Gymnasium has them
+    ("Ant-v5", {"healthy_z_min": 0.4}, {"healthy_z_range": (0.4, 1.0)}),
+    ("Ant-v5", {"healthy_z_max": 0.9, "healthy_z_min": 0.4}, {"healthy_z_range": (0.4, 0.9)}),
+    ("Ant-v4", {"contact_force_min": -2, "use_contact_force": True}, {"contact_force_range": (-2.0, 1.0)}),
+    ("Hopper-v5", {"healthy_state_max": 7, "healthy_angle_min": -1}, {"healthy_state_range": (-100.0, 7.0)}),
+    ("Hopper-v4", {"healthy_z_min": 1.0}, {"healthy_z_range": (1.0, inf)}),
+    ("Humanoid-v5", {"contact_cost_max": 3.0}, {"contact_cost_range": (-inf, 3.0)}),
+    ("HumanoidStandup-v5", {"contact_cost_max": 3.0}, {"impact_cost_range": (-inf, 3.0)}),
+    ("HumanoidStandup-v5", {"contact_cost_weight": 0.5}, {"impact_cost_weight": 0.5}),
+    ("HumanoidStandup-v5", {"forward_reward_weight": 0.5}, {"uph_cost_weight": 0.5}),
+    ("Pusher-v5", {"near_cost_weight": 2.0, "dist_cost_weight": 4}, {"reward_near_weight": 2.0}),
+    ("Reacher-v5", {"ctrl_cost_weight": 2.0}, {"reward_control_weight": 2.0}),
+    ("Ant-v5", {"ctrl_cost_weight": 2.0}, {"ctrl_cost_weight": 2.0}),
+]
+
+
+@pytest.mark.parametrize(("task", "envpools", "gymnasiums"), NAMES)
+def test_envpools_names_mean_gymnasiums(task: str, envpools: dict[str, Any], gymnasiums: dict[str, Any]) -> None:
+    options = headrace.make_spec(task, **envpools).options
+    assert {name: options[name] for name in gymnasiums} == gymnasiums
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ("Ant-v5", {"healthy_z_range": (0.1, 0.2), "healthy_z_min": 0.0}),
+        ("Ant-v4", {"use_contact_forces": True, "use_contact_force": True}),
+        ("Reacher-v5", {"ctrl_cost_weight": 2.0, "reward_control_weight": 2.0}),
+    ],
+)
+def test_an_option_given_by_two_names_is_refused(task: str, options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="is given twice"):
+        headrace.make_spec(task, **options)
+
+
+@given(st.floats(-5, 5), st.floats(0, 5), st.permutations(["low", "high"]), st.sets(st.sampled_from(["low", "high"])))
+def test_the_ends_of_a_range_are_found_in_any_order(
+    low: float, more: float, order: list[str], given_ends: set[str]
+) -> None:
+    known = {"healthy_z_range": number_range(-10.0, 20.0), "healthy_reward": 1.0}
+    ends = {"low": ("healthy_z_min", low), "high": ("healthy_z_max", low + more)}
+    options = dict(ends[end] for end in order if end in given_ends)
+    found = in_gymnasiums_names("Task", known, options | {"other": 3})
+    wanted = (low if "low" in given_ends else -10.0, low + more if "high" in given_ends else 20.0)
+    assert found == ({"healthy_z_range": wanted} if given_ends else {}) | {"other": 3}
+
+
+# -- what cannot be ------------------------------------------------------------------------------
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("Ant-v5", {"healthy_z_ranges": (0, 1)}, "did you mean healthy_z_range"),
+    ("Ant-v5", {"use_contact_forces": True}, "no option 'use_contact_forces'"),  # v4's
+    ("Ant-v4", {"main_body": 1}, "no option 'main_body'"),  # v5's
+    ("Reacher-v5", {"reset_noise_scale": 0.1}, "no option 'reset_noise_scale'"),
+    ("Ant-v5", {"healthy_z_range": (1.0, 0.2)}, "two numbers"),
+    ("Ant-v5", {"healthy_z_range": (nan, 1.0)}, "two numbers"),
+    ("Ant-v5", {"healthy_z_range": (0.1, 0.2, 0.3)}, "two numbers"),
+    ("Ant-v5", {"healthy_z_range": 0.5}, "two numbers"),
+    ("Ant-v5", {"healthy_z_range": "01"}, "two numbers"),
+    ("Ant-v5", {"healthy_z_min": "low"}, "two numbers"),
+    ("Ant-v5", {"main_body": "head"}, "no body 'head': it has world, torso, front_left_leg"),
+    ("Ant-v5", {"main_body": 99}, "no body 99"),
+    ("Ant-v5", {"main_body": -1}, "no body -1"),
+    ("Ant-v5", {"main_body": 1.0}, "a body's name or number"),
+    ("Ant-v5", {"main_body": True}, "a body's name or number"),
+    ("Ant-v5", {"reset_noise_scale": -0.1}, "at least 0"),
+    ("Ant-v5", {"ctrl_cost_weight": inf}, "finite"),
+    ("Ant-v5", {"ctrl_cost_weight": "much"}, "finite"),
+    ("Ant-v5", {"terminate_when_unhealthy": 1}, "True or False"),
+    ("Ant-v5", {"frame_skip": 0}, "at least 1"),
+    ("Ant-v5", {"frame_stack": 0}, "at least 1"),
+    ("Ant-v5", {"max_episode_steps": -1}, "at least 0"),
+    ("Ant-v5", {"xml_file": "ants.xml"}, r"no file .*ants\.xml.*'\./FILE\.xml'"),
+    ("Ant-v5", {"xml_file": "./ants.xml"}, "no file"),
+    ("Ant-v5", {"xml_file": "/nowhere/ants.xml"}, "no file /nowhere/ants.xml"),
+    ("Ant-v5", {"xml_file": ""}, "a file's path"),
+    ("Ant-v5", {"xml_file": 3}, "a file's path"),
+    ("Ant-v4", {"xml_file": "reacher.xml"}, "no body 'torso'"),
+    ("Humanoid-v5", {"xml_file": "hopper.xml"}, "needs at least 7 and 6: a free joint comes first"),
+    ("Hopper-v5", {"xml_file": "inverted_pendulum.xml"}, "2 positions and 2 velocities, and needs at least 3 and 3"),
+    ("InvertedDoublePendulum-v5", {"xml_file": "hopper.xml"}, "needs a site"),
+    ("Pusher-v5", {"xml_file": "humanoid.xml"}, "no body 'tips_arm'"),
+    ("Reacher-v5", {"xml_file": "swimmer.xml"}, "no body 'fingertip'"),
+]
+
+
+@pytest.mark.parametrize(("task", "options", "message"), WRONG)
+def test_what_cannot_be_is_said(task: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        headrace.make_spec(task, **options)
+
+
+def test_a_model_that_does_not_compile_is_said(tmp_path: Path) -> None:
+    for text, message in (("<mujoco><worldbody/>", "XML"), ("<mujoco><boddy/></mujoco>", "boddy"), ("", "")):
+        (tmp_path / "model.xml").write_text(text)
+        with pytest.raises(OptionError, match=rf"(?s)Ant-v5's model cannot be compiled: .*{message}"):
+            headrace.make("Ant-v5", xml_file=str(tmp_path / "model.xml"))
+
+
+# -- models of one's own -------------------------------------------------------------------------
+
+
+def changed(task: str, folder: Path) -> str:
+    """Gymnasium's model for a task with another time step, heavier, and without actuators' limits or tendons."""
+    text = (ASSETS / headrace.make_spec(task).options["xml_file"]).read_text()
+    text = re.sub(r'timestep="(0\.\d+)"', lambda found: f'timestep="{float(found[1]) / 2}"', text)
+    text = re.sub(r"<tendon>.*?</tendon>", "", text, flags=re.DOTALL).replace('density="', 'density="1')
+    (folder / "mine.xml").write_text(text)
+    return str(folder / "mine.xml")
+
+
+@pytest.mark.parametrize("task", V5)
+def test_a_model_of_ones_own_does_what_it_does_in_gymnasium(task: str, tmp_path: Path) -> None:
+    play_both(task, 1, 5, xml_file=changed(task, tmp_path), max_episode_steps=30)
+
+
+@pytest.mark.parametrize("name", ["./mine.xml", "~/mine.xml"])
+def test_a_model_is_found_here_and_at_home(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed("Hopper-v5", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with headrace.make("Hopper-v4", xml_file=name) as pool:  # an option of v4 too
+        pool.reset()
+        pool.step(np.zeros((1, 3)))
+        assert pool.state_arrays()["time"][0, 0] == pytest.approx(0.004)
+
+
+def test_a_path_may_be_a_path(tmp_path: Path) -> None:
+    path = Path(changed("Hopper-v5", tmp_path))
+    assert headrace.make_spec("Hopper-v5", xml_file=path).options["xml_file"] == str(path)
+
+
+def test_nothing_is_written_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo would leave its complaint about Gymnasium's model there, in a file."""
+    monkeypatch.chdir(tmp_path)
+    with headrace.make("HalfCheetah-v5") as pool:
+        pool.reset()
+    assert not list(tmp_path.iterdir())

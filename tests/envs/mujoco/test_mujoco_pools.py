@@ -1,0 +1,170 @@
+"""Pools of MuJoCo tasks: threads and batches decide nothing, states go on, stacks show the latest, nothing crashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium_side import TASKS, mujoco
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headrace
+import headrace.testing
+from headrace.errors import ActionError
+
+V5 = [task for task in TASKS if task.endswith("v5")]
+NOT_HERE = {"devices", "rendering"}
+
+
+@pytest.mark.parametrize("check", headrace.testing.CHECKS, ids=lambda check: check.__name__)
+def test_the_contract_is_kept(check: Any) -> None:
+    """Determinism, threads, batches, asynchronous pools, the three autoreset modes, saved states and more."""
+    try:
+        check("Hopper-v5", seed=5, num_envs=5, steps=60)
+    except headrace.testing.NotApplicable:
+        assert check.__name__ in NOT_HERE
+
+
+@pytest.mark.parametrize("task", V5)  # what a version changes is no part of it
+@pytest.mark.parametrize("name", ["asynchronous", "autoreset_same_step", "saved_states"])
+def test_every_task_keeps_the_contract(task: str, name: str) -> None:
+    (check,) = (check for check in headrace.testing.CHECKS if check.__name__ == name)
+    check(task, num_envs=3, steps=20, max_episode_steps=8)
+
+
+def played(task: str, seed: int, num_envs: int, steps: int, **pool_options: Any) -> dict[int, list[bytes]]:
+    """What each environment shows in its first steps; its actions depend on its number and its step alone."""
+    results: dict[int, list[bytes]] = {i: [] for i in range(num_envs)}
+    with headrace.make(task, num_envs=num_envs, seed=seed, **pool_options) as pool:
+        width = pool.action_space.shape[0]  # pyright: ignore[reportOptionalSubscript]
+        pool.async_reset()
+        while min(len(rows) for rows in results.values()) < steps:
+            obs, reward, terminated, truncated, info = pool.recv()
+            ids = info["env_id"]
+            actions = np.empty((len(ids), width))
+            for row, i in enumerate(ids):
+                shown = (obs[row], reward[row], terminated[row], truncated[row], info["elapsed_step"][row])
+                results[i].append(b"".join(np.asarray(part).tobytes() for part in shown))
+                actions[row] = np.sin(np.arange(width) + 7.0 * i + len(results[i]))
+            pool.send(actions, ids)
+    return {i: rows[:steps] for i, rows in results.items()}
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(["InvertedPendulum-v5", "Hopper-v5", "Ant-v5", "Reacher-v4"]),
+    st.integers(0, 2**63),
+    st.integers(1, 6).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))),
+    st.integers(1, 4),
+)
+def test_what_happens_depends_on_the_seed_alone(task: str, seed: int, sizes: tuple[int, int], threads: int) -> None:
+    n, batch = sizes
+    expected = played(task, seed, n, 25, num_threads=1)
+    assert played(task, seed, n, 25, num_threads=threads, batch_size=batch) == expected
+    assert played(task, seed + 1, n, 25, num_threads=threads, batch_size=batch) != expected
+
+
+@pytest.mark.parametrize("task", V5)
+def test_a_saved_state_goes_on_in_another_pool(make: Any, task: str) -> None:
+    """Bit by bit, with all info, through a reset, whatever the other pool did before."""
+    options = {"num_envs": 2, "frame_stack": 2, "max_episode_steps": 12}
+    one, other = make(task, seed=1, **options), make(task, seed=2, **options)
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-0.4, 0.4, (30, 2, *one.action_space.shape))
+    one.reset()
+    other.reset()
+    for action in actions[:7]:
+        one.step(action)
+        other.step(-action)
+    other.load_state(None, one.save_state())
+    for action in actions[7:]:
+        for mine, its in zip(one.step(action), other.step(action), strict=True):
+            for a, b in zip(leaves(mine), leaves(its), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_threads_and_batches_decide_nothing(task: str) -> None:
+    assert played(task, 3, 4, 12, num_threads=3, batch_size=2) == played(task, 3, 4, 12, num_threads=1)
+
+
+def leaves(part: Any) -> list[np.ndarray]:
+    return [leaf for value in part.values() for leaf in leaves(value)] if isinstance(part, dict) else [part]
+
+
+@pytest.mark.parametrize("task", ["Swimmer-v5", "InvertedDoublePendulum-v4"])
+def test_a_stack_shows_the_latest_observations(make: Any, task: str) -> None:
+    plain, stacked = make(task, seed=4, num_envs=3), make(task, seed=4, num_envs=3, frame_stack=3)
+    width = plain.observation_space.shape[0]
+    assert stacked.observation_space.shape == (3, width)
+    first, _ = plain.reset()
+    history = [first.copy()] * 3
+    np.testing.assert_array_equal(stacked.reset()[0], np.stack(history, axis=1))
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        actions = rng.uniform(-1, 1, (3, *plain.action_space.shape))
+        obs, *_, info = plain.step(actions)
+        began = (info["elapsed_step"] == 0)[:, None]
+        history = [np.where(began, obs, old) for old in history[1:]] + [obs.copy()]
+        np.testing.assert_array_equal(stacked.step(actions)[0], np.stack(history, axis=1))
+
+
+STEP_ONLY = {
+    "Ant-v5": ["x_velocity", "y_velocity", "reward_forward", "reward_ctrl", "reward_contact", "reward_survive"],
+    "Hopper-v5": ["x_velocity", "reward_forward", "reward_ctrl", "reward_survive"],
+    "Humanoid-v4": ["x_velocity", "reward_linvel", "reward_quadctrl", "reward_alive", "forward_reward"],
+    "Pusher-v4": ["reward_dist", "reward_ctrl"],
+}
+
+
+@pytest.mark.parametrize("task", STEP_ONLY)
+def test_info_of_a_step_is_zero_after_a_reset(make: Any, task: str) -> None:
+    pool = make(task, seed=4, autoreset="disabled")
+    for _ in range(2):
+        _, info = pool.reset()
+        assert {name: info[name][0] for name in STEP_ONLY[task]} == dict.fromkeys(STEP_ONLY[task], 0.0)
+        *_, info = pool.step(np.full((1, *pool.action_space.shape), 0.3))
+        assert all(info[name][0] != 0.0 for name in STEP_ONLY[task] if name != "reward_contact")  # it is in the air
+
+
+@pytest.mark.parametrize("task", V5)
+def test_however_large_an_action_its_control_is_within_range(make: Any, task: str) -> None:
+    pool, clipped = make(task, num_envs=2, seed=6), make(task, num_envs=2, seed=6)
+    pool.reset()
+    clipped.reset()
+    space = pool.action_space
+    for size in (0.1, 1e100, -1e100, 0.1):
+        actions = np.full((2, *space.shape), size)
+        obs, _, terminated, _, info = pool.step(actions)
+        expected, _, its_end, *_ = clipped.step(np.clip(actions, space.low, space.high))
+        np.testing.assert_array_equal(obs, expected)
+        np.testing.assert_array_equal(terminated, its_end)
+        assert not info["physics_warning"].any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_action_that_is_no_number_is_refused(make: Any, bad: float) -> None:
+    pool = make("Reacher-v5", num_envs=2, seed=6)
+    pool.reset()
+    with pytest.raises(ActionError):
+        pool.step(np.array([[0.0, 0.0], [bad, 0.0]]))
+    pool.step(np.zeros((2, 2)))
+
+
+def test_what_mujoco_complains_of_ends_the_episode(make: Any) -> None:
+    """A state that diverged is not shown: the last good observation is, and the kind of warning."""
+    pool = make("Hopper-v5", seed=6, num_envs=2, autoreset="disabled")
+    last, _ = pool.reset()
+    last = last.copy()
+    pool._executor.state_arrays()["qvel"][0] = 1e12
+    obs, reward, terminated, _, info = pool.step(np.zeros((2, 3)))
+    assert terminated.tolist() == [True, False]
+    assert reward[0] == 0.0
+    assert info["physics_warning"].tolist() == [1 + mujoco.mjtWarning.mjWARN_BADQVEL, 0]
+    np.testing.assert_array_equal(obs[0], last[0])
+    pool.reset(np.array([0]))
+    *_, terminated, _, info = pool.step(np.zeros((2, 3)))
+    assert not terminated.any()
+    assert not info["physics_warning"].any()
