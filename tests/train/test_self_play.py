@@ -184,8 +184,8 @@ def test_it_learns_to_beat_its_first_version(tmp_path: Path):
         ("TestHunt-v0", {"archer": {}, "dog": {"copies": "archer"}}, "different spaces"),
         (TASK, {"a": ["runner"]}, "'a' must be a dict"),
         (TASK, {"a": {"agents": [0, 1], "copys": "a"}}, "'copys'.*copies"),
-        (TASK, {"a": {"agents": [0]}, "a.b": {"agents": [1], "copies": "a"}}, "'a.b'.*dot"),
-        (TASK, {"": {"agents": [0]}, "b": {"agents": [1], "copies": ""}}, "policies=''"),
+        (TASK, {"a": {"agents": [0]}, "a.b": {"agents": [1], "copies": "a"}}, "'a.b'.*without dots"),
+        (TASK, {"": {"agents": [0]}, "b": {"agents": [1], "copies": ""}}, "policy '' must have a name"),
     ],
 )
 def test_what_cannot_be_copied(tmp_path: Path, task, policies, message):

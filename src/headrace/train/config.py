@@ -194,7 +194,8 @@ class Config:
             for _, value in points:
                 dataclasses.replace(self, **{name: value}, schedules={})
         for name in self.policies:
-            _require(name != "" and "." not in name, "policies", name, "by names without a dot")
+            if name == "" or "." in name:  # which parts the names of tensors in a checkpoint
+                raise OptionError(f"policy {name!r} must have a name, without dots")
             self.of_policy(name)
 
     def at(self, step: int) -> Config:
