@@ -214,8 +214,10 @@ class Task:
 
     Attributes:
         kernel: the kernel environment that the executor runs, where it is one: such a task can live on a GPU too.
+        make_on_device: builds what else can live on a GPU: `headrace.pool.executors.kernels.device.DeviceEnvironments`.
     """
 
     spec: TaskSpec
     make_executor: Callable[[TaskSpec, PoolSettings, BatchRing], Executor]
     kernel: AnyEnv | None = None
+    make_on_device: Callable[[TaskSpec, PoolSettings], Any] | None = None

@@ -46,7 +46,9 @@ def training_pool(config: Config) -> Pool | TorchPool:
     Groups of environments that take turns (``batch_size``) are for simulators that are worth waiting for; a pool
     of them is on the host.
     """
-    if config.batch_size or build_task(config.task, **config.env_options).kernel is None:
+    task = build_task(config.task, **config.env_options)
+    on_device = task.kernel is not None or (task.make_on_device is not None and config.device != "cpu")
+    if config.batch_size or not on_device:
         return make_pool(config)
     return headrace.make_torch(
         config.task,

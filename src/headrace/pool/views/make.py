@@ -52,7 +52,7 @@ def make(
         num_threads: threads that step environments; 0 for the smaller of batch size and cores.
         seed: environment i starts at ``seed + i``; a list gives one each; None draws fresh entropy.
         autoreset: ``"next_step"`` (default), ``"same_step"`` (with ``info["final_obs"]``) or ``"disabled"``.
-        device: ``"cpu"``; or ``"cuda:0"``, for kernel environments, which makes a `TorchPool`: see `make_torch`.
+        device: ``"cpu"``; or ``"cuda:0"``, for kernel environments and MuJoCo's tasks, which makes a `TorchPool`.
         max_num_players: at least the number of agents of a multi-agent task for EnvPool's flat ``players`` layout
             (a `PlayersPool`); 1 (default) for one dense row an environment.
         thread_affinity_offset: first core to pin threads to; -1 for no pinning.
@@ -138,16 +138,17 @@ def make_torch(
     num_threads: int = 0,
     **options: Any,
 ) -> TorchPool:
-    """A pool of kernel environments whose arrays are torch tensors on one device, copied nowhere.
+    """A pool of kernel environments, or of a MuJoCo task, whose arrays are torch tensors on one device, copied nowhere.
 
     Args:
-        task: a kernel environment's name; Atari games, say, have none on a GPU.
+        task: a kernel environment's name, or a MuJoCo task's, which runs over MuJoCo Warp then; Atari games, say,
+            have none on a GPU.
         device: ``"cpu"``, ``"cuda:0"``, …, or a `torch.device`; one pool is on one device.
         num_threads: threads that share large launches on a CPU; 0 for the smaller of ``num_envs`` and cores.
         num_envs, seed, autoreset, options: as in `make`.
 
     Raises:
-        OptionError: there is no such device, or the task is no kernel environment.
+        OptionError: there is no such device, or the task cannot live on one.
     """
     from headrace.pool.views.torch import make_torch as made
 

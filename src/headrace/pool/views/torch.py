@@ -20,9 +20,8 @@ import torch
 from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError
 from headrace.pool.actions import check_env_ids
 from headrace.pool.batch import FINAL, batch_fields, info_of, observation_of, rows_of
-from headrace.pool.executors.kernels.build import AnyEnv
-from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, check_device, torch_dtype
-from headrace.pool.executors.kernels.executor import rendered
+from headrace.pool.executors.kernels import device as devices
+from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, torch_dtype
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.mistakes import faults_named
 from headrace.pool.executors.kernels.sharing import Sharing
@@ -56,7 +55,7 @@ class TorchBatch:
 
 
 class TorchPool:
-    """N kernel environments of one task, stepped together, with torch tensors on one device.
+    """N environments of one task, stepped together, with torch tensors on one device.
 
     `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``, the same tensors
     every time: the next step writes over them. Copy what must last, or let a step write straight into the
@@ -78,7 +77,7 @@ class TorchPool:
         self.num_envs, self.device = settings.num_envs, torch.device(settings.device)
         self.observation_space = self.single_observation_space = task.spec.observation
         self.action_space = self.single_action_space = task.spec.action
-        self._environments = DeviceEnvironments(_environment(task), task.spec, settings)
+        self._environments = _environments(task, settings)
         self._guards = Guards(task.spec.action, self._environments, settings.autoreset == "disabled")
         self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
         self._key = task_key(task.spec, settings.autoreset)
@@ -86,7 +85,8 @@ class TorchPool:
         self._started = np.zeros(settings.num_envs, np.bool_)
         self._all_started = False
         self._closed = False
-        sharing = Sharing(settings.num_threads, task.spec.num_agents)
+        threads = settings.num_threads if self._environments.divisible else 1
+        sharing = Sharing(threads, task.spec.num_agents)
         self._launch, self._end_threads = sharing.launch, weakref.finalize(self, sharing.close)
 
     @property
@@ -209,14 +209,13 @@ class TorchPool:
     def render(self, env_ids: Any = None) -> np.ndarray:
         """RGB frames uint8[k, height, width, 3], drawn on the host; of environment 0 by default."""
         ids = self._idle(0 if env_ids is None else env_ids)
-        here = self._environments
-        return rendered(here.env, here.scalars, here.state_arrays(here.state.rows, ids), len(ids))
+        return self._environments.render(ids)
 
     def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
         """Copies of the environments' state as NumPy arrays on the host; see `Pool.state_arrays`."""
         self.check_errors()
         ids, here = self._idle(env_ids), self._environments
-        return here.state_arrays(chosen_arrays(self.spec.task, here.state.rows, names), ids)
+        return here.state_arrays(chosen_arrays(self.spec.task, here.columns(), names), ids)
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
         """Everything that decides the environments' futures, one blob each; any pool of the task can load them."""
@@ -365,7 +364,7 @@ def make_torch(
     """Make a `TorchPool`; see `headrace.make_torch`."""
     check_int("num_envs", num_envs, 1)
     check_int("num_threads", num_threads, 0)
-    where = check_device(device)
+    where = devices.check_device(device)
     threads = num_threads or min(num_envs, usable_cores())
     settings = PoolSettings(
         num_envs=num_envs,
@@ -378,10 +377,12 @@ def make_torch(
     return TorchPool(build_task(task, **options), settings)
 
 
-def _environment(task: Task) -> AnyEnv:
-    """The kernel environment of a task; only those can live on a device."""
+def _environments(task: Task, settings: PoolSettings) -> DeviceEnvironments:
+    """The environments of a task on a device; only kernels and MuJoCo's tasks can live there."""
     if task.kernel is not None:
-        return task.kernel
+        return devices.KernelEnvironments(task.kernel, task.spec, settings)
+    if task.make_on_device is not None:
+        return task.make_on_device(task.spec, settings)
     why = "is no kernel environment, or in debug mode"
     raise OptionError(f"{task.spec.task} {why}, so it runs without torch: leave the device out of headrace.make")
 

@@ -148,6 +148,16 @@ def _recorded(kernel: Any, threads: int, arguments: Sequence[Any], device: str, 
     return recorded
 
 
+@contextlib.contextmanager
+def on_torch_stream(device: str) -> Iterator[None]:
+    """Around launches of Warp's own making: on a GPU they go to torch's current stream."""
+    if device == "cpu":
+        yield
+        return
+    with wp.ScopedStream(_torch_stream(wp.get_device(device)), sync_enter=False):
+        yield
+
+
 _streams: dict[int, wp.Stream] = {}
 
 
@@ -163,10 +173,13 @@ def _torch_stream(device: Any) -> wp.Stream:
 
 
 def view_of(array: Any, dtype: Any) -> wp.array:
-    """A Warp array over the memory of a NumPy array or a contiguous tensor, which the caller keeps alive."""
+    """A Warp array over the memory of a NumPy array or a tensor, which the caller keeps alive."""
     if isinstance(array, np.ndarray):
         return wp.array(ptr=array.ctypes.data, shape=array.shape, dtype=dtype, strides=array.strides, device="cpu")
-    return wp.array(ptr=array.data_ptr(), shape=tuple(array.shape), dtype=dtype, device=str(array.device))
+    strides = tuple(array.element_size() * step for step in array.stride())
+    return wp.array(
+        ptr=array.data_ptr(), shape=tuple(array.shape), dtype=dtype, strides=strides, device=str(array.device)
+    )
 
 
 @contextlib.contextmanager

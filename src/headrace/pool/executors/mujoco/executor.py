@@ -28,7 +28,7 @@ class MujocoExecutor(ThreadsExecutor):
     step ends the episode, and is in ``info["physics_warning"]``: 0, or 1 + a `mujoco.mjtWarning`.
 
     Args:
-        observation, shown: see `Memory`.
+        observation, shown: see `Seen`.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class MujocoExecutor(ThreadsExecutor):
             physics=physics,
             state=self._rows,
             actions=memory.actions,
-            warning=memory.warning,
+            warning=memory.seen.warning,
             **memory.outcome.arrays,
             **memory.streams.arrays,
             kept=memory.kept(),
-            reports=memory.reports(),
+            reports=memory.seen.reports(),
             frame_skip=spec.frame_skip,
             kinematics=env.fresh,
             forces=env.forces and any(name in env.reads for name in FORCES),
@@ -90,7 +90,7 @@ def _compile(env: MujocoEnv, model: MjModel, memory: Memory, num_envs: int) -> C
     kernel = build_kernel(env, struct)
     with mistakes_named(env):
         load(kernel, "cpu", 1)
-        return compiled(kernel, [physics, *tables, memory.view, 0, 0])
+        return compiled(kernel, [physics, *tables, memory.seen.view, 0, 0])
 
 
 def native_module() -> ModuleType | Any:

@@ -7,7 +7,7 @@ addresses; so neither allocates, and a saved state is a copy of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,48 +27,49 @@ SIZES = "nq nv nu na nbody njnt ngeom nsite ntendon nsensordata nmocap".split()
 WARNING = Field("physics_warning", np.dtype(np.int32))
 
 
-class Memory:
-    """The rows of N environments.
+Report = tuple[str, str, list[int], np.ndarray, "np.ndarray | None", int]
+
+
+class Seen:
+    """What is seen of N environments: arrays, or tensors, [N, …].
 
     Args:
         observation: what the task's functions write.
         shown: what a batch holds of it: the same, or all of it as one array, see `windows`.
+        hidden: see `checked`.
+        zeros: makes an array of a shape and a NumPy dtype.
 
     Attributes:
-        state, streams, outcome: tables as compiled functions take them.
-        view: what the functions write of what is seen, as they take it.
-        actions: float64 [N, nu], of the last step.
-        warning: int32 [N], see `MujocoExecutor`.
-        varying: name → [N, …], the model's fields that differ between environments.
         described: the arrays that a batch shows, in its order, without stacking.
-        newest: name → [N, …], the latest of each; stacks: name → [N, depth, …], of those that are stacked.
+        newest: name → [N, …], the latest of each.
+        stacks: name → [N, depth, …], of those that are stacked, oldest first.
+        view: what the functions write, as they take it.
+        warning: int32 [N], see `MujocoExecutor`.
     """
 
     def __init__(
-        self, env: MujocoEnv, model: MjModel, observation: gym.Space, shown: gym.Space, spec: TaskSpec, num_envs: int
+        self,
+        env: MujocoEnv,
+        observation: gym.Space,
+        shown: gym.Space,
+        spec: TaskSpec,
+        hidden: tuple[Field, ...],
+        num_envs: int,
+        zeros: Callable[[tuple[int, ...], np.dtype], Any],
     ):
-        n, scalars = num_envs, scalars_of(env, model, spec)
-        single = replace(spec, observation=observation, info=written_info(env, spec))
-        hidden = hidden_fields(env, single, scalars)
-        _check(env, single, hidden, scalars)
-        self.state = Table(env.state, n, "cpu", env.shapes, scalars, env.tables)
-        self.streams = Table(Streams, n, "cpu")
-        self.outcome = Table(Outcome, n, "cpu")
-        self.actions = np.zeros((n, model.nu))
-        self.warning = np.zeros(n, np.int32)
-        self.varying = varying_rows(model, env.varies, env.reads, n)
-        self.described = [*observation_fields(shown), *(Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)]
-        info = {f.name: np.zeros((n, *f.shape), f.dtype) for f in (*single.info, *hidden)}
-        seen = {f.name: np.zeros((n, *f.shape), f.dtype) for f in observation_fields(shown)}
-        self.newest = seen | {INFO + f.name: info.get(env.names.get(f.name, f.name), self.warning) for f in spec.info}
         depth = spec.options["frame_stack"]
-        stacked = observation_fields(shown) if depth > 1 else []
-        self.stacks = {f.name: np.zeros((n, depth, *f.shape), f.dtype) for f in stacked}
+        parts = observation_fields(shown)
+        self.described = [*parts, *(Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)]
+        self.warning = zeros((num_envs,), WARNING.dtype)
+        info = {f.name: zeros((num_envs, *f.shape), f.dtype) for f in (*written_info(env, spec), *hidden)}
+        seen = {f.name: zeros((num_envs, *f.shape), f.dtype) for f in parts}
+        self.newest = seen | {INFO + f.name: info.get(env.names.get(f.name, f.name), self.warning) for f in spec.info}
+        self.stacks = {f.name: zeros((num_envs, depth, *f.shape), f.dtype) for f in parts if depth > 1}
         self._written = seen | windows(observation, seen) | info  # kept: the view holds addresses
         self.view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
 
-    def reports(self) -> list[tuple[str, str, list[int], np.ndarray, np.ndarray | None, int]]:
-        """What native code needs to know of each array that is shown: name, dtype, shape, rows, stack and its depth."""
+    def reports(self) -> list[Report]:
+        """What native code needs to know of each array: name, dtype, shape, rows, stack and its depth."""
         reports = []
         for f in self.described:
             stack = self.stacks.get(f.name)
@@ -77,16 +78,42 @@ class Memory:
             reports.append((f.name, f.dtype.name, list(shape), self.newest[f.name], stack, depth))
         return reports
 
+
+class Memory:
+    """The rows of N environments on threads.
+
+    Attributes:
+        state, streams, outcome: tables as compiled functions take them.
+        actions: float64 [N, nu], of the last step.
+        varying: name → [N, …], the model's fields that differ between environments.
+        seen: what is seen of them.
+    """
+
+    def __init__(
+        self, env: MujocoEnv, model: MjModel, observation: gym.Space, shown: gym.Space, spec: TaskSpec, num_envs: int
+    ):
+        n, scalars = num_envs, scalars_of(env, model, spec)
+        hidden = checked(env, observation, spec, scalars)
+        self.state = Table(env.state, n, "cpu", env.shapes, scalars, env.tables)
+        self.streams = Table(Streams, n, "cpu")
+        self.outcome = Table(Outcome, n, "cpu")
+        self.actions = np.zeros((n, model.nu))
+        self.varying = varying_rows(model, env.varies, env.reads, n)
+        self.seen = Seen(env, observation, shown, spec, hidden, n, np.zeros)
+
     def kept(self) -> list[np.ndarray]:
         """What the task itself remembers of an environment."""
         return [*self.state.arrays.values(), *self.varying.values()]
 
 
-def _check(env: MujocoEnv, spec: TaskSpec, hidden: tuple[Field, ...], scalars: Mapping[str, Any]) -> None:
-    """Raise `KernelError` where the task's structs and functions and its spec do not fit together."""
+def checked(env: MujocoEnv, observation: gym.Space, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Raise `KernelError` where the task's structs and functions and its spec do not fit; its `hidden_fields`."""
+    single = replace(spec, observation=observation, info=written_info(env, spec))
+    hidden = hidden_fields(env, single, scalars)
     kept = {name: shape for name, shape in env.shapes.items() if name in array_fields(env.state)}
-    check_structs(replace(env, shapes=kept), replace(spec, info=(*spec.info, *hidden)), scalars)
+    check_structs(replace(env, shapes=kept), replace(single, info=(*single.info, *hidden)), scalars)
     check_functions(env, called(env))
+    return hidden
 
 
 def written_info(env: MujocoEnv, spec: TaskSpec) -> tuple[Field, ...]:
@@ -95,7 +122,7 @@ def written_info(env: MujocoEnv, spec: TaskSpec) -> tuple[Field, ...]:
     return tuple(replace(f, name=name) for name, f in fields.items())
 
 
-def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: dict[str, Any]) -> tuple[Field, ...]:
+def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:
     """Fields of the view that this task does not show; its functions may write them all the same."""
     shown = {view_name(f.name) for f in (*observation_fields(spec.observation), *spec.info)}
     return tuple(
@@ -105,8 +132,8 @@ def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: dict[str, Any]) -> tu
     )
 
 
-def windows(observation: gym.Space, seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays [N, …] of an observation by name, where one array [N, k] holds all of them, one behind the other."""
+def windows(observation: gym.Space, seen: dict[str, Any]) -> dict[str, Any]:
+    """The arrays, or tensors, [N, …] of an observation by name, where one [N, k] holds them, one behind the other."""
     if not isinstance(observation, gym.spaces.Dict) or OBS not in seen:
         return {}
     views, at, rows = {}, 0, seen[OBS]

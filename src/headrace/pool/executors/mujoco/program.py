@@ -113,6 +113,27 @@ def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
 
 def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
     """The kernel that does what it is commanded for one environment."""
+    serve = _served(env, physics_type)
+
+    def one(physics, state, streams, actions, outcome, view, env_id, command):
+        serve(physics, state, streams, actions, outcome, view, env_id, command)
+
+    return _kernel(env, one, physics_type, {"env_id": int, "command": int})
+
+
+def build_kernel_for_many(env: MujocoEnv, physics_type: Any) -> Any:
+    """The kernel that does what it is commanded for all environments that are picked."""
+    serve = _served(env, physics_type)
+
+    def many(physics, state, streams, actions, outcome, view, picked, command):
+        env_id = wp.tid()
+        if picked[env_id]:
+            serve(physics, state, streams, actions, outcome, view, env_id, command)
+
+    return _kernel(env, many, physics_type, {"picked": wp.array(dtype=wp.bool), "command": int})
+
+
+def _served(env: MujocoEnv, physics_type: Any) -> Any:
     reset_episode, step_episode, observe = env.reset, env.step, env.observe
     accept, act = env.accept or accept_all, env.act or act_directly
 
@@ -131,15 +152,23 @@ def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
         elif command == OBSERVE:
             observe(physics, state, env_id, view)
 
-    serve.__annotations__ = {
+    serve.__annotations__ = _arguments(env, physics_type) | {"env_id": int, "command": int}
+    serve.__name__ = serve.__qualname__ = f"serve_{env.name}"
+    return wp.func(serve)
+
+
+def _kernel(env: MujocoEnv, function: Callable[..., Any], physics_type: Any, more: dict[str, Any]) -> Any:
+    function.__annotations__ = _arguments(env, physics_type) | more
+    function.__name__ = function.__qualname__ = f"serve_{function.__name__}_{env.name}"
+    return wp.kernel(function, module="unique", module_options=ROUNDING, enable_backward=False)
+
+
+def _arguments(env: MujocoEnv, physics_type: Any) -> dict[str, Any]:
+    return {
         "physics": physics_type,
         "state": env.state,
         "streams": Streams,
         "actions": wp.array2d(dtype=wp.float64),
         "outcome": Outcome,
         "view": env.view,
-        "env_id": int,
-        "command": int,
     }
-    serve.__name__ = serve.__qualname__ = f"serve_{env.name}"
-    return wp.kernel(serve, module="unique", module_options=ROUNDING, enable_backward=False)

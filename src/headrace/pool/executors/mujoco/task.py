@@ -73,7 +73,14 @@ class MujocoTask:
             frame_skip=given["frame_skip"],
             options=given,
         )
-        return Task(spec, partial(MujocoExecutor, env, model, observation, shown))
+        parts = (env, model, observation, shown)
+        return Task(spec, partial(MujocoExecutor, *parts), make_on_device=partial(_on_device, *parts))
+
+
+def _on_device(*parts: Any) -> Any:
+    from headrace.pool.executors.mujoco.device import WarpEnvironments
+
+    return WarpEnvironments(*parts)
 
 
 def action_space(model: MjModel) -> gym.spaces.Box:

@@ -1,0 +1,229 @@
+"""A MuJoCo task whose memory is torch's, over MuJoCo Warp, on a CPU or a GPU.
+
+The same task functions as on threads; what the engine does there for each environment (autoreset,
+truncation, seeds) is done here for all at once, with masks. Nothing waits for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+import warp as wp
+
+from headrace.errors import EnvironmentFailure, OptionError, RenderError
+from headrace.pool.actions import ACTION
+from headrace.pool.batch import FINAL, INFO
+from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, device_table, torch_dtype
+from headrace.pool.executors.kernels.launch import Run, load, quiet, record_on_torch, view_of
+from headrace.pool.executors.kernels.mistakes import mistakes_named
+from headrace.pool.executors.kernels.program import RESEED, STEP
+from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco import program
+from headrace.pool.executors.mujoco.fields import MjModel
+from headrace.pool.executors.mujoco.memory import Seen, checked, scalars_of
+from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, build_kernel_for_many
+from headrace.pool.executors.mujoco.warp_physics import WarpPhysics
+from headrace.pool.spec import PoolSettings, TaskSpec
+
+MOST_STARTS = 1000
+BLOCK = 256  # threads of a launch on a GPU
+
+
+class WarpEnvironments(DeviceEnvironments):
+    """N environments of a `MujocoEnv` over `WarpPhysics`.
+
+    Args:
+        observation, shown: see `headrace.pool.executors.mujoco.memory.Seen`.
+    """
+
+    def __init__(
+        self,
+        env: MujocoEnv,
+        model: MjModel,
+        observation: gym.Space,
+        shown: gym.Space,
+        spec: TaskSpec,
+        settings: PoolSettings,
+    ):
+        n, device = settings.num_envs, torch.device(settings.device)
+        if env.accept is not None and device.type == "cuda":
+            raise OptionError(
+                f"{spec.task} looks at its starts and may refuse them: leave the device out, it needs threads"
+            )
+        scalars = scalars_of(env, model, spec)
+        hidden = checked(env, observation, spec, scalars)
+        state = device_table(env.state, n, device, env.shapes, scalars, env.tables)
+        super().__init__(env, state, device_table(Streams, n, device), spec, settings)
+        self._spec, self._settings = spec, settings
+
+        def zeros(shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
+            return torch.zeros(shape, dtype=torch_dtype(np.dtype(dtype)), device=device)
+
+        self._seen = Seen(env, observation, shown, spec, hidden, n, zeros)
+        self._physics = WarpPhysics(env, model, n, device)
+        self._outcome = device_table(Outcome, n, device)
+        self._stepping, self._starting, self._mask = (zeros((n,), np.bool_) for _ in range(3))
+        self._reward, self._terminated = zeros((n,), np.float32), zeros((n,), np.bool_)
+        self._truncated, self._elapsed = zeros((n,), np.bool_), self.episodes.column("elapsed")
+        self._taken = torch.zeros_like(self.actions[ACTION])
+        self._commands = self._recorded()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
+        return partial(self._serve, requests, tensors, rows)
+
+    def render(self, env_ids: np.ndarray) -> np.ndarray:
+        raise RenderError(f"{self._spec.task} on a device has no rendering: load its state into a pool on threads")
+
+    def columns(self) -> dict[str, torch.Tensor]:
+        return {**self._physics.rows(), **super().columns()}
+
+    def memory(self) -> list[torch.Tensor]:
+        seen = [*self._seen.newest.values(), *self._seen.stacks.values()]
+        rest = [*self._physics.rows().values(), *seen]
+        return [*super().memory(), *(t.view(len(t), -1).view(torch.uint8) for t in rest)]
+
+    # -- a call ----------------------------------------------------------------------------------
+
+    def _serve(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> None:
+        """Do what is asked of the environments of the first rows, and write the same rows of these tensors."""
+        ids = requests.column("env_id")[:rows].long()
+        self._take(requests, ids, rows)
+        if requests is not self.resets:
+            self._step()
+        if self._settings.autoreset == "same_step":
+            over = self._stepping & (self._terminated | self._truncated)
+            self._write_seen(tensors, ids, FINAL)
+            tensors[f"{FINAL}elapsed_step"].copy_(self._elapsed[ids])
+            self._starting |= over
+        if self.device.type == "cuda" or bool(self._starting.any()):
+            self._start()
+        self._write(tensors, ids)
+
+    def _take(self, requests: DeviceTable, ids: torch.Tensor, rows: int) -> None:
+        """Note who steps, who starts, and with what."""
+        command = requests.column("command")[:rows]
+        steps = command == int(STEP)
+        if self._settings.autoreset == "next_step":
+            steps &= ~self.over[ids]
+        for mask, wanted in ((self._stepping, steps), (self._starting, ~steps)):
+            mask.zero_()
+            mask[ids] = wanted
+        reseed = command == int(RESEED)
+        seed, drawn = self.streams.column("seed"), self.streams.column("drawn")
+        seed[ids] = torch.where(reseed, requests.column("seed")[:rows], seed[ids])
+        drawn[ids] = drawn[ids].masked_fill(reseed, 0)
+        self._taken[ids] = self.actions[ACTION][:rows]
+        self._reward.zero_()
+        self._terminated.zero_()
+        self._truncated.zero_()
+
+    def _step(self) -> None:
+        physics, stepping = self._physics, self._stepping
+        before = physics.save()
+        if self.env.act is None:
+            physics.set_controls(self._taken, stepping)
+        else:
+            physics.pull()  # a state may have been loaded
+            self._command(program.ACT, stepping)
+            physics.push()
+        physics.step(self._spec.frame_skip)
+        warning = physics.warnings()
+        physics.restore(before, ~stepping)
+        physics.pull()
+        self._seen.warning.copy_(torch.where(stepping, warning, self._seen.warning))
+        sound = stepping & (warning == 0)
+        self._command(program.STEP, sound)  # else what was last seen stays, and the episode ends
+        self._reward.copy_(self._outcome.column("reward").masked_fill(~sound, 0.0))
+        self._terminated.copy_((self._outcome.column("terminated") & sound) | (stepping & ~sound))
+        self._elapsed += stepping
+        if limit := self._spec.max_episode_steps:
+            self._truncated.copy_(stepping & (self._elapsed >= limit))
+        self.over.copy_(torch.where(stepping, self._terminated | self._truncated, self.over))
+        self._stack(stepping, from_nothing=False)
+
+    def _start(self) -> None:
+        physics, starting = self._physics, self._starting
+        before = physics.save()
+        for f in self._seen.described:
+            if f.name.startswith(INFO):  # what belongs to a step is zero before there was one
+                rows = self._seen.newest[f.name]
+                rows.masked_fill_(starting.view(-1, *(1,) * (rows.dim() - 1)), 0)
+        left = starting
+        for _ in range(MOST_STARTS):
+            physics.restore(physics.initial, left)
+            physics.pull()
+            self._command(program.RESET, left)
+            physics.push()
+            physics.begin()
+            physics.pull()
+            if self.env.accept is None:
+                break
+            self._command(program.ACCEPT, left)
+            left = left & ~self._outcome.column("accepted")
+            if not bool(left.any()):
+                break
+        else:
+            raise EnvironmentFailure(f"none of {MOST_STARTS:,} starts of an episode was acceptable")
+        if self.env.settling_steps:
+            physics.begin(self.env.settling_steps)
+            physics.pull()
+        self._command(program.OBSERVE, starting)
+        physics.restore(before, ~starting)
+        self._elapsed.masked_fill_(starting, 0)
+        self.over.logical_and_(~starting)
+        self._stack(starting, from_nothing=True)
+
+    def _stack(self, picked: torch.Tensor, from_nothing: bool) -> None:
+        """Put what was seen last behind what was seen before."""
+        for name, stack in self._seen.stacks.items():
+            newest = self._seen.newest[name].unsqueeze(1)
+            kept = newest.expand_as(stack[:, 1:]) if from_nothing else stack[:, 1:]
+            where = picked.view(-1, *(1,) * (stack.dim() - 1))
+            stack.copy_(torch.where(where, torch.cat([kept, newest], 1), stack))
+
+    def _write(self, tensors: Mapping[str, torch.Tensor], ids: torch.Tensor) -> None:
+        self._write_seen(tensors, ids, "")
+        for name, values in (
+            ("reward", self._reward),
+            ("terminated", self._terminated),
+            ("truncated", self._truncated),
+            ("elapsed_step", self._elapsed),
+        ):
+            tensors[name].copy_(values[ids])
+        tensors["env_id"].copy_(ids)
+
+    def _write_seen(self, tensors: Mapping[str, torch.Tensor], ids: torch.Tensor, prefix: str) -> None:
+        for f in self._seen.described:
+            shown = self._seen.stacks.get(f.name, self._seen.newest[f.name])
+            tensors[prefix + f.name].copy_(shown[ids])
+
+    # -- launches --------------------------------------------------------------------------------
+
+    def _recorded(self) -> dict[int, Run]:
+        """The launches of the task's functions over the environments picked, by what they are commanded."""
+        device = str(self.device)
+        kernel = build_kernel_for_many(self.env, self._physics.struct)
+        block = 1 if device == "cpu" else BLOCK
+        with mistakes_named(self.env):
+            load(kernel, device, block)
+        with quiet():
+            taken, picked = view_of(self._taken, wp.float64), view_of(self._mask, wp.bool)
+        tables = (self._physics.arrays, self.state.struct, self.streams.struct, taken, self._outcome.struct)
+
+        def launch(command: Any) -> Run:
+            arguments = [*tables, self._seen.view, picked, int(command)]
+            return record_on_torch(kernel, len(self._mask), arguments, device, block)
+
+        known = (program.RESET, program.ACCEPT, program.ACT, program.STEP, program.OBSERVE)
+        return {int(command): launch(command) for command in known}
+
+    def _command(self, command: Any, picked: torch.Tensor) -> None:
+        self._mask.copy_(picked)
+        self._commands[int(command)]()
