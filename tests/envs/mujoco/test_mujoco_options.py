@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
 from math import inf, nan
 from pathlib import Path
@@ -165,3 +167,21 @@ def test_nothing_is_written_where_the_user_stands(tmp_path: Path, monkeypatch: p
     with headrace.make("HalfCheetah-v5") as pool:
         pool.reset()
     assert not list(tmp_path.iterdir())
+
+
+WITHOUT = """
+import sys
+sys.modules["mujoco"] = None  # as if it were not installed
+import headrace
+assert "Ant-v5" in headrace.list_all_envs()
+assert not {"warp", "gymnasium.envs.mujoco"} & set(sys.modules)
+try:
+    headrace.make("Ant-v5")
+except headrace.errors.OptionError as error:
+    print(error)
+"""
+
+
+def test_without_mujoco_the_tasks_have_names_and_say_what_is_missing() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=120)
+    assert "pip install 'headrace[mujoco]'" in done.stdout, done.stderr

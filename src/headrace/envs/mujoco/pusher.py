@@ -1,7 +1,7 @@
 """Pusher: an arm of seven joints should push an object to a goal.
 
-Gymnasium has its v4 for MuJoCo 2 alone: later versions take the density of its object, which is
-nearly 0, at its word. Here it runs, with the physics of today's MuJoCo.
+Gymnasium has its v4 for MuJoCo 2 alone: under later versions the object, whose density is nearly
+0, moves otherwise. Here it runs, with the physics of today's MuJoCo.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
