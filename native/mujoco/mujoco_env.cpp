@@ -82,7 +82,10 @@ StepResult MujocoEnv::step(const std::byte* action) {
     std::memcpy(d.ctrl, action, sizeof(mjtNum) * static_cast<std::size_t>(lane->model().nu));
   }
   guarded([&] {
-    for (int i = 0; i < task_->rules.frame_skip; ++i) mj_step(&lane->model(), &d);
+    // nobody sees what sensors say between the steps, nor what is computed anew after the last
+    const bool sensed_after = task_->rules.after.kinematics && !lane->senses_accelerations();
+    for (int i = 1; i < task_->rules.frame_skip; ++i) mj_step(&lane->without_sensors(), &d);
+    mj_step(sensed_after ? &lane->without_sensors() : &lane->model(), &d);
     compute_after(lane->model(), d, task_->rules.after);
   });
   const int warning = lane->warning();

@@ -2,6 +2,7 @@
 
 #include <mujoco/mjxmacro.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstring>
 #include <stdexcept>
@@ -99,9 +100,14 @@ Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Vary
       signature_(signature),
       own_model_(varying.empty() ? nullptr : mj_copyModel(nullptr, &shared)),
       model_(own_model_ ? own_model_.get() : &shared),
+      without_sensors_(*model_),
+      senses_accelerations_(std::find(model_->sensor_needstage, model_->sensor_needstage + model_->nsensor,
+                                      static_cast<int>(mjSTAGE_ACC)) != model_->sensor_needstage + model_->nsensor),
       arguments_(program.arguments) {
   guarded([this] { data_.reset(mj_makeData(model_)); });
   if (!data_ || (!varying.empty() && !own_model_)) throw std::runtime_error("MuJoCo found no memory for a simulation");
+  // plugins may read sensors, and delayed sensors are part of the state
+  if (model_->nplugin == 0 && model_->nhistory == 0) without_sensors_.opt.disableflags |= mjDSBL_SENSOR;
   for (const auto& [offset, name] : program.arrays) {
     void* pointer = field_of(*model_, *data_, name);
     std::memcpy(&arguments_[offset], &pointer, sizeof pointer);

@@ -69,6 +69,8 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   const mjModel& model() const { return *model_; }
+  const mjModel& without_sensors() const { return without_sensors_; }  // where nothing else depends on them
+  bool senses_accelerations() const { return senses_accelerations_; }
   mjData& data() { return *data_; }
 
   // make this the simulation of an environment: its model's own values, and its state
@@ -91,7 +93,9 @@ class Lane {
   int signature_;
   std::unique_ptr<mjModel, FreeModel> own_model_;  // where environments' models differ
   const mjModel* model_;
+  mjModel without_sensors_;                        // the same arrays under other options
   std::unique_ptr<mjData, FreeData> data_;
+  bool senses_accelerations_;                      // some sensors follow from accelerations and forces
   std::vector<void*> varying_fields_;              // where they lie in this lane's model
   std::vector<std::byte> arguments_;
 };

@@ -42,6 +42,7 @@ class MujocoExecutor(ThreadsExecutor):
         ring: BatchRing,
     ):
         native, n = native_module(), settings.num_envs
+        self._model, self._env, self._frame_skip = model, env, spec.frame_skip
         self._memory = memory = Memory(env, model, observation, shown, spec, n)
         self._functions = functions = _compile(env, model, memory, n)
         physics = native.Physics(
@@ -55,6 +56,7 @@ class MujocoExecutor(ThreadsExecutor):
             varying=list(memory.varying.items()),
             keeps_forces=any(name in env.reads for name in APPLIED),
         )
+        self._signature = physics.signature
         self._rows = np.zeros((n, library().mj_stateSize(model, physics.signature)))
         self._components = state_components(model, self._rows, physics.signature)
         simulator = native.simulator(
@@ -79,6 +81,33 @@ class MujocoExecutor(ThreadsExecutor):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """The simulations' state and own parts of the model by MuJoCo's names (``qpos``, …), and the task's own."""
         return {**self._components, **self._memory.varying, **self._memory.state.arrays}
+
+    def record(self) -> np.ndarray:
+        """A copy of all simulations' state rows, for `bare_seconds`."""
+        return self._rows.copy()
+
+    def bare_seconds(self, states: np.ndarray, controls: np.ndarray, num_threads: int) -> float:
+        """Seconds that MuJoCo alone takes to do what the pool asked of it: the limit that benchmarks compare with.
+
+        Args:
+            states: float64 [steps, N, …], what `record` gave before each agent step.
+            controls: float64 [steps, N, nu].
+            num_threads: how many threads share the environments, each with one ``mjData``.
+        """
+        return native_module().bare_loop(
+            model=self._model._address,
+            states=states,
+            controls=controls,
+            signature=self._signature,
+            frame_skip=self._frame_skip,
+            num_threads=num_threads,
+            **_after(self._env),
+        )
+
+
+def _after(env: MujocoEnv) -> dict[str, bool]:
+    """What is computed after the last `mj_step` of an agent step."""
+    return {"kinematics": env.fresh, "forces": any(name in env.reads for name in FORCES)}
 
 
 def _compile(env: MujocoEnv, model: MjModel, memory: Memory, num_envs: int) -> Compiled:

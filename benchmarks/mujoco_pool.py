@@ -1,0 +1,124 @@
+"""MuJoCo's tasks through a pool, beside EnvPool and beside MuJoCo alone.
+
+Two threads for all, random actions that change with every step, next-step autoreset, each
+environment in the middle of an episode of its own. MuJoCo alone replays, in C++, the states
+and actions that our pool went through, `mj_step` and what the task needs after it
+(`mj_rnePostConstraint`, or the kinematics of the new state), on as many threads with one
+`mjData` each: no reset, no reward, no observation, no Python. The steps in which a pool resets
+count for it as done in no time.
+
+EnvPool has a MuJoCo of its own inside; ours is the installed package's. Its `mj_step` may be
+slower or faster, which no pool can change.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import envpool
+import numpy as np
+import tyro
+
+import headrace
+from common import Args, Case, Report, alternate, in_child, random_actions, stepping
+
+ENVPOOL, BARE = "envpool", "MuJoCo alone"
+HEAVY = ("Ant-v5", "HalfCheetah-v5", "Humanoid-v5", "WalkerWalk-v1")
+LIGHT = ("InvertedPendulum-v5", "Hopper-v5")
+SIZES = (8, 64, 1024)
+WARM = 8_000  # agent steps of all environments together, but at least 30 of each
+REPLAYED = 4_096
+AT_LEAST = {ENVPOOL: 1.2, BARE: 0.95}
+MEMORY = "Humanoid-v5"
+
+
+@dataclass
+class MujocoArgs(Args):
+    """MuJoCo's tasks beside EnvPool and MuJoCo alone."""
+
+    tasks: tuple[str, ...] = (*HEAVY, *LIGHT)
+    """names of tasks"""
+    sizes: tuple[int, ...] = SIZES
+    """environments of a pool"""
+    num_threads: int = 2
+    """threads of every contender"""
+    memory: bool = True
+    """also measure the peak memory of Humanoid with the largest pool"""
+
+
+def contenders(task: str, num_envs: int, threads: int) -> dict[str, Callable[[float], float]]:
+    """Pools of one task in the middle of their episodes, and MuJoCo alone, by name."""
+    sizes = {"num_envs": num_envs, "num_threads": threads, "seed": 0}
+    ours, peer = headrace.make(task, **sizes), envpool.make_gymnasium(task, **sizes)
+    steps = max(4, REPLAYED // num_envs)
+    actions = random_actions(ours.action_space, num_envs, steps)
+    runs = {}
+    for name, pool in (("headrace", ours), (ENVPOOL, peer)):
+        pool.reset()
+        for i in range(max(30, WARM // num_envs)):
+            pool.step(actions[i % steps])
+        runs[name] = stepping(pool.step, actions, num_envs)
+    runs[BARE] = mujoco_alone(ours, actions, threads)
+    return runs
+
+
+def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Callable[[float], float]:
+    """What MuJoCo does in these steps of the pool, again and again."""
+    executor = pool._executor
+    states, advanced = [], 0
+    for action in actions:
+        states.append(executor.record())
+        advanced += int((pool.step(action)[4]["elapsed_step"] > 0).sum())
+    states, controls = np.stack(states), np.stack(actions)
+    steps = controls.shape[0] * controls.shape[1]
+
+    def run(seconds: float) -> float:
+        taken, rounds = 0.0, 0
+        while taken < seconds:
+            taken += executor.bare_seconds(states, controls, threads)
+            rounds += 1
+        return rounds * steps / (taken * advanced / steps)
+
+    return run
+
+
+def peak_memory(contender: str, num_envs: int) -> dict[str, float]:
+    """Peak resident MiB of this process before a pool of Humanoid was made, and after it has stepped."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    make: Any = headrace.make if contender == "headrace" else envpool.make_gymnasium
+    pool = make(MEMORY, num_envs=num_envs, num_threads=2, seed=0)
+    pool.reset()
+    for action in random_actions(pool.action_space, num_envs, 20):
+        pool.step(action)
+    return {"before": before, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def main() -> None:
+    if "--child" in sys.argv:
+        print(json.dumps(peak_memory(sys.argv[2], int(sys.argv[3]))))
+        return
+    args = tyro.cli(MujocoArgs)
+    settings = {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds}
+    report = Report("mujoco_pool", "MuJoCo, random actions, resets included", settings)
+    for task in args.tasks:
+        for num_envs in args.sizes:
+            rates = alternate(contenders(task, num_envs, args.num_threads), args)
+            least = AT_LEAST if task in HEAVY else {ENVPOOL: AT_LEAST[ENVPOOL]}
+            frame_skip = headrace.make_spec(task).frame_skip
+            report.cases.append(Case(f"{task} N={num_envs}", rates, least, frame_skip=frame_skip))
+    if args.memory:
+        largest = str(max(args.sizes))
+        found = {name: in_child(__file__, "--child", name, largest) for name in ("headrace", ENVPOOL)}
+        report.extra["peak_memory_mib"] = {f"{MEMORY} N={largest}": found}
+        for name, mib in found.items():
+            print(f"{MEMORY} N={largest}, {name}: {mib['peak'] - mib['before']:.0f} MiB for the pool")
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()
