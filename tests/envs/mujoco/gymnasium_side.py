@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -20,7 +21,10 @@ pytest.importorskip(
 )
 mujoco: Any = pytest.importorskip("mujoco")
 
+from headrace.envs.mujoco.common import warnings_dropped  # noqa: E402
+
 TASKS = family.TASKS
+ASSETS = Path(gym.__file__).parent / "envs" / "mujoco" / "assets"
 OURS = {"env_id", "elapsed_step", "players", "physics_warning"}  # info that Gymnasium does not have
 
 # Numbers that both copy from MuJoCo are equal bit by bit, on one machine. Sums may be taken in another order,
@@ -31,7 +35,8 @@ FLOAT32 = 2.0**-23
 
 def official(task: str, **options: Any) -> Any:
     """Gymnasium's environment, without wrappers."""
-    with warnings.catch_warnings(), patch.object(mujoco, "__version__", "2.3.7"):  # Pusher-v4 refuses later ones
+    with warnings.catch_warnings(), warnings_dropped(), patch.object(mujoco, "__version__", "2.3.7"):
+        # Pusher-v4 refuses later versions
         warnings.simplefilter("ignore")
         return gym.make(task, **options).unwrapped
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium_side import TASKS, play_both
+from gymnasium_side import ASSETS, TASKS, play_both
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +19,6 @@ import headrace
 from headrace.envs.mujoco.options import in_gymnasiums_names, number_range
 from headrace.errors import OptionError
 
-GYMNASIUM = find_spec("gymnasium")
-assert GYMNASIUM is not None
-assert GYMNASIUM.submodule_search_locations
-ASSETS = Path(GYMNASIUM.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
 V5 = [task for task in TASKS if task.endswith("v5")]
 
 # -- names ---------------------------------------------------------------------------------------
@@ -101,7 +96,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("Ant-v5", {"frame_skip": 0}, "at least 1"),
     ("Ant-v5", {"frame_stack": 0}, "at least 1"),
     ("Ant-v5", {"max_episode_steps": -1}, "at least 0"),
-    ("Ant-v5", {"xml_file": "ants.xml"}, r"no file .*ants\.xml.*'\./FILE\.xml'"),
+    ("Ant-v5", {"xml_file": "ants.xml"}, r"no file .*ants\.xml: for a file of yours say '\./FILE\.xml'"),
     ("Ant-v5", {"xml_file": "./ants.xml"}, "no file"),
     ("Ant-v5", {"xml_file": "/nowhere/ants.xml"}, "no file /nowhere/ants.xml"),
     ("Ant-v5", {"xml_file": ""}, "a file's path"),

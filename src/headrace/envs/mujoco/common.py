@@ -6,9 +6,11 @@ package. Farama Foundation, "Gymnasium", `gymnasium.envs.mujoco`.
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +22,8 @@ from headrace.errors import OptionError
 from headrace.pool.executors.kernels.random import Streams, normal, uniform
 from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.spec import Field
+
+_muted = Lock()  # MuJoCo has one place for who hears warnings
 
 
 @wp.func
@@ -112,20 +116,27 @@ def load_model(options: Mapping[str, Any]) -> Any:
         OptionError: there is no such file.
         ValueError: it cannot be compiled.
     """
-    mujoco = library()
     name = options["xml_file"]
-    path = Path(name).expanduser() if name.startswith(("/", ".", "~")) else _assets() / name
+    own = name.startswith(("/", ".", "~"))
+    path = Path(name).expanduser() if own else _assets() / name
     if not path.is_file():
-        hint = (
-            "" if path.is_absolute() and path == Path(name) else ": say './FILE.xml' or the whole path for one of yours"
-        )
+        hint = "" if own else ": for a file of yours say './FILE.xml' or its whole path"
         raise OptionError(f"xml_file: there is no file {path}{hint}")
-    spoken = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda message: None)  # Gymnasium's own models use what MuJoCo calls old
-    try:
-        return mujoco.MjModel.from_xml_path(str(path))
-    finally:
-        mujoco.set_mju_user_warning(spoken)
+    with warnings_dropped():
+        return library().MjModel.from_xml_path(str(path))
+
+
+@contextmanager
+def warnings_dropped() -> Iterator[None]:
+    """Keep to ourselves that Gymnasium's own models use what MuJoCo calls old; else it says so in a file, too."""
+    mujoco = library()
+    with _muted:
+        spoken = mujoco.get_mju_user_warning()
+        mujoco.set_mju_user_warning(lambda message: None)
+        try:
+            yield
+        finally:
+            mujoco.set_mju_user_warning(spoken)
 
 
 def _assets() -> Path:

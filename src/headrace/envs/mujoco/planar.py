@@ -30,7 +30,7 @@ from headrace.envs.mujoco.forward import (
     skipped,
     velocity,
 )
-from headrace.envs.mujoco.options import number_range
+from headrace.envs.mujoco.options import number_range, xml_file
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.kernels.task import decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
@@ -117,7 +117,7 @@ def alive(version: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def build(version: str, most_speed: float, options: Mapping[str, Any], model: Any) -> MujocoEnv:
     check_size(model, 3, 3, "along x and z, and the angle of a body in that plane")
-    fixed = {"skipped": skipped(options, 1), "start_z": model.qpos0[1], "most_speed": most_speed, "shows_root": True}
+    fixed = {"skipped": skipped(options, 1), "start_z": model.qpos0[1], "most_speed": most_speed, "shows_root": False}
     return MujocoEnv(
         "PlanarRunner",
         ("qpos", "qvel"),
@@ -153,7 +153,7 @@ def health(**ranges: tuple[float, float]) -> dict[str, Any]:
 HALF_CHEETAH = runner_options("half_cheetah.xml", 0.1, 0.1)
 HOPPER = runner_options("hopper.xml", 1e-3, 5e-3) | health(state=(-100.0, 100.0), z=(0.7, inf), angle=(-0.2, 0.2))
 WALKER = runner_options("walker2d.xml", 1e-3, 5e-3) | health(z=(0.8, 2.0), angle=(-1.0, 1.0))
-WALKER_V5 = WALKER | {"xml_file": runner_options("walker2d_v5.xml", 0.0, 0.0)["xml_file"]}
+WALKER_V5 = WALKER | {"xml_file": xml_file("walker2d_v5.xml")}
 PLACE = ("x_position", "x_velocity")
 REWARDS = ("reward_forward", "reward_ctrl", "reward_survive")
 

@@ -128,8 +128,8 @@ class WarpPhysics:
             model.opt.disableflags = flags | actuation if self._env.starts_unactuated else flags
             mjw.forward(model, data)
             model.opt.disableflags = flags
-            if self._reads_forces:
-                mjw.rne_postconstraint(model, data)
+        for name in FORCES:
+            self._tensor(name).zero_()  # until the next step, as on threads
 
     def warnings(self) -> torch.Tensor:
         """What is wrong with each world, int32 [N]: 0, or 1 + a `mujoco.mjtWarning`."""
@@ -148,7 +148,7 @@ class WarpPhysics:
 
     @property
     def _reads_forces(self) -> bool:
-        return any(name in FORCES for name in self._env.reads)
+        return self._env.forces and any(name in FORCES for name in self._env.reads)
 
     @contextmanager
     def _running(self) -> Iterator[tuple[Any, Any, Any]]:
