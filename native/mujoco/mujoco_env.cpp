@@ -32,11 +32,7 @@ void MujocoEnv::reset() {
   lane->enter(env_id_);
   for (const auto& r : task_->reports)  // what belongs to a step is zero before there was one
     if (r.field.name.starts_with("info:")) std::memset(r.newest.row(env_id_), 0, r.newest.stride);
-  int starts = 0;
-  do {
-    if (++starts > kMostStarts) throw std::runtime_error("none of 10,000 starts of an episode was acceptable");
-    start(*lane);
-  } while (task_->rules.may_refuse && !at<bool>(task_->memory.accepted, env_id_));
+  start(*lane);
   if (task_->rules.settling_steps > 0) settle(*lane);
   lane->call(kObserve);
   lane->save(task_->memory.state.row(env_id_));
@@ -46,15 +42,31 @@ void MujocoEnv::reset() {
 
 void MujocoEnv::start(Lane& lane) {
   mjData& d = lane.data();
-  mj_resetData(&lane.model(), &d);
-  lane.call(kReset);
-  lane.enter(env_id_);  // the start may have set the environment's own model values
+  int starts = 0;
+  do {
+    if (++starts > kMostStarts) throw std::runtime_error("none of 10,000 starts of an episode was acceptable");
+    mj_resetData(&lane.model(), &d);
+    lane.call(kReset);
+    lane.enter(env_id_);  // the start may have set the environment's own model values
+  } while (task_->rules.may_refuse && refused(lane));
+  forward(lane);  // forces between bodies stay zero until the first step, as Gymnasium has them
+}
+
+// Does the task refuse a start? It sees where everything is, and what touches what: no more is computed,
+// for a task may look at a hundred starts before it finds its own.
+bool MujocoEnv::refused(Lane& lane) {
   guarded([&] {
-    mjModel m = lane.model();  // a shallow copy: the same arrays under other options
-    if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
-    mj_forward(&m, &d);  // forces between bodies stay zero until the first step, as Gymnasium has them
+    mj_fwdKinematics(&lane.model(), &lane.data());
+    mj_collision(&lane.model(), &lane.data());
   });
-  if (task_->rules.may_refuse) lane.call(kAccept);
+  lane.call(kAccept);
+  return !at<bool>(task_->memory.accepted, env_id_);
+}
+
+void MujocoEnv::forward(Lane& lane) {
+  mjModel m = lane.model();  // a shallow copy: the same arrays under other options
+  if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
+  guarded([&] { mj_forward(&m, &lane.data()); });
 }
 
 void MujocoEnv::settle(Lane& lane) {
@@ -62,10 +74,8 @@ void MujocoEnv::settle(Lane& lane) {
   guarded([&] {
     for (int i = 0; i < task_->rules.settling_steps; ++i) mj_step(&lane.model(), &d);
     d.time = 0;
-    mjModel m = lane.model();
-    if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
-    mj_forward(&m, &d);
   });
+  forward(lane);
 }
 
 StepResult MujocoEnv::step(const std::byte* action) {

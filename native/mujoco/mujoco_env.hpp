@@ -61,6 +61,8 @@ class MujocoEnv final : public Environment {
 
  private:
   void start(Lane& lane);
+  bool refused(Lane& lane);
+  void forward(Lane& lane);
   void settle(Lane& lane);
   void report(bool first);
 

@@ -50,6 +50,8 @@ Model model_of(const char* xml) {
 struct Arguments {
   double* qpos;
   double* qvel;
+  double* xpos;
+  int* ncon;
   std::int32_t env_id, command;
   struct Table* table;
 };
@@ -75,6 +77,7 @@ struct Table {
 void begin(const Table& t, int env, double* qpos, double* qvel) {
   qpos[0] += 0.01 * static_cast<double>(t.seed[static_cast<std::size_t>(env)] % 7);
   qvel[3] = 0.5 * static_cast<double>(t.starts[static_cast<std::size_t>(env)] % 5);
+  if (t.refused > 0 && t.starts[static_cast<std::size_t>(env)] % 2 == 1) qpos[2] = 0.05;  // in the ground
 }
 
 void serve(const void*, void* arguments) {
@@ -85,6 +88,8 @@ void serve(const void*, void* arguments) {
     ++t.starts[env];
     begin(t, a.env_id, a.qpos, a.qvel);
   } else if (a.command == kAccept) {
+    CHECK(a.xpos[3] == a.qpos[0] && a.xpos[5] == a.qpos[2]);
+    CHECK((*a.ncon > 0) == (t.starts[env] % 2 == 1));
     t.accepted[env] = t.starts[env] % static_cast<std::uint64_t>(t.refused + 1) == 0;
   } else {
     if (a.command == kStep) {
@@ -136,10 +141,11 @@ struct Pool {
     Program program;
     program.function = serve;
     program.arguments.resize(sizeof(Arguments));
-    Arguments blank{nullptr, nullptr, 0, 0, t.get()};
+    Arguments blank{nullptr, nullptr, nullptr, nullptr, 0, 0, t.get()};
     std::memcpy(program.arguments.data(), &blank, sizeof blank);
     program.env_id = offsetof(Arguments, env_id), program.command = offsetof(Arguments, command);
-    program.arrays = {{offsetof(Arguments, qpos), "qpos"}, {offsetof(Arguments, qvel), "qvel"}};
+    program.arrays = {{offsetof(Arguments, qpos), "qpos"}, {offsetof(Arguments, qvel), "qvel"},
+                      {offsetof(Arguments, xpos), "xpos"}, {offsetof(Arguments, ncon), "ncon"}};
     physics = std::make_shared<Physics>(m, std::move(program), std::vector<Varying>{}, false);
     t->state.resize(kN * physics->state_bytes());
     return t;

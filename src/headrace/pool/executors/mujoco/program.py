@@ -54,7 +54,9 @@ class MujocoEnv:
             after physics has advanced; the action is ``actions[env, i]`` (float64).
         observe: ``(physics, state, env, view)``: write what is seen.
         act: ``(physics, state, env, actions)``: turn an action into ``physics.ctrl``; None: it is that.
-        accept: ``(physics, state, env) → bool``: whether a start will do; if not, `reset` is called again.
+        accept: ``(physics, state, env) → bool``: whether a start will do; if not, `reset` is called again, and what
+            a start left in the task's state is still there. Positions and contacts are the start's; velocities,
+            forces and sensors are not computed yet.
         names: info that is called otherwise than its field of the view: its name → the field.
         varies: fields of ``mjModel`` among `reads` whose values are each environment's own; `reset` may write them.
         fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
