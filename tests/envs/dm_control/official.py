@@ -21,6 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # GLFW's, of a display that is not there
     from dm_control import suite
     from dm_control.mujoco.wrapper.mjbindings import sizes
+    from dm_control.suite import quadruped
 
 
 def _forget_fields_that_are_no_more() -> None:
@@ -33,6 +34,7 @@ def _forget_fields_that_are_no_more() -> None:
 
 
 _forget_fields_that_are_no_more()
+quadruped.Physics.contexts = None  # else the terrain is drawn on a display at once, which need not be there
 
 
 def load(task: str, seed: int = 0, flat_observation: bool = False, **task_options: Any) -> Any:
@@ -41,14 +43,16 @@ def load(task: str, seed: int = 0, flat_observation: bool = False, **task_option
     speak = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:
-        return suite.load(domain, name, {"random": seed, **task_options}, {"flat_observation": flat_observation})
+        loaded = suite.load(domain, name, {"random": seed, **task_options}, {"flat_observation": flat_observation})
     finally:
         mujoco.set_mju_user_warning(speak)
+    loaded.reset()  # a dog is measured in its first
+    return loaded
 
 
 def begin(official: Any, pool: headrace.Pool, env_id: int = 0) -> dict[str, np.ndarray]:
     """Put one of our environments' states into dm_control's; what dm_control then observes."""
-    official.reset()
+    official._reset_next_step, official._step_count = False, 0
     executor, model, data = pool._executor, official.physics.model, official.physics.data
     for name, rows in executor._memory.varying.items():
         ours = getattr(model, name)

@@ -22,7 +22,15 @@ from headrace.mujoco import MujocoEnv, MujocoTask, Streams
 
 official = pytest.importorskip("official")
 stats = pytest.importorskip("scipy.stats")
-VARYING = ["WalkerRun-v1", "SwimmerSwimmer6-v1", "FingerTurnHard-v1", "PointMassHard-v1"]
+VARYING = [
+    "WalkerRun-v1",
+    "SwimmerSwimmer6-v1",
+    "FingerTurnHard-v1",
+    "PointMassHard-v1",
+    "ManipulatorInsertPeg-v1",
+    "QuadrupedFetch-v1",
+    "StackerStack4-v1",
+]
 
 
 def test_naming_the_tasks_loads_no_simulator():
@@ -123,7 +131,7 @@ def test_what_happens_follows_from_seed_and_actions(task):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("task", VARYING)
+@pytest.mark.parametrize("task", [*VARYING, "QuadrupedEscape-v1"])
 def test_a_saved_state_goes_on_as_it_did(task):
     rng = np.random.default_rng(0)
     with headrace.make(task, num_envs=3, seed=7, frame_stack=2, max_episode_steps=15) as pool:

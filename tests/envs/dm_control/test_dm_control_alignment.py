@@ -26,6 +26,11 @@ TOLERANCE = 1e-12
 REWARD_TOLERANCE = 1e-7
 
 
+def random_actions(rng, space, *shape):
+    low, high = np.nan_to_num(space.low, neginf=-1), np.nan_to_num(space.high, posinf=1)
+    return rng.uniform(low, high, (*shape, *space.shape))
+
+
 def assert_same_observation(ours, theirs, row=0):
     assert list(ours) == list(theirs)
     for key, value in theirs.items():
@@ -44,7 +49,7 @@ def test_whole_episodes(task):
             assert_same_observation(obs, official.begin(theirs, pool))
             over = False
             while not over:
-                action = rng.uniform(space.low, space.high)
+                action = random_actions(rng, space)
                 obs, reward, terminated, truncated, _ = pool.step(action[None])
                 step = theirs.step(action)
                 assert_same_observation(obs, step.observation)
@@ -89,6 +94,19 @@ def upright_and_fast(index, high, deviation=0.05):
     return place
 
 
+def own_pose(task, deviation, ranges):
+    """Nearly the model's own pose, but for what is uniform in ranges: (array, index) → (low, high)."""
+
+    def place(rng, arrays):
+        pose = official.load(task).physics.model.qpos0
+        arrays["qpos"][:] = rng.normal(pose, deviation, arrays["qpos"].shape)
+        arrays["qvel"][:] = 0
+        for (name, index), (low, high) in ranges.items():
+            arrays[name][:, index] = rng.uniform(low, high, len(arrays[name]))
+
+    return place
+
+
 # states in which a task is rewarded, where starts and random actions hardly ever reach one
 GOALS = {
     "AcrobotSwingup-v1": spread(0.3),
@@ -100,12 +118,25 @@ GOALS = {
     "CartpoleTwoPoles-v1": spread(0.1),
     "CartpoleThreePoles-v1": spread(0.1),
     "CheetahRun-v1": fast(0, -2, 14),
+    "DogStand-v1": own_pose("DogStand-v1", 0.3, {}),
+    "DogFetch-v1": own_pose("DogFetch-v1", 0.05, {("qpos", 80): (-0.5, 0.7), ("qpos", 81): (-0.5, 0.5)}),
     "FingerSpin-v1": fast(2, -40, 0),
     "HopperStand-v1": spread(0.1, "qpos"),
     "HopperHop-v1": upright_and_fast(0, 4, 0.1),
+    "HumanoidStand-v1": own_pose("HumanoidStand-v1", 0.1, {("qvel", 0): (-2, 2), ("qvel", 1): (-2, 2)}),
+    "HumanoidWalk-v1": own_pose("HumanoidWalk-v1", 0.1, {("qvel", 0): (0, 2)}),
+    "HumanoidRun-v1": own_pose("HumanoidRun-v1", 0.1, {("qvel", 0): (0, 12)}),
+    "HumanoidRunPureState-v1": own_pose("HumanoidRunPureState-v1", 0.1, {("qvel", 1): (0, 12)}),
+    "HumanoidCMUStand-v1": own_pose("HumanoidCMUStand-v1", 0.1, {("qvel", 0): (-2, 2), ("qvel", 1): (-2, 2)}),
+    "HumanoidCMUWalk-v1": own_pose("HumanoidCMUWalk-v1", 0.1, {("qvel", 0): (0, 2)}),
+    "HumanoidCMURun-v1": own_pose("HumanoidCMURun-v1", 0.1, {("qvel", 0): (0, 12)}),
+    "LqrLqr21-v1": spread(0.3),
+    "LqrLqr62-v1": spread(0.3),
     "PendulumSwingup-v1": spread(0.1),
     "PointMassEasy-v1": spread(0.01),
     "PointMassHard-v1": spread(0.01),
+    "QuadrupedEscape-v1": own_pose("QuadrupedEscape-v1", 0.1, {("qpos", 0): (-25, 25), ("qpos", 2): (5, 8)}),
+    "QuadrupedRun-v1": own_pose("QuadrupedRun-v1", 0.1, {("qvel", 0): (0, 8)}),
     "ReacherEasy-v1": outstretched_to_the_target,
     "ReacherHard-v1": outstretched_to_the_target,
     "WalkerStand-v1": spread(0.3),
@@ -122,8 +153,7 @@ def test_rewards_where_the_task_is_done(task):
         if task in GOALS:
             GOALS[task](rng, pool._executor.state_arrays())
         starts = pool.save_state()
-        low, high = pool.action_space.low, pool.action_space.high
-        actions = rng.uniform(low, high, (n, *low.shape))
+        actions = random_actions(rng, pool.action_space, n)
         _, rewards, *_ = pool.step(actions)
         pool.load_state(pool.all_env_ids, starts)
         wanted = []
@@ -135,18 +165,21 @@ def test_rewards_where_the_task_is_done(task):
     assert min(wanted) < max(wanted) - 0.1
 
 
-OURS, THEIRS = 600, 150
+def how_many(task):
+    """Starts to compare: ours and dm_control's."""
+    return (150, 30) if task == "QuadrupedEscape-v1" else (600, 150)  # a terrain takes its time
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_starts_are_distributed_as_dm_control_s(task):
-    theirs = official.load(task, seed=4)
-    rows = []
-    with headrace.make(task, num_envs=OURS, seed=5, autoreset="disabled") as pool:
+    theirs, (n, m), rows = official.load(task, seed=4), how_many(task), []
+    with headrace.make(task, num_envs=n, seed=5, autoreset="disabled") as pool:
         obs, _ = pool.reset()
-        varying = {name: np.reshape(rows, (OURS, -1)) for name, rows in pool._executor._memory.varying.items()}
-        ours = {key: np.reshape(value, (OURS, -1)) for key, value in obs.items()} | varying
-        for _ in range(THEIRS):
+        varying = {name: np.reshape(rows, (n, -1)) for name, rows in pool._executor._memory.varying.items()}
+        if task.startswith("Lqr"):
+            del varying["jnt_stiffness"]  # drawn where dm_control makes an environment
+        ours = {key: np.reshape(value, (n, -1)) for key, value in obs.items()} | varying
+        for _ in range(m):
             seen = theirs.reset().observation
             seen |= {name: getattr(theirs.physics.model, name) for name in varying}
             rows.append({key: np.ravel(value).copy() for key, value in seen.items()})
@@ -154,6 +187,8 @@ def test_starts_are_distributed_as_dm_control_s(task):
         wanted = np.stack([row[key] for row in rows])
         assert found.shape[1:] == wanted.shape[1:], key
         for i, (a, b) in enumerate(zip(found.T, wanted.T, strict=True)):
+            if key == "hfield_data" and i % 397:
+                continue  # some of 40,000 numbers will do
             if max(np.ptp(a), np.ptp(b)) < 1e-9:
                 np.testing.assert_allclose(a, b[0], rtol=0, atol=1e-9, err_msg=f"{key}[{i}]")
                 continue

@@ -18,12 +18,19 @@ DOMAINS: dict[str, tuple[str, ...]] = {
     "ball_in_cup": ("catch",),
     "cartpole": ("balance", "balance_sparse", "swingup", "swingup_sparse", "two_poles", "three_poles"),
     "cheetah": ("run",),
+    "dog": ("stand", "walk", "trot", "run", "fetch"),
     "finger": ("spin", "turn_easy", "turn_hard"),
     "fish": ("upright", "swim"),
     "hopper": ("stand", "hop"),
+    "humanoid": ("stand", "walk", "run", "run_pure_state"),
+    "humanoid_CMU": ("stand", "walk", "run"),
+    "lqr": ("lqr_2_1", "lqr_6_2"),
+    "manipulator": ("bring_ball", "bring_peg", "insert_ball", "insert_peg"),
     "pendulum": ("swingup",),
     "point_mass": ("easy", "hard"),
+    "quadruped": ("walk", "run", "escape", "fetch"),
     "reacher": ("easy", "hard"),
+    "stacker": ("stack_2", "stack_4"),
     "swimmer": ("swimmer6", "swimmer15"),
     "walker": ("stand", "walk", "run"),
 }
@@ -55,4 +62,4 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown or wrong, or dm_control or MuJoCo is not installed.
     """
     domain, name = SUITE[task]
-    return importlib.import_module(f"{__name__}.{domain}").TASKS[name](task, **options)
+    return importlib.import_module(f"{__name__}.{domain.lower()}").TASKS[name](task, **options)

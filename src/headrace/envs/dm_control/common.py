@@ -33,6 +33,8 @@ BALL = wp.constant(1)
 SLIDE = wp.constant(2)
 HINGE = wp.constant(3)
 
+Sizes = Mapping[str, int | tuple[int, ...] | None]
+
 JOINTS = ("qpos", "jnt_type", "jnt_limited", "jnt_range", "jnt_qposadr")  # what `randomize_joints` reads
 
 
@@ -42,7 +44,7 @@ JOINTS = ("qpos", "jnt_type", "jnt_limited", "jnt_range", "jnt_qposadr")  # what
 def suite_task(
     env: Callable[[Any, Any], MujocoEnv],
     model: Callable[[Any], Any],
-    observation: Mapping[str, int | None] | Callable[[Any, Any], Mapping[str, int | None]],
+    observation: Sizes | Callable[[Any, Any], Sizes],
     frame_skip: int = 1,
     **options: Any,
 ) -> MujocoTask:
@@ -50,8 +52,8 @@ def suite_task(
 
     Args:
         env, model: as for `MujocoTask`.
-        observation: the length of each array by its key, None for one number; or a function of the options
-            and the model that answers that.
+        observation: the length or the shape of each array by its key, None for one number; or a function of the
+            options and the model that answers that.
         frame_skip: steps of physics in an agent step: dm_control's control timestep over the model's.
         options: the task's own, beside those that all have.
     """
@@ -63,8 +65,9 @@ def suite_task(
     return MujocoTask(env, model, space, options={"flat_observation": False, **options}, frame_skip=frame_skip)
 
 
-def unbounded(size: int | None) -> gym.spaces.Box:
-    return gym.spaces.Box(-np.inf, np.inf, () if size is None else (size,), np.float64)
+def unbounded(size: int | tuple[int, ...] | None) -> gym.spaces.Box:
+    shape = () if size is None else (size,) if isinstance(size, int) else size
+    return gym.spaces.Box(-np.inf, np.inf, shape, np.float64)
 
 
 def suite_env(
@@ -123,6 +126,12 @@ def set_row(seen: wp.array2d[wp.float64], env: int, at: int, vector: wp.vec3d):
 @wp.func
 def log1p(x: wp.float64) -> wp.float64:
     return wp.log(wp.float64(1.0) + x)
+
+
+@wp.func
+def arsinh(x: wp.float64) -> wp.float64:
+    size = wp.abs(x)
+    return wp.sign(x) * wp.log(size + wp.sqrt(size * size + wp.float64(1.0)))
 
 
 # ---- starts -------------------------------------------------------------------------------------

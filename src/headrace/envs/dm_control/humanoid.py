@@ -1,0 +1,192 @@
+"""Humanoid: a body of 21 joints that shall stand, walk or run."""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from collections.abc import Callable
+from typing import Any
+
+import warp as wp
+
+from headrace.envs.dm_control.common import (
+    AT_MARGIN,
+    INFINITY,
+    JOINTS,
+    copy_row,
+    excess,
+    gaussian,
+    linear,
+    randomize_joints,
+    set_row,
+    small_control,
+    suite_env,
+    suite_model,
+    suite_task,
+)
+from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams
+
+ZERO = wp.constant(wp.float64(0.0))
+ONE = wp.constant(wp.float64(1.0))
+STAND_HEIGHT = wp.constant(wp.float64(1.4))  # m, of the head
+FREE_JOINT = wp.constant(7)  # numbers of the root's position; the other joints' follow
+
+
+@wp.struct
+class State:
+    """The speed to move at (m/s), 0 to stand; whether qpos and qvel are all that is seen; which of the torso's
+    own axes points up as it stands; where things are in MuJoCo's arrays."""
+
+    move_speed: wp.float64
+    pure_state: wp.bool
+    up: int
+    torso: int
+    head: int
+    left_hand: int
+    left_foot: int
+    right_hand: int
+    right_foot: int
+    velocity: int
+    nq: int
+    nv: int
+    nu: int
+    njnt: int
+
+
+@wp.struct
+class View:
+    """The position is seen with the velocity where they are all that is seen; else all but it."""
+
+    obs_position: wp.array2d[wp.float64]
+    obs_joint_angles: wp.array2d[wp.float64]
+    obs_head_height: wp.array[wp.float64]
+    obs_extremities: wp.array2d[wp.float64]
+    obs_torso_vertical: wp.array2d[wp.float64]
+    obs_com_velocity: wp.array2d[wp.float64]
+    obs_velocity: wp.array2d[wp.float64]
+
+
+@wp.func
+def reset(physics: Any, state: State, env: int, streams: Streams):
+    randomize_joints(physics, env, state.njnt, streams)
+
+
+@wp.func
+def accept(physics: Any, state: State, env: int):
+    return physics.ncon[env] == 0
+
+
+@wp.func
+def moving(physics: Any, state: State, env: int) -> wp.float64:
+    """What the speed of the centre of mass over ground is worth."""
+    x = physics.sensordata[env, state.velocity]
+    y = physics.sensordata[env, state.velocity + 1]
+    if state.move_speed == ZERO:
+        still_x = gaussian(excess(x, ZERO, ZERO, wp.float64(2.0)), AT_MARGIN)
+        still_y = gaussian(excess(y, ZERO, ZERO, wp.float64(2.0)), AT_MARGIN)
+        return (still_x + still_y) / wp.float64(2.0)
+    slower = excess(wp.sqrt(x * x + y * y), state.move_speed, INFINITY, state.move_speed)
+    return (wp.float64(5.0) * linear(slower, ZERO) + ONE) / wp.float64(6.0)
+
+
+@wp.func
+def step(physics: Any, state: State, env: int, actions: wp.array2d[wp.float64], view: View):
+    height = physics.xpos[env, state.head][2]
+    standing = gaussian(excess(height, STAND_HEIGHT, INFINITY, STAND_HEIGHT / wp.float64(4.0)), AT_MARGIN)
+    up = physics.xmat[env, state.torso][2, state.up]
+    upright = linear(excess(up, wp.float64(0.9), INFINITY, wp.float64(1.9)), ZERO)
+    gentle = (wp.float64(4.0) + small_control(actions, env, state.nu)) / wp.float64(5.0)
+    return wp.float32(gentle * standing * upright * moving(physics, state, env)), wp.bool(False)
+
+
+@wp.func
+def see_limb(physics: Any, state: State, env: int, limb: int, view: View, at: int):
+    """The limb's place in the torso's coordinates (m)."""
+    way = physics.xpos[env, limb] - physics.xpos[env, state.torso]
+    set_row(view.obs_extremities, env, at, wp.transpose(physics.xmat[env, state.torso]) * way)
+
+
+@wp.func
+def observe(physics: Any, state: State, env: int, view: View):
+    copy_row(physics.qvel, env, 0, state.nv, view.obs_velocity, 0)
+    if state.pure_state:
+        copy_row(physics.qpos, env, 0, state.nq, view.obs_position, 0)
+    else:
+        copy_row(physics.qpos, env, FREE_JOINT, state.nq - FREE_JOINT, view.obs_joint_angles, 0)
+        view.obs_head_height[env] = physics.xpos[env, state.head][2]
+        see_limb(physics, state, env, state.left_hand, view, 0)
+        see_limb(physics, state, env, state.left_foot, view, 3)
+        see_limb(physics, state, env, state.right_hand, view, 6)
+        see_limb(physics, state, env, state.right_foot, view, 9)
+        frame = physics.xmat[env, state.torso]
+        for i in range(3):
+            view.obs_torso_vertical[env, i] = frame[2, i]
+        copy_row(physics.sensordata, env, state.velocity, 3, view.obs_com_velocity, 0)
+
+
+def sizes(model: Any, pure_state: bool) -> dict[str, int | None]:
+    if pure_state:
+        return {"position": model.nq, "velocity": model.nv}
+    return {
+        "joint_angles": model.nq - 7,
+        "head_height": None,
+        "extremities": 12,
+        "torso_vertical": 3,
+        "com_velocity": 3,
+        "velocity": model.nv,
+    }
+
+
+SHAPES = {
+    "obs_position": ("nq",),
+    "obs_joint_angles": ("nu",),
+    "obs_extremities": (12,),
+    "obs_torso_vertical": (3,),
+    "obs_com_velocity": (3,),
+}
+
+
+def humanoid(
+    model: Callable[[Any], Any],
+    torso: str,
+    up: int,
+    sides: tuple[str, str],
+    frame_skip: int,
+    move_speed: float,
+    pure_state: bool = False,
+) -> MujocoTask:
+    """A task for a body whose torso, axis that points up, and limbs' sides are those named."""
+
+    def env(options: Any, model: Any) -> MujocoEnv:
+        left, right = sides
+        constants = {
+            "move_speed": move_speed,
+            "pure_state": pure_state,
+            "up": up,
+            "torso": model.body(torso).id,
+            "head": model.body("head").id,
+            "left_hand": model.body(left + "hand").id,
+            "left_foot": model.body(left + "foot").id,
+            "right_hand": model.body(right + "hand").id,
+            "right_foot": model.body(right + "foot").id,
+            "velocity": int(model.sensor(torso + "_subtreelinvel").adr[0]),
+        }
+        return suite_env(
+            "Humanoid",
+            (*JOINTS, "qvel", "xpos", "xmat", "sensordata", "ncon"),
+            State,
+            View,
+            reset,
+            step,
+            observe,
+            accept=accept,
+            constants=constants,
+            shapes=SHAPES,
+        )
+
+    return suite_task(env, model, lambda _, model: sizes(model, pure_state), frame_skip)
+
+
+def simple(move_speed: float, pure_state: bool = False) -> MujocoTask:
+    return humanoid(lambda _: suite_model("humanoid"), "torso", 2, ("left_", "right_"), 5, move_speed, pure_state)
+
+
+TASKS = {"stand": simple(0.0), "walk": simple(1.0), "run": simple(10.0), "run_pure_state": simple(10.0, True)}

@@ -1,0 +1,12 @@
+"""Humanoid of the CMU motion capture data: 56 joints; what is asked of it is asked of the simpler humanoid, too."""
+
+from headrace.envs.dm_control.common import suite_model
+from headrace.envs.dm_control.humanoid import humanoid
+from headrace.pool.executors.mujoco import MujocoTask
+
+
+def cmu(move_speed: float) -> MujocoTask:
+    return humanoid(lambda _: suite_model("humanoid_CMU"), "thorax", 1, ("l", "r"), 10, move_speed)
+
+
+TASKS = {"stand": cmu(0.0), "walk": cmu(1.0), "run": cmu(10.0)}
