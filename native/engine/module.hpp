@@ -125,7 +125,9 @@ class BoundEngine {
   }
 
   void render(int env_id, nb::ndarray<std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> frame) {
-    engine()->render(env_id, frame.data());
+    auto e = engine();
+    nb::gil_scoped_release unlocked;
+    e->render(env_id, frame.data());
   }
 
   int num_slots() { return engine()->num_slots(); }

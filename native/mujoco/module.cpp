@@ -1,9 +1,13 @@
 // The extension module headrace.pool.executors.mujoco._mujoco.
 #include "engine/module.hpp"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+#include <tuple>
 
 #include "bare_loop.hpp"
 #include "mujoco_env.hpp"
@@ -28,6 +32,17 @@ std::vector<std::byte> bytes_of(const nb::bytes& bytes) {
   return {data, data + bytes.size()};
 }
 
+// what decides a free, tracking or fixed camera's view
+Picture picture_of(int width, int height, const std::tuple<int, int, int>& camera, const std::array<double, 3>& lookat,
+                   double distance, double azimuth, double elevation) {
+  Picture picture{width, height, {}};
+  mjv_defaultCamera(&picture.camera);
+  std::tie(picture.camera.type, picture.camera.fixedcamid, picture.camera.trackbodyid) = camera;
+  std::ranges::copy(lookat, picture.camera.lookat);
+  picture.camera.distance = distance, picture.camera.azimuth = azimuth, picture.camera.elevation = elevation;
+  return picture;
+}
+
 // made from what Python holds: the address of a mujoco.MjModel
 const mjModel& model_at(std::uintptr_t address) { return *reinterpret_cast<const mjModel*>(address); }
 
@@ -38,11 +53,19 @@ NB_MODULE(_mujoco, m) {
   using namespace headrace;
   using namespace headrace::mujoco;
   m.doc() = "MuJoCo tasks on the engine's threads.";
+  nb::set_leak_warnings(false);  // a forked process leaks what was its parent's, on purpose
   bind_engine(m);
   if (!version_matches())
     throw nb::import_error(("headrace was compiled for MuJoCo " + std::to_string(mjVERSION_HEADER) + ", and " +
                             std::to_string(mj_version()) + " is installed: install headrace again").c_str());
   install_log_handler();
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const NoPictures& e) {
+      raise("RenderError", e.what());
+    }
+  });
 
   nb::class_<Physics>(m, "Physics", "A model, a task's compiled functions, and the simulations that threads lend.")
       .def("__init__",
@@ -60,27 +83,42 @@ NB_MODULE(_mujoco, m) {
            "varying"_a, "keeps_forces"_a)
       .def_prop_ro("signature", &Physics::signature, "mjtState bits of a state row.");
 
+  nb::class_<Studio>(m, "Studio", "Draws pictures of a pool's simulations, from one camera and of one size.")
+      .def("__init__",
+           [](Studio* self, const Physics& physics, int width, int height, const std::tuple<int, int, int>& camera,
+              const std::array<double, 3>& lookat, double distance, double azimuth, double elevation) {
+             new (self) Studio(physics.model(),
+                               picture_of(width, height, camera, lookat, distance, azimuth, elevation));
+           },
+           nb::kw_only(), "physics"_a, "width"_a, "height"_a, "camera"_a, "lookat"_a, "distance"_a, "azimuth"_a,
+           "elevation"_a, "camera: its mjtCamera type, the fixed camera's number, the tracked body's number.")
+      .def("open", &Studio::open, nb::call_guard<nb::gil_scoped_release>(),
+           "See that pictures can be drawn; raises RenderError.")
+      .def("close", &Studio::close, nb::call_guard<nb::gil_scoped_release>(), "Free what drawing needed.");
+
   m.def(
       "simulator",
-      [](std::shared_ptr<Physics> physics, const Array& state, const Array& actions,
+      [](std::shared_ptr<Physics> physics, std::shared_ptr<Studio> studio, const Array& state, const Array& actions,
          const Array& reward, const Array& terminated, const Array& accepted, const Array& warning,
          const Array& seed, const Array& drawn, const std::vector<Array>& kept,
+         const std::optional<Array>& pixels,
          const std::vector<std::tuple<std::string, std::string, std::vector<int>, Array, std::optional<Array>, int>>&
              reports,
          int frame_skip, bool kinematics, bool forces, bool acts, bool may_refuse, int settling_steps,
          bool starts_unactuated) {
         Task task;
         task.physics = std::move(physics);
+        task.studio = std::move(studio);
         task.memory = {rows_of(state),    rows_of(actions), rows_of(reward), rows_of(terminated), rows_of(accepted),
-                       rows_of(warning), rows_of(seed),    rows_of(drawn),  {}};
+                       rows_of(warning), rows_of(seed),    rows_of(drawn),  {}, pixels ? rows_of(*pixels) : Rows{}};
         for (const auto& array : kept) task.memory.kept.emplace_back(rows_of(array), rows_of(array).stride);
         task.rules = {frame_skip, {kinematics, forces}, acts, may_refuse, settling_steps, starts_unactuated};
         for (const auto& [name, dtype, shape, newest, stack, depth] : reports)
           task.reports.push_back({{name, dtype, shape}, rows_of(newest), stack ? rows_of(*stack) : Rows{}, depth});
         return simulator(std::move(task));
       },
-      nb::kw_only(), "physics"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a, "warning"_a,
-      "seed"_a, "drawn"_a, "kept"_a, "reports"_a, "frame_skip"_a, "kinematics"_a, "forces"_a, "acts"_a,
+      nb::kw_only(), "physics"_a, "studio"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a, "warning"_a,
+      "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "kinematics"_a, "forces"_a, "acts"_a,
       "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
       "The simulator of one task, over arrays [N, …] that the caller keeps.");
 

@@ -16,7 +16,7 @@ T& at(const Rows& rows, int env_id) { return *reinterpret_cast<T*>(rows.row(env_
 
 MujocoEnv::MujocoEnv(std::shared_ptr<const Task> task, int env_id) : task_(std::move(task)), env_id_(env_id) {
   // a state to begin from, even where the first call is not a reset
-  Physics::Borrowed lane(*task_->physics);
+  auto lane = task_->physics->borrow();
   lane->enter(env_id_);
   mj_resetData(&lane->model(), &lane->data());
   lane->save(task_->memory.state.row(env_id_));
@@ -28,7 +28,7 @@ void MujocoEnv::seed(std::uint64_t seed) {
 }
 
 void MujocoEnv::reset() {
-  Physics::Borrowed lane(*task_->physics);
+  auto lane = task_->physics->borrow();
   lane->enter(env_id_);
   for (const auto& r : task_->reports)  // what belongs to a step is zero before there was one
     if (r.field.name.starts_with("info:")) std::memset(r.newest.row(env_id_), 0, r.newest.stride);
@@ -37,6 +37,7 @@ void MujocoEnv::reset() {
   lane->call(kObserve);
   lane->save(task_->memory.state.row(env_id_));
   at<std::int32_t>(task_->memory.warning, env_id_) = lane->warning();
+  if (task_->memory.pixels.data) draw(*lane, Layout::planes, &at<std::uint8_t>(task_->memory.pixels, env_id_));
   report(true);
 }
 
@@ -80,7 +81,7 @@ void MujocoEnv::settle(Lane& lane) {
 
 StepResult MujocoEnv::step(const std::byte* action) {
   const Memory& memory = task_->memory;
-  Physics::Borrowed lane(*task_->physics);
+  auto lane = task_->physics->borrow();
   lane->enter(env_id_);
   lane->load(memory.state.row(env_id_));
   lane->forget_warnings();
@@ -102,6 +103,7 @@ StepResult MujocoEnv::step(const std::byte* action) {
   at<std::int32_t>(memory.warning, env_id_) = warning;
   if (warning == 0) lane->call(kStep);  // else what was last seen stays, and the episode ends
   lane->save(memory.state.row(env_id_));
+  if (warning == 0 && memory.pixels.data) draw(*lane, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
   report(false);
   if (warning != 0) return {0, true, false};
   return {at<float>(memory.reward, env_id_), at<bool>(memory.terminated, env_id_), false};
@@ -148,12 +150,25 @@ void MujocoEnv::load(Reader& in) {
   each_kept([&](std::byte* data, std::size_t bytes) { in.bytes(data, bytes); });
 }
 
-void MujocoEnv::render(std::uint8_t*) const { throw std::logic_error("pictures are made in Python"); }
+void MujocoEnv::render(std::uint8_t* rgb) const {
+  auto lane = task_->physics->borrow();
+  lane->enter(env_id_);
+  lane->load(task_->memory.state.row(env_id_));
+  draw(*lane, Layout::pixels, rgb);
+}
+
+// what is on the picture belongs to the state, not to the last substep's beginning; the simulation is in
+// its row already, so that it may be computed on here
+void MujocoEnv::draw(Lane& lane, Layout layout, std::uint8_t* rgb) const {
+  guarded([&] { mj_forward(&lane.model(), &lane.data()); });
+  task_->studio->borrow()->draw(lane.model(), lane.data(), layout, rgb);
+}
 
 Simulator simulator(Task task) {
   Simulator s;
   for (const auto& r : task.reports) s.fields.push_back(r.field);
   s.action_bytes = task.memory.actions.stride;
+  if (task.studio) s.frame_height = task.studio->picture().height, s.frame_width = task.studio->picture().width;
   auto shared = std::make_shared<const Task>(std::move(task));
   s.make = [shared](int env_id) { return std::make_unique<MujocoEnv>(shared, env_id); };
   return s;

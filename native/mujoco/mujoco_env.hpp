@@ -8,6 +8,7 @@
 
 #include "after.hpp"
 #include "engine/environment.hpp"
+#include "painter.hpp"
 #include "physics.hpp"
 
 namespace headrace::mujoco {
@@ -29,6 +30,7 @@ struct Memory {
   Rows warning;               // int32: what MuJoCo complained of in the last step, see `Lane::warning`
   Rows seed, drawn;           // uint64: the random stream
   std::vector<std::pair<Rows, std::size_t>> kept;  // the task's own state: rows and their bytes
+  Rows pixels = {};           // uint8[3, height, width]: where pictures are seen, they are drawn here
 };
 
 struct Rules {
@@ -42,6 +44,7 @@ struct Rules {
 
 struct Task {
   std::shared_ptr<Physics> physics;
+  std::shared_ptr<Studio> studio;  // null where nothing is drawn
   Memory memory;
   Rules rules;
   std::vector<Report> reports;
@@ -64,6 +67,7 @@ class MujocoEnv final : public Environment {
   bool refused(Lane& lane);
   void forward(Lane& lane);
   void settle(Lane& lane);
+  void draw(Lane& lane, Layout layout, std::uint8_t* rgb) const;
   void report(bool first);
 
   template <class Visit>

@@ -149,28 +149,11 @@ void Lane::forget_warnings() {
 // ---- physics ----------------------------------------------------------------------------------
 
 Physics::Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces)
-    : model_(mj_copyModel(nullptr, &model)),
+    : model_(mj_copyModel(nullptr, &model), [](const mjModel* m) { mj_deleteModel(const_cast<mjModel*>(m)); }),
       program_(std::move(program)),
       varying_(std::move(varying)),
       signature_(signature_of(keeps_forces)) {
   if (!model_) throw std::runtime_error("MuJoCo found no memory for a model");
-}
-
-std::unique_ptr<Lane> Physics::take() {
-  {
-    std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      auto lane = std::move(idle_.back());
-      idle_.pop_back();
-      return lane;
-    }
-  }
-  return std::make_unique<Lane>(*model_, program_, varying_, signature_);
-}
-
-void Physics::give(std::unique_ptr<Lane> lane) {
-  std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(lane));
 }
 
 }  // namespace headrace::mujoco

@@ -11,13 +11,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "stock.hpp"
 
 namespace headrace::mujoco {
 
@@ -100,45 +99,25 @@ class Lane {
   std::vector<std::byte> arguments_;
 };
 
-// The lanes of a pool: made when first needed, at most one a thread.
+// The lanes of a pool.
 class Physics {
  public:
   Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces);
 
-  // borrow a lane, and give it back
-  class Borrowed {
-   public:
-    explicit Borrowed(Physics& physics) : physics_(physics), lane_(physics.take()) {}
-    ~Borrowed() {  // what an error has left half done is not used again
-      if (std::uncaught_exceptions() == exceptions_) physics_.give(std::move(lane_));
-    }
-    Borrowed(const Borrowed&) = delete;
-    Borrowed& operator=(const Borrowed&) = delete;
-    Lane* operator->() { return lane_.get(); }
-    Lane& operator*() { return *lane_; }
+  Stock<Lane>::Loan borrow() {
+    return lanes_.borrow([this] { return std::make_unique<Lane>(*model_, program_, varying_, signature_); });
+  }
 
-   private:
-    Physics& physics_;
-    std::unique_ptr<Lane> lane_;
-    int exceptions_ = std::uncaught_exceptions();
-  };
-
-  const mjModel& model() const { return *model_; }
+  std::shared_ptr<const mjModel> model() const { return model_; }
   int signature() const { return signature_; }
   std::size_t state_bytes() const { return static_cast<std::size_t>(mj_stateSize(model_.get(), signature_)) * sizeof(mjtNum); }
 
  private:
-  std::unique_ptr<Lane> take();
-  void give(std::unique_ptr<Lane> lane);
-
-  struct FreeModel { void operator()(mjModel* m) const { mj_deleteModel(m); } };
-
-  std::unique_ptr<mjModel, FreeModel> model_;
+  std::shared_ptr<const mjModel> model_;
   Program program_;
   std::vector<Varying> varying_;
   int signature_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> idle_;
+  Stock<Lane> lanes_;
 };
 
 // Is this the library that the structs were compiled for?

@@ -7,6 +7,7 @@ first built.
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 from headrace.pool.spec import Task
@@ -36,12 +37,15 @@ def build(task: str, **options: Any) -> Task:
     Args:
         task: one of `TASKS`.
         options: Gymnasium's keyword arguments, or EnvPool's names for them; ``xml_file``, ``frame_skip``,
-            ``frame_stack`` and ``max_episode_steps`` in both versions.
+            ``frame_stack``, ``max_episode_steps`` and those of pictures in both versions.
 
     Raises:
         OptionError: an option is unknown or wrong, the model cannot be used, or MuJoCo is not installed.
     """
+    from headrace.envs.mujoco.cameras import CONFIG, camera
     from headrace.envs.mujoco.options import in_gymnasiums_names
+    from headrace.pool.executors.mujoco.pictures import picture_options
 
     found = importlib.import_module(f"{__name__}.{_MODULES[task.partition('-')[0]]}").TASKS[task]
-    return found(task, **in_gymnasiums_names(task, found.options, options))
+    found = replace(found, camera=camera(task, options.pop(CONFIG, None)))
+    return found(task, **in_gymnasiums_names(task, {**picture_options(options), **found.options}, options))

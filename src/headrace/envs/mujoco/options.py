@@ -14,15 +14,19 @@ from typing import Any
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.task import Checked, Option
 
-# EnvPool's name → Gymnasium's, for tasks that have an option of that name
+# EnvPool's name → Gymnasium's, for tasks that have an option of that name; of pictures, Gymnasium's → EnvPool's
 NAMES = {
+    "camera_id": "render_camera_id",
+    "camera_name": "render_camera_name",
     "contact_cost": "impact_cost",  # both ends of a range
     "contact_cost_weight": "impact_cost_weight",
     "ctrl_cost_weight": "reward_control_weight",
     "dist_cost_weight": "reward_dist_weight",
     "forward_reward_weight": "uph_cost_weight",
+    "height": "render_height",
     "near_cost_weight": "reward_near_weight",
     "use_contact_force": "use_contact_forces",
+    "width": "render_width",
 }
 ENDS = ("min", "max")
 

@@ -24,6 +24,7 @@ import warp as wp
 
 Run = Callable[[], object]
 
+COMPILING = threading.RLock()  # Warp makes and loads kernels in one thread at a time
 PATIENCE = 1.0  # seconds that compiling may take without a word
 
 

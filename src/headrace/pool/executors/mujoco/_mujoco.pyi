@@ -103,9 +103,37 @@ class Physics:
     def signature(self) -> int:
         """mjtState bits of a state row."""
 
+class Studio:
+    """
+    Draws pictures of a pool's simulations, from one camera and of one size.
+    """
+
+    def __init__(
+        self,
+        *,
+        physics: Physics,
+        width: int,
+        height: int,
+        camera: tuple[int, int, int],
+        lookat: Sequence[float],
+        distance: float,
+        azimuth: float,
+        elevation: float,
+    ) -> None:
+        """
+        camera: its mjtCamera type, the fixed camera's number, the tracked body's number.
+        """
+
+    def open(self) -> None:
+        """See that pictures can be drawn; raises RenderError."""
+
+    def close(self) -> None:
+        """Free what drawing needed."""
+
 def simulator(
     *,
     physics: Physics,
+    studio: Studio,
     state: Annotated[NDArray, dict(order="C", device="cpu")],
     actions: Annotated[NDArray, dict(order="C", device="cpu")],
     reward: Annotated[NDArray, dict(order="C", device="cpu")],
@@ -115,6 +143,7 @@ def simulator(
     seed: Annotated[NDArray, dict(order="C", device="cpu")],
     drawn: Annotated[NDArray, dict(order="C", device="cpu")],
     kept: Sequence[Annotated[NDArray, dict(order="C", device="cpu")]],
+    pixels: Annotated[NDArray, dict(order="C", device="cpu")] | None,
     reports: Sequence[
         tuple[
             str,

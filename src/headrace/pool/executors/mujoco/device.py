@@ -55,6 +55,8 @@ class WarpEnvironments(DeviceEnvironments):
             raise OptionError(
                 f"{spec.task} looks at its starts and may refuse them: leave the device out, it needs threads"
             )
+        if spec.options["from_pixels"]:
+            raise OptionError(f"{spec.task} is drawn by threads: leave the device out, or from_pixels")
         scalars = scalars_of(env, model, spec)
         hidden = checked(env, observation, spec, scalars)
         state = device_table(env.state, n, device, env.shapes, scalars, env.tables)

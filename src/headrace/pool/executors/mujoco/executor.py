@@ -12,9 +12,17 @@ import warp as wp
 
 from headrace.errors import OptionError
 from headrace.pool.batch import BatchRing
-from headrace.pool.executors.kernels.launch import Compiled, compiled, load, view_of
+from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, load, view_of
 from headrace.pool.executors.kernels.mistakes import mistakes_named
-from headrace.pool.executors.mujoco.fields import APPLIED, FORCES, MjModel, library, physics_over, physics_struct
+from headrace.pool.executors.mujoco.fields import (
+    APPLIED,
+    FORCES,
+    MjModel,
+    MjvCamera,
+    library,
+    physics_over,
+    physics_struct,
+)
 from headrace.pool.executors.mujoco.memory import Memory, state_components
 from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel
 from headrace.pool.executors.threads import ThreadsExecutor
@@ -29,6 +37,7 @@ class MujocoExecutor(ThreadsExecutor):
 
     Args:
         observation, shown: see `Seen`.
+        camera: where pictures are seen from.
     """
 
     def __init__(
@@ -37,6 +46,7 @@ class MujocoExecutor(ThreadsExecutor):
         model: MjModel,
         observation: gym.Space,
         shown: gym.Space,
+        camera: MjvCamera,
         spec: TaskSpec,
         settings: PoolSettings,
         ring: BatchRing,
@@ -59,14 +69,28 @@ class MujocoExecutor(ThreadsExecutor):
         self._signature = physics.signature
         self._rows = np.zeros((n, library().mj_stateSize(model, physics.signature)))
         self._components = state_components(model, self._rows, physics.signature)
+        self._studio = native.Studio(
+            physics=physics,
+            width=spec.options["render_width"],
+            height=spec.options["render_height"],
+            camera=(camera.type, camera.fixedcamid, camera.trackbodyid),
+            lookat=camera.lookat,
+            distance=camera.distance,
+            azimuth=camera.azimuth,
+            elevation=camera.elevation,
+        )
+        if memory.seen.pixels is not None:
+            self._studio.open()  # else the first picture will
         simulator = native.simulator(
             physics=physics,
+            studio=self._studio,
             state=self._rows,
             actions=memory.actions,
             warning=memory.seen.warning,
             **memory.outcome.arrays,
             **memory.streams.arrays,
             kept=memory.kept(),
+            pixels=memory.seen.pixels,
             reports=memory.seen.reports(),
             frame_skip=spec.frame_skip,
             kinematics=env.fresh,
@@ -77,6 +101,10 @@ class MujocoExecutor(ThreadsExecutor):
             starts_unactuated=env.starts_unactuated,
         )
         super().__init__(native, simulator, spec, settings, ring)
+
+    def close(self) -> None:
+        super().close()
+        self._studio.close()
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """The simulations' state and own parts of the model by MuJoCo's names (``qpos``, …), and the task's own."""
@@ -116,8 +144,8 @@ def _compile(env: MujocoEnv, model: MjModel, memory: Memory, num_envs: int) -> C
     struct = physics_struct(model, data, env.reads)
     physics = physics_over(struct, model, data, num_envs, memory.varying)
     tables = (memory.state.struct, memory.streams.struct, view_of(memory.actions, wp.float64), memory.outcome.struct)
-    kernel = build_kernel(env, struct)
-    with mistakes_named(env):
+    with COMPILING, mistakes_named(env):
+        kernel = build_kernel(env, struct)
         load(kernel, "cpu", 1)
         return compiled(kernel, [physics, *tables, memory.seen.view, 0, 0])
 

@@ -19,6 +19,7 @@ from headrace.pool.executors.kernels.launch import quiet
 
 MjModel = Any  # mujoco.MjModel; the package comes without types
 MjData = Any  # mujoco.MjData
+MjvCamera = Any  # mujoco.MjvCamera
 
 SINGLE = {"time": np.float64, "ncon": np.int32}  # one number an environment
 FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # what mj_rnePostConstraint computes

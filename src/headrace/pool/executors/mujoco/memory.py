@@ -7,7 +7,7 @@ addresses; so neither allocates, and a saved state is a copy of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,14 +35,15 @@ class Seen:
 
     Args:
         observation: what the task's functions write.
-        shown: what a batch holds of it: the same, or all of it as one array, see `windows`.
+        shown: what a batch holds, without stacking: the same; or all of it as one array, see `windows`; or pictures.
         hidden: see `checked`.
         zeros: makes an array of a shape and a NumPy dtype.
 
     Attributes:
-        described: the arrays that a batch shows, in its order, without stacking.
+        described: the arrays that a batch shows, in its order, as it shows them.
         newest: name → [N, …], the latest of each.
         stacks: name → [N, depth, …], of those that are stacked, oldest first.
+        pixels: uint8 [N, 3, height, width], the latest pictures, where those are shown; else None.
         view: what the functions write, as they take it.
         warning: int32 [N], see `MujocoExecutor`.
     """
@@ -57,15 +58,22 @@ class Seen:
         num_envs: int,
         zeros: Callable[[tuple[int, ...], np.dtype], Any],
     ):
-        depth = spec.options["frame_stack"]
-        parts = observation_fields(shown)
-        self.described = [*parts, *(Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)]
+        depth, pictured = spec.options["frame_stack"], spec.options["from_pixels"]
+
+        def rows(fields: Iterable[Field]) -> dict[str, Any]:
+            return {f.name: zeros((num_envs, *f.shape), f.dtype) for f in fields}
+
+        infos = (Field(INFO + f.name, f.dtype, f.shape) for f in spec.info)
+        self.described = [*observation_fields(spec.observation), *infos]
         self.warning = zeros((num_envs,), WARNING.dtype)
-        info = {f.name: zeros((num_envs, *f.shape), f.dtype) for f in (*written_info(env, spec), *hidden)}
-        seen = {f.name: zeros((num_envs, *f.shape), f.dtype) for f in parts}
+        info = rows([*written_info(env, spec), *hidden])
+        seen = rows(observation_fields(shown))
+        self.pixels = seen[OBS] if pictured else None
+        written = rows(observation_fields(observation)) if pictured else seen | windows(observation, seen)
         self.newest = seen | {INFO + f.name: info.get(env.names.get(f.name, f.name), self.warning) for f in spec.info}
-        self.stacks = {f.name: zeros((num_envs, depth, *f.shape), f.dtype) for f in parts if depth > 1}
-        self._written = seen | windows(observation, seen) | info  # kept: the view holds addresses
+        stacked = observation_fields(shown) if depth > 1 else []
+        self.stacks = {f.name: zeros((num_envs, depth, *f.shape), f.dtype) for f in stacked}
+        self._written = written | info  # kept: the view holds addresses
         self.view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
 
     def reports(self) -> list[Report]:
@@ -73,9 +81,8 @@ class Seen:
         reports = []
         for f in self.described:
             stack = self.stacks.get(f.name)
-            shape = f.shape if stack is None else stack.shape[1:]
             depth = 1 if stack is None else stack.shape[1]
-            reports.append((f.name, f.dtype.name, list(shape), self.newest[f.name], stack, depth))
+            reports.append((f.name, f.dtype.name, list(f.shape), self.newest[f.name], stack, depth))
         return reports
 
 

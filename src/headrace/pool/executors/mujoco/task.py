@@ -15,6 +15,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.task import Option, Options, complete
 from headrace.pool.executors.mujoco.fields import MjModel, library
+from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.spec import Field, Task, TaskSpec, bounds, subspaces
 
@@ -25,8 +26,10 @@ class MujocoTask:
 
     Every such task has the options ``frame_skip`` (physics steps in one agent step), ``frame_stack`` (how many
     of the latest observations are shown, oldest first, along a new first dimension; 1 for no such dimension)
-    and ``max_episode_steps``. One with a `Dict` observation may list ``flat_observation`` among its options, as
-    dm_control has it: whether its arrays are shown as one, one behind the other.
+    and ``max_episode_steps``, and those of pictures: ``from_pixels`` (whether pictures are what is observed),
+    ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``. One with a `Dict`
+    observation may list ``flat_observation`` among its options, as dm_control has it: whether its arrays are shown
+    as one, one behind the other.
 
     Attributes:
         env: the task; or a function of the options and the model that answers one.
@@ -38,6 +41,7 @@ class MujocoTask:
             state arrive there, as do the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …) and ``dt``, the
             seconds of one agent step.
         frame_skip, max_episode_steps: defaults of these options.
+        camera: where pictures are seen from.
     """
 
     env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
@@ -47,6 +51,7 @@ class MujocoTask:
     options: Mapping[str, Any] = field(default_factory=dict)
     frame_skip: int = 1
     max_episode_steps: int = 1000
+    camera: Camera = field(default_factory=Camera)
 
     def __call__(self, task: str, **options: Any) -> Task:
         """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
@@ -58,15 +63,18 @@ class MujocoTask:
             "frame_skip": Option(self.frame_skip, 1),
             "frame_stack": Option(1, 1),
         }
-        given = complete(task, {**known, **self.options}, options)
+        given = complete(task, {**known, **picture_options(options), **self.options}, options)
         model = _compiled(task, self.model, given)
         env = self.env(given, model) if callable(self.env) else self.env
         observation = self.observation(given, model) if callable(self.observation) else self.observation
         info = self.info(given, model) if callable(self.info) else self.info
         shown = flattened(observation) if given.get("flat_observation") else observation
+        depth, pictured = given["frame_stack"], given["from_pixels"]
+        shown = picture_space(given) if pictured else shown
+        camera = camera_of(task, model, given, self.camera)
         spec = TaskSpec(
             task=task,
-            observation=stacked(shown, given["frame_stack"]),
+            observation=picture_space(given, depth) if pictured else stacked(shown, depth),
             action=action_space(model),
             info=(*info, WARNING),
             max_episode_steps=given.pop("max_episode_steps"),
@@ -74,7 +82,7 @@ class MujocoTask:
             options=given,
         )
         parts = (env, model, observation, shown)
-        return Task(spec, partial(MujocoExecutor, *parts), make_on_device=partial(_on_device, *parts))
+        return Task(spec, partial(MujocoExecutor, *parts, camera), make_on_device=partial(_on_device, *parts))
 
 
 def _on_device(*parts: Any) -> Any:

@@ -1,0 +1,104 @@
+#include "painter.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+#include "physics.hpp"
+
+namespace headrace::mujoco {
+namespace {
+
+constexpr int kMostGeoms = 10000;  // in a scene, as in MuJoCo's own Renderer
+constexpr int kFontScale = mjFONTSCALE_50;  // there is no text to draw
+
+// The side of a shadow map that is fine enough for a picture. Models ask for one that suits a screen, which for
+// small pictures costs ten times what all else does.
+int finest_shadow(const Picture& picture) {
+  const auto side = static_cast<unsigned>(std::max(picture.width, picture.height));
+  return static_cast<int>(std::bit_ceil(8 * side));
+}
+
+// MuJoCo keeps OpenGL's functions in variables of the process, and sets them with each new context
+std::mutex making;
+
+}  // namespace
+
+Painter::Painter(const mjModel& model, const Picture& picture)
+    : picture_(picture),
+      gl_(make_context()),
+      pixels_(3 * static_cast<std::size_t>(picture.width) * static_cast<std::size_t>(picture.height)),
+      owner_(getpid()) {
+  mjv_defaultOption(&option_);
+  mjv_defaultScene(&scene_);
+  mjr_defaultContext(&context_);
+  try {
+    make(model);
+  } catch (...) {
+    free();
+    throw;
+  }
+}
+
+void Painter::make(const mjModel& model) {
+  Current current(*gl_);
+  if (!current) throw NoPictures("the OpenGL context cannot be used");
+  std::lock_guard lock(making);
+  try {
+    guarded([&] {
+      mjModel sized = model;  // a shallow copy: the same arrays, and a frame of our size
+      sized.vis.global.offwidth = picture_.width;
+      sized.vis.global.offheight = picture_.height;
+      sized.vis.quality.shadowsize = std::min(sized.vis.quality.shadowsize, finest_shadow(picture_));
+      mjv_makeScene(&model, &scene_, kMostGeoms);
+      mjr_makeContext(&sized, &context_, kFontScale);
+      mjr_setBuffer(mjFB_OFFSCREEN, &context_);
+    });
+  } catch (const std::runtime_error& error) {
+    throw NoPictures(error.what());
+  }
+  if (context_.currentBuffer != mjFB_OFFSCREEN) throw NoPictures("OpenGL has no frames of this size off the screen");
+}
+
+Painter::~Painter() { free(); }
+
+void Painter::free() {
+  if (owner_ != getpid()) {  // the driver's threads did not come along with the fork
+    static_cast<void>(gl_.release());
+    return;
+  }
+  {
+    Current current(*gl_);
+    if (current) mjr_freeContext(&context_);
+  }
+  mjv_freeScene(&scene_);
+}
+
+void Painter::draw(const mjModel& model, mjData& data, Layout layout, std::uint8_t* rgb) {
+  Current current(*gl_);
+  if (!current) throw NoPictures("the OpenGL context cannot be used any more");
+  guarded([&] {
+    mjvCamera camera = picture_.camera;  // a copy: what was drawn before must not matter
+    const mjrRect frame = {0, 0, picture_.width, picture_.height};
+    mjv_updateScene(&model, &data, &option_, nullptr, &camera, mjCAT_ALL, &scene_);
+    mjr_render(frame, &scene_, &context_);
+    mjr_readPixels(pixels_.data(), nullptr, frame, &context_);
+  });
+  copy_out(layout, rgb);
+}
+
+void Painter::copy_out(Layout layout, std::uint8_t* rgb) const {
+  const auto width = static_cast<std::size_t>(picture_.width), height = static_cast<std::size_t>(picture_.height);
+  const bool planes = layout == Layout::planes;
+  const std::size_t next_pixel = planes ? 1 : 3, next_colour = planes ? width * height : 1;
+  for (std::size_t y = 0; y < height; ++y) {
+    const std::uint8_t* from = &pixels_[(height - 1 - y) * width * 3];
+    std::uint8_t* to = rgb + y * width * next_pixel;
+    for (std::size_t x = 0; x < width; ++x, from += 3, to += next_pixel)
+      for (std::size_t c = 0; c < 3; ++c) to[c * next_colour] = from[c];
+  }
+}
+
+}  // namespace headrace::mujoco

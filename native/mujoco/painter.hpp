@@ -1,0 +1,69 @@
+// Pictures of simulations, drawn by MuJoCo's own renderer without a window.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gl.hpp"
+#include "stock.hpp"
+
+namespace headrace::mujoco {
+
+struct Picture {
+  int width = 0, height = 0;
+  mjvCamera camera{};
+};
+
+// the order of a picture's bytes, its top row first: [height, width, 3] or [3, height, width]
+enum class Layout { pixels, planes };
+
+// Everything that drawing needs; serves one thread at a time.
+class Painter {
+ public:
+  Painter(const mjModel& model, const Picture& picture);
+  ~Painter();
+  Painter(const Painter&) = delete;
+  Painter& operator=(const Painter&) = delete;
+
+  // what the camera sees; positions in `data` must be the state's
+  void draw(const mjModel& model, mjData& data, Layout layout, std::uint8_t* rgb);
+
+ private:
+  void make(const mjModel& model);
+  void free();
+  void copy_out(Layout layout, std::uint8_t* rgb) const;
+
+  Picture picture_;
+  std::unique_ptr<GlContext> gl_;
+  mjvOption option_;
+  mjvScene scene_;
+  mjrContext context_;
+  std::vector<std::uint8_t> pixels_;  // bottom row first, as OpenGL has them
+  int owner_;                         // process
+};
+
+// The painters of a pool.
+class Studio {
+ public:
+  Studio(std::shared_ptr<const mjModel> model, Picture picture) : model_(std::move(model)), picture_(picture) {}
+
+  const Picture& picture() const { return picture_; }
+
+  Stock<Painter>::Loan borrow() {
+    return painters_.borrow([this] { return std::make_unique<Painter>(*model_, picture_); });
+  }
+
+  // see that pictures can be drawn; throws NoPictures
+  void open() { borrow(); }
+  void close() { painters_.clear(); }
+
+ private:
+  std::shared_ptr<const mjModel> model_;
+  Picture picture_;
+  Stock<Painter> painters_;
+};
+
+}  // namespace headrace::mujoco

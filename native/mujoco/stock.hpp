@@ -1,0 +1,66 @@
+// Things that are dear to make and can serve one thread at a time: made when first needed, at most
+// one a thread, lent and given back.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace headrace::mujoco {
+
+template <class T>
+class Stock {
+ public:
+  // what a thread has borrowed, until this goes
+  class Loan {
+   public:
+    Loan(Stock& stock, std::unique_ptr<T> thing) : stock_(stock), thing_(std::move(thing)) {}
+    ~Loan() {  // what an error has left half done is not used again
+      if (std::uncaught_exceptions() == exceptions_) stock_.give(std::move(thing_));
+    }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    T* operator->() { return thing_.get(); }
+    T& operator*() { return *thing_; }
+
+   private:
+    Stock& stock_;
+    std::unique_ptr<T> thing_;
+    int exceptions_ = std::uncaught_exceptions();
+  };
+
+  // make: () → std::unique_ptr<T>
+  template <class Make>
+  Loan borrow(Make make) {
+    auto thing = take();
+    return Loan(*this, thing ? std::move(thing) : make());
+  }
+
+  // free what nobody has borrowed
+  void clear() {
+    std::vector<std::unique_ptr<T>> freed;
+    std::lock_guard lock(mutex_);
+    freed.swap(idle_);
+  }
+
+ private:
+  std::unique_ptr<T> take() {
+    std::lock_guard lock(mutex_);
+    if (idle_.empty()) return nullptr;
+    auto thing = std::move(idle_.back());
+    idle_.pop_back();
+    return thing;
+  }
+
+  void give(std::unique_ptr<T> thing) {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(thing));
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<T>> idle_;
+};
+
+}  // namespace headrace::mujoco

@@ -1,0 +1,107 @@
+"""Pictures of MuJoCo tasks: their options, and the camera that they are seen by.
+
+Options are EnvPool's. Native code draws (``native/mujoco/painter.hpp``), so that pictures may be
+observations too, made by the threads that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.pool.executors.kernels.task import Checked, Option, Options
+from headrace.pool.executors.mujoco.fields import MjModel, MjvCamera, library
+
+SEEN_SIDE, DRAWN_SIDE = 84, 480  # pixels: as an observation, as EnvPool has it; for people, as Gymnasium has it
+MOST = 8192  # pixels a side
+CAMERA_ID, CAMERA_NAME = "render_camera_id", "render_camera_name"
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Where a task is seen from, unless its options name a camera of the model.
+
+    Attributes:
+        name: a camera of the model, if it has one of this name; else the free camera is taken.
+        distance, azimuth, elevation, lookat: the free camera's, where not MuJoCo's own; m, degrees, m.
+        on_geoms: whether the free camera looks at the geoms' median position, and from as far as the model is
+            large, as Gymnasium's does; else it looks at the model's centre.
+    """
+
+    name: str = ""
+    distance: float | None = None
+    azimuth: float | None = None
+    elevation: float | None = None
+    lookat: tuple[float, float, float] | None = None
+    on_geoms: bool = False
+
+
+def picture_options(given: Options) -> dict[str, Option]:
+    """The options that every task has; sizes' defaults differ between pictures for agents and for people."""
+    side = SEEN_SIDE if given.get("from_pixels") is True else DRAWN_SIDE
+    return {
+        "from_pixels": Option(False),
+        "render_width": Option(side, 1, MOST),
+        "render_height": Option(side, 1, MOST),
+        CAMERA_ID: Option(-1, -1),
+        CAMERA_NAME: Checked("", check=_name, wanted="a name"),
+    }
+
+
+def picture_space(options: Options, depth: int = 1) -> gym.spaces.Box:
+    """Pixels uint8[3 · depth, height, width]: red, green and blue of the latest pictures, oldest first."""
+    return gym.spaces.Box(0, 255, (3 * depth, options["render_height"], options["render_width"]), np.uint8)
+
+
+def camera_of(task: str, model: MjModel, options: Mapping[str, Any], chosen: Camera) -> MjvCamera:
+    """The `mujoco.MjvCamera` that the options name, or the task's; raises `OptionError` for one that is not there."""
+    mujoco = library()
+    number, name = options[CAMERA_ID], options[CAMERA_NAME]
+    if number >= 0 and name:
+        raise OptionError(f"{task}: give {CAMERA_ID} or {CAMERA_NAME}, not both")
+    if name:
+        number = named(model, name)
+        if number < 0:
+            raise OptionError(f"{task} has no camera {name!r}; {cameras(model)}")
+    if number >= model.ncam:
+        raise OptionError(f"{task} has no camera {number}; {cameras(model)}")
+    if number < 0 and chosen.name:
+        number = named(model, chosen.name)
+    camera = mujoco.MjvCamera()
+    if number >= 0:
+        camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, number
+        return camera
+    mujoco.mjv_defaultFreeCamera(model, camera)
+    if chosen.on_geoms:
+        mujoco.mjv_defaultCamera(camera)
+        data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, data)
+        camera.lookat, camera.distance = np.median(data.geom_xpos, axis=0), model.stat.extent
+    for field in ("distance", "azimuth", "elevation", "lookat"):
+        if getattr(chosen, field) is not None:
+            setattr(camera, field, getattr(chosen, field))
+    return camera
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def named(model: MjModel, name: str) -> int:
+    """The number of a camera, or -1."""
+    mujoco = library()
+    return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, name)
+
+
+def cameras(model: MjModel) -> str:
+    """What cameras there are."""
+    if not model.ncam:
+        return "its model has none"
+    return "it has " + ", ".join(f"{i} ({model.camera(i).name!r})" for i in range(model.ncam))

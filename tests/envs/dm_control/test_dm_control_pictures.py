@@ -1,0 +1,49 @@
+"""Pictures of the suite's tasks are dm_control's, pixel by pixel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
+)
+pytest.importorskip("dm_control")
+
+from official import begin, load
+
+import headrace
+from headrace.errors import RenderError
+
+
+@pytest.fixture(autouse=True)
+def _egl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both draw by EGL."""
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    egl = pytest.importorskip("dm_control._render.pyopengl.egl_renderer", reason="PyOpenGL, or EGL, is missing")
+    monkeypatch.setattr("dm_control._render.Renderer", egl.EGLContext)
+
+
+@pytest.mark.parametrize(
+    ("task", "camera"), [("WalkerWalk-v1", -1), ("FingerTurnEasy-v1", 0), ("SwimmerSwimmer6-v1", 1)]
+)
+@pytest.mark.parametrize(("width", "height"), [(320, 240), (84, 84)])
+def test_pictures(task: str, camera: int, width: int, height: int) -> None:
+    options: dict[str, Any] = {"render_width": width, "render_height": height, "render_camera_id": camera}
+    with headrace.make(task, num_envs=2, seed=4, **options) as pool:
+        pool.reset()
+        for _ in range(5):
+            pool.step(np.full((2, *(pool.action_space.shape or ())), 0.7))
+        try:
+            ours = pool.render([1])[0]
+        except RenderError as error:
+            pytest.skip(str(error))
+        env = load(task)
+        begin(env, pool, 1)
+        theirs = env.physics.render(height, width, camera)
+        env.physics.free()
+    different = np.abs(ours.astype(int) - theirs).max(-1) > 8
+    # shadows of small pictures are coarser
+    assert not different.any() if width > 84 else different.mean() < 0.01

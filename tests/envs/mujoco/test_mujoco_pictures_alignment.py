@@ -1,0 +1,68 @@
+"""Pictures of Gymnasium's MuJoCo tasks are Gymnasium's, pixel by pixel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium_side import official
+
+import headrace
+from headrace.errors import OptionError, RenderError
+
+TASKS = ("HalfCheetah-v5", "Hopper-v4")
+
+
+@pytest.fixture(autouse=True)
+def _egl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both draw by EGL, else by nothing."""
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    pytest.importorskip("mujoco.egl", reason="PyOpenGL, or EGL, is missing")
+
+
+def both(task: str, steps: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The same state as we draw it and as Gymnasium does, after so many random steps."""
+    with headrace.make(task, num_envs=1, seed=1, **options) as pool:
+        pool.reset()
+        rng = np.random.default_rng(0)
+        for _ in range(steps):
+            pool.step(rng.uniform(-1, 1, (1, *(pool.action_space.shape or ()))))
+        try:
+            ours = pool.render()[0]
+        except RenderError as error:
+            pytest.skip(str(error))
+        state = pool.state_arrays()
+        env = official(task, render_mode="rgb_array", **options)
+        env.set_state(state["qpos"][0].copy(), state["qvel"][0].copy())
+        theirs = env.render()
+        env.mujoco_renderer.viewer.free()
+        return ours, theirs
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("steps", [0, 7])
+def test_by_a_camera_of_the_model(task: str, steps: int) -> None:
+    ours, theirs = both(task, steps, camera_name="track")
+    assert ours.shape == (480, 480, 3)
+    assert np.array_equal(ours, theirs)
+
+
+def test_by_number_and_of_another_size() -> None:
+    ours, theirs = both("Hopper-v5", 3, camera_id=0, width=160, height=120)
+    assert ours.shape == (120, 160, 3)
+    # shadows of small pictures are coarser
+    assert (np.abs(ours.astype(int) - theirs).max(-1) <= 8).mean() > 0.97
+
+
+@pytest.mark.parametrize("config", [None, {"distance": 3.0, "elevation": -20.0, "azimuth": 120.0}])
+def test_by_the_free_camera(config: dict[str, Any] | None) -> None:
+    """Gymnasium's looks at where the geoms were when it drew first, ours at where the model has them."""
+    ours, theirs = both("Reacher-v5", 0, **({} if config is None else {"default_camera_config": config}))
+    assert (np.abs(ours.astype(int) - theirs).max(-1) <= 8).mean() > 0.97
+
+
+def test_wrong_configs() -> None:
+    for wrong in (3, {"speed": 1.0}, {"distance": "far"}, {"lookat": (1.0, 2.0)}):
+        with pytest.raises(OptionError, match="default_camera_config of Reacher-v5 must be a dict with some of"):
+            headrace.make("Reacher-v5", num_envs=1, default_camera_config=wrong)
