@@ -53,7 +53,7 @@ class MujocoArgs(Args):
 
 def contenders(task: str, num_envs: int, threads: int) -> dict[str, Callable[[float], float]]:
     """Pools of one task in the middle of their episodes, and MuJoCo alone, by name."""
-    sizes = {"num_envs": num_envs, "num_threads": threads, "seed": 0}
+    sizes: dict[str, Any] = {"num_envs": num_envs, "num_threads": threads, "seed": 0}
     ours, peer = headrace.make(task, **sizes), envpool.make_gymnasium(task, **sizes)
     steps = max(4, REPLAYED // num_envs)
     actions = random_actions(ours.action_space, num_envs, steps)

@@ -20,12 +20,14 @@ START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 ORDER = (
     "atari_pool",
     "cartpole_pool",
+    "mujoco_pool",
     "kernel_envs",
     "minatar_pool",
     "tag_pool",
     "ppo_speed",
     "ppo_learning",
     "learn_pong",
+    "mujoco_learning",
     "tag_training",
     "tag_learning",
     "memory",
@@ -34,7 +36,13 @@ ORDER = (
 
 def section(records: list[dict[str, Any]]) -> str:
     """Markdown for all records: a table for each, and the machine."""
-    kinds = {"memory": memory_rows, "ppo_learning": learning_rows, "learn_pong": pong_rows, "tag_learning": tag_rows}
+    kinds = {
+        "memory": memory_rows,
+        "ppo_learning": learning_rows,
+        "learn_pong": pong_rows,
+        "mujoco_learning": mujoco_rows,
+        "tag_learning": tag_rows,
+    }
     parts = []
     for record in records:
         lines = kinds.get(record["name"], speed_rows)(record)
@@ -74,6 +82,20 @@ def learning_rows(record: dict[str, Any]) -> list[str]:
             median, solved = record["median_seconds"][task][name], sum(run["solved"] for run in runs[name])
             cells.append(f"{'-' if median is None else f'{median:.1f} s'} ({solved} of {len(runs[name])} solved)")
         rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def mujoco_rows(record: dict[str, Any]) -> list[str]:
+    """One row a run, then what was published."""
+    rows = ["| task, seed | in training | deterministic | seconds | to the goal |", "|---|---:|---:|---:|---:|"]
+    for task, runs in record["runs"].items():
+        for run in runs:
+            goal = run["seconds_to_goal"]
+            reached = "-" if goal is None else f"{goal:,.0f} s to {record['goals'][task]:,.0f}"
+            returns = f"{run['last_return']:,.0f} | {run['deterministic_return']:,.0f}"
+            rows.append(f"| {task}, {run['seed']} | {returns} | {run['seconds']:,.0f} | {reached} |")
+        for name, value in record["published"].get(task, {}).items():
+            rows.append(f"| {task}, as published: {name} | {value:,.0f} | | | |")
     return rows
 
 

@@ -9,7 +9,7 @@ from headrace.train.config import Config, make_config
 from headrace.train.tuned import TUNED
 
 
-@pytest.mark.parametrize("task", [*TUNED, "Breakout-v5", "SomethingElse-v0"])
+@pytest.mark.parametrize("task", [*TUNED, "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"])
 def test_json_round_trip(task):
     config = make_config(task, seed=7, env_options={"frame_skip": 2})
     assert Config.from_json(config.to_json()) == config
@@ -20,6 +20,11 @@ def test_an_algorithm_has_tuned_settings_of_its_own():
     assert known.stop_at_return == -200 and known.exploration_noise > unknown.exploration_noise
     assert known.activation == unknown.activation == "relu" != make_config("Pendulum-v1").activation
     assert Config.from_json(known.to_json()) == known
+
+
+def test_observations_of_several_arrays_come_as_one():
+    config = make_config("WalkerWalk-v1", env_options={"frame_stack": 2})
+    assert config.env_options == {"flat_observation": True, "frame_stack": 2}
 
 
 def test_env_options_are_merged_into_the_tuned_ones():

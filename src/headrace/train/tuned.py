@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.envs import atari, dm_control, mujoco
+
 
 def tuned(task: str, algo: str = "ppo") -> dict[str, Any]:
     """Settings under which we have seen a task learn by an algorithm; for tasks we do not know, what suits most."""
@@ -13,15 +15,13 @@ def tuned(task: str, algo: str = "ppo") -> dict[str, Any]:
         return dict(TUNED[task])
     if is_atari(task):
         return dict(ATARI)
-    return {}
+    if task in dm_control.TASKS:
+        return MUJOCO | {"env_options": {"flat_observation": True}}
+    return dict(MUJOCO) if task in mujoco.TASKS else {}
 
 
 def is_atari(task: str) -> bool:
-    """Whether a task is one of the Atari games (known without loading the emulator's names into memory)."""
-    try:
-        from headrace.envs import atari
-    except ImportError:
-        return False
+    """Whether a task is one of the Atari games."""
     return task in atari.TASKS
 
 
@@ -80,6 +80,20 @@ _MINATAR: dict[str, Any] = {
     "value_coef": 0.5,
     "entropy_coef": 0.01,
     "env_options": {"max_episode_steps": 5000},
+}
+# Found here on HalfCheetah-v5 and Ant-v5, for the most return after a million steps.
+MUJOCO: dict[str, Any] = {
+    "total_steps": 1_000_000,
+    "num_envs": 16,
+    "num_steps": 128,
+    "epochs": 10,
+    "minibatch_size": 512,
+    "learning_rate": 1e-3,
+    "gamma": 0.98,
+    "gae_lambda": 0.92,
+    "log_std_init": -1.0,
+    "normalise_observations": True,
+    "normalise_rewards": True,
 }
 # Found here on 4 taggers in 101 x 101 cells with random starts, and on 5 taggers and 20 runners in the plane.
 _TAG_GRID: dict[str, Any] = {
