@@ -40,6 +40,16 @@ def test_agents_are_described_one_by_one(capsys: pytest.CaptureFixture[str]) -> 
     assert "10 taggers + 1 runner:" in out and "float32[6]" in out and "5 choices" in out
 
 
+def test_long_observations_leave_room_for_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dm_control")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["envs", "HumanoidWalk"]) == 0
+    out = capsys.readouterr().out
+    assert "HumanoidWalk-v1" in out and "velocity:" in out and "float64[27]" in out
+
+
 def test_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs"]) == 0
     out = capsys.readouterr().out

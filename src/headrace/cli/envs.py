@@ -89,7 +89,7 @@ def _table(tasks: list[str]) -> Table:
         columns.pop()
     table = Table()
     for column in columns:
-        table.add_column(column, no_wrap=column in ("task", "observation", "action"))
+        table.add_column(column, no_wrap=column in ("task", "action"), overflow="fold")
     for row in rows:
         table.add_row(*row[: len(columns)])
     return table
