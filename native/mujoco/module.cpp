@@ -64,6 +64,8 @@ NB_MODULE(_mujoco, m) {
       std::rethrow_exception(p);
     } catch (const NoPictures& e) {
       raise("RenderError", e.what());
+    } catch (const Unfit& e) {
+      raise("OptionError", e.what());
     }
   });
 

@@ -60,6 +60,22 @@ void* pointer_at(const void* base, std::size_t offset) {
   return pointer;
 }
 
+// a task's thread lends its mjData to one environment after the other, so nothing may stay in it that a state row lacks
+void check_may_share(const mjModel& model) {
+  const std::string why = ", and threads share what they step: ";
+  if (model.opt.enableflags & mjENBL_SLEEP)
+    throw Unfit("the model lets bodies sleep, which is not part of a saved state" + why +
+                "remove <flag sleep=\"enable\"/>");
+  if (model.opt.enableflags & mjENBL_IPC)
+    throw Unfit("the model's flexes remember their contacts, which is not part of a saved state" + why +
+                "remove <flag ipc=\"enable\"/>");
+  for (int i = 0; i < model.nplugin; ++i) {
+    const std::string name = mjp_getPluginAtSlot(model.plugin[i])->name;
+    if (!name.starts_with("mujoco."))  // MuJoCo's own keep their state where a row has it
+      throw Unfit("the model has the plugin " + name + ", which may keep a state of its own" + why + "leave it out");
+  }
+}
+
 // what a state row holds: forces only where the task sets them, they are long and else always zero
 int signature_of(bool keeps_forces) {
   return keeps_forces ? mjSTATE_INTEGRATION : mjSTATE_INTEGRATION & ~(mjSTATE_QFRC_APPLIED | mjSTATE_XFRC_APPLIED);
@@ -154,6 +170,7 @@ Physics::Physics(const mjModel& model, Program program, std::vector<Varying> var
       varying_(std::move(varying)),
       signature_(signature_of(keeps_forces)) {
   if (!model_) throw std::runtime_error("MuJoCo found no memory for a model");
+  check_may_share(model);
 }
 
 }  // namespace headrace::mujoco

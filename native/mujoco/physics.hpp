@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,11 @@
 #include "stock.hpp"
 
 namespace headrace::mujoco {
+
+// pools cannot have this model; why, and what to do about it
+struct Unfit : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // N rows, one an environment
 struct Rows {

@@ -337,6 +337,43 @@ void saved_states_continue() {
   }
 }
 
+void models_that_remember_more_than_their_state_are_refused() {
+  const Model model = model_of(kBoxes);
+  for (const int flag : {mjENBL_SLEEP, mjENBL_IPC}) {
+    Model unfit(mj_copyModel(nullptr, model.get()), mj_deleteModel);
+    unfit->opt.enableflags |= flag;
+    bool refused = false;
+    try {
+      Physics physics(*unfit, Program{}, {}, false);
+    } catch (const Unfit&) {
+      refused = true;
+    }
+    CHECK(refused);
+  }
+}
+
+void things_are_lent_and_kept() {
+  Stock<int> stock;
+  int made = 0;
+  const auto make = [&] { return std::make_unique<int>(made++); };
+  {
+    auto one = stock.borrow(make), other = stock.borrow(make);
+    CHECK(*one == 0 && *other == 1);
+  }
+  { CHECK(*stock.borrow(make) < 2 && made == 2); }
+  try {
+    auto broken = stock.borrow(make);
+    throw std::runtime_error("while it is lent");
+  } catch (const std::runtime_error&) {
+  }
+  {
+    auto one = stock.borrow(make), other = stock.borrow(make);
+    CHECK(made == 3);  // what an error left behind was not lent again
+  }
+  stock.clear();
+  { CHECK(*stock.borrow(make) == 3); }
+}
+
 }  // namespace
 
 int main() {
@@ -347,5 +384,7 @@ int main() {
   errors_of_mujoco_are_failures();
   refused_starts();
   saved_states_continue();
+  models_that_remember_more_than_their_state_are_refused();
+  things_are_lent_and_kept();
   std::puts("test_mujoco: all passed");
 }
