@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "physics.hpp"
+
 namespace headrace::mujoco {
 
 double bare_loop(const mjModel& model, const Replay& replay) {
@@ -20,13 +22,15 @@ double bare_loop(const mjModel& model, const Replay& replay) {
     const auto threads = static_cast<std::size_t>(replay.num_threads);
     const auto first = n * static_cast<std::size_t>(thread) / threads, last = n * static_cast<std::size_t>(thread + 1) / threads;
     for (int step = 0; step < replay.steps; ++step) {
-      for (auto env = first; env < last; ++env) {
-        const auto at = static_cast<std::size_t>(step) * n + env;
-        mj_setState(&model, d, replay.states + at * row, replay.signature);
-        mju_copy(d->ctrl, replay.controls + at * nu, static_cast<int>(nu));
-        for (int i = 0; i < replay.frame_skip; ++i) mj_step(&model, d);
-        compute_after(model, *d, replay.after);
-      }
+      guarded([&] {  // without the clock, as in a program in C
+        for (auto env = first; env < last; ++env) {
+          const auto at = static_cast<std::size_t>(step) * n + env;
+          mj_setState(&model, d, replay.states + at * row, replay.signature);
+          mju_copy(d->ctrl, replay.controls + at * nu, static_cast<int>(nu));
+          for (int i = 0; i < replay.frame_skip; ++i) mj_step(&model, d);
+          compute_after(model, *d, replay.after);
+        }
+      });
       together.arrive_and_wait();
     }
   };

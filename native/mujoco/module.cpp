@@ -58,7 +58,7 @@ NB_MODULE(_mujoco, m) {
   if (!version_matches())
     throw nb::import_error(("headrace was compiled for MuJoCo " + std::to_string(mjVERSION_HEADER) + ", and " +
                             std::to_string(mj_version()) + " is installed: install headrace again").c_str());
-  install_log_handler();
+  install_callbacks();
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);

@@ -18,6 +18,7 @@ struct Landing {
 };
 thread_local Landing* landing = nullptr;
 mjfLogHandler previous_handler = nullptr;
+mjfTime previous_time = nullptr;
 
 void handle_log(const mjLogMessage* message) {
   if (!landing) return previous_handler(message);
@@ -25,6 +26,10 @@ void handle_log(const mjLogMessage* message) {
   std::memcpy(landing->message, message->subject, sizeof landing->message);
   std::longjmp(landing->place, 1);
 }
+
+// MuJoCo's Python package makes MuJoCo look at the clock some twenty times a step, for statistics that
+// nobody sees here; that took a third of a light task's time
+mjtNum time_of_day() { return landing ? 0 : previous_time(); }
 
 // longjmp must not cross anything with a destructor: this frame has none
 bool attempt(Landing& place, void (*piece)(void*), void* context) {
@@ -83,9 +88,11 @@ int signature_of(bool keeps_forces) {
 
 }  // namespace
 
-void install_log_handler() {
+void install_callbacks() {
   static const bool once = [] {
     previous_handler = mju_setLogHandler(handle_log);
+    previous_time = mjcb_time;
+    if (previous_time) mjcb_time = time_of_day;
     return true;
   }();
   static_cast<void>(once);

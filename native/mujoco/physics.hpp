@@ -129,7 +129,7 @@ class Physics {
 // Is this the library that the structs were compiled for?
 inline bool version_matches() { return mj_version() == mjVERSION_HEADER; }
 
-// Send what MuJoCo says inside `Lane::guarded` to us, once for the process.
-void install_log_handler();
+// What MuJoCo says inside `guarded` comes to us, and it keeps no statistics of time there; once for the process.
+void install_callbacks();
 
 }  // namespace headrace::mujoco

@@ -377,7 +377,7 @@ void things_are_lent_and_kept() {
 }  // namespace
 
 int main() {
-  install_log_handler();
+  install_callbacks();
   equal_to_a_plain_loop();
   equal_in_any_order();
   divergence_ends_the_episode();
