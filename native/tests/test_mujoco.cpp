@@ -74,10 +74,10 @@ struct Table {
   int refused = 0;  // starts of an episode before one is accepted
 };
 
-void begin(const Table& t, int env, double* qpos, double* qvel) {
+void begin(const Table& t, int env, std::uint64_t starts, double* qpos, double* qvel) {
   qpos[0] += 0.01 * static_cast<double>(t.seed[static_cast<std::size_t>(env)] % 7);
-  qvel[3] = 0.5 * static_cast<double>(t.starts[static_cast<std::size_t>(env)] % 5);
-  if (t.refused > 0 && t.starts[static_cast<std::size_t>(env)] % 2 == 1) qpos[2] = 0.05;  // in the ground
+  qvel[3] = 0.5 * static_cast<double>(starts % 5);
+  if (t.refused > 0 && starts % 2 == 1) qpos[2] = 0.05;  // in the ground
 }
 
 void serve(const void*, void* arguments) {
@@ -86,7 +86,7 @@ void serve(const void*, void* arguments) {
   const auto env = static_cast<std::size_t>(a.env_id);
   if (a.command == kReset) {
     ++t.starts[env];
-    begin(t, a.env_id, a.qpos, a.qvel);
+    begin(t, a.env_id, t.starts[env], a.qpos, a.qvel);
   } else if (a.command == kAccept) {
     CHECK(a.xpos[3] == a.qpos[0] && a.xpos[5] == a.qpos[2]);
     CHECK((*a.ncon > 0) == (t.starts[env] % 2 == 1));
@@ -176,13 +176,13 @@ struct Pool {
 
 double action_of(int env, int step) { return std::sin(0.7 * step + env); }
 
-// what a plain loop gives: one mjData an environment, nothing shared
+// what a plain loop gives from the first start on: one mjData an environment, nothing shared
 std::vector<std::vector<double>> plain_loop(const mjModel& m, const Table& t) {
   std::vector<std::vector<double>> seen;
   for (int env = 0; env < kN; ++env) {
     mjData* d = mj_makeData(&m);
     mj_resetData(&m, d);
-    begin(t, env, d->qpos, d->qvel);
+    begin(t, env, 1, d->qpos, d->qvel);
     mj_forward(&m, d);
     std::vector<double> all;
     for (int step = 0; step < kSteps; ++step) {
