@@ -35,7 +35,8 @@ std::vector<std::byte> bytes_of(const nb::bytes& bytes) {
 // what decides a free, tracking or fixed camera's view
 Picture picture_of(int width, int height, const std::tuple<int, int, int>& camera, const std::array<double, 3>& lookat,
                    double distance, double azimuth, double elevation) {
-  Picture picture{width, height, {}};
+  Picture picture;
+  picture.width = width, picture.height = height;
   mjv_defaultCamera(&picture.camera);
   std::tie(picture.camera.type, picture.camera.fixedcamid, picture.camera.trackbodyid) = camera;
   std::ranges::copy(lookat, picture.camera.lookat);
@@ -89,8 +90,9 @@ NB_MODULE(_mujoco, m) {
       .def("__init__",
            [](Studio* self, const Physics& physics, int width, int height, const std::tuple<int, int, int>& camera,
               const std::array<double, 3>& lookat, double distance, double azimuth, double elevation) {
-             new (self) Studio(physics.model(),
-                               picture_of(width, height, camera, lookat, distance, azimuth, elevation));
+             Picture picture = picture_of(width, height, camera, lookat, distance, azimuth, elevation);
+             picture.textures_vary = physics.varies("tex_data");
+             new (self) Studio(physics.model(), picture);
            },
            nb::kw_only(), "physics"_a, "width"_a, "height"_a, "camera"_a, "lookat"_a, "distance"_a, "azimuth"_a,
            "elevation"_a, "camera: its mjtCamera type, the fixed camera's number, the tracked body's number.")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
+#include <span>
 
 #include "physics.hpp"
 
@@ -81,12 +82,23 @@ void Painter::draw(const mjModel& model, mjData& data, Layout layout, std::uint8
   if (!current) throw NoPictures("the OpenGL context cannot be used any more");
   guarded([&] {
     mjvCamera camera = picture_.camera;  // a copy: what was drawn before must not matter
+    upload(model);
     const mjrRect frame = {0, 0, picture_.width, picture_.height};
     mjv_updateScene(&model, &data, &option_, nullptr, &camera, mjCAT_ALL, &scene_);
     mjr_render(frame, &scene_, &context_);
     mjr_readPixels(pixels_.data(), nullptr, frame, &context_);
   });
   copy_out(layout, rgb);
+}
+
+// OpenGL has copies of terrains and textures, and environments may have different ones
+void Painter::upload(const mjModel& model) {
+  const std::span terrain(model.hfield_data, static_cast<std::size_t>(model.nhfielddata));
+  if (!std::ranges::equal(terrain, terrain_)) {
+    terrain_.assign(terrain.begin(), terrain.end());
+    for (int i = 0; i < model.nhfield; ++i) mjr_uploadHField(&model, &context_, i);
+  }
+  for (int i = 0; picture_.textures_vary && i < model.ntex; ++i) mjr_uploadTexture(&model, &context_, i);
 }
 
 void Painter::copy_out(Layout layout, std::uint8_t* rgb) const {

@@ -15,6 +15,7 @@ namespace headrace::mujoco {
 struct Picture {
   int width = 0, height = 0;
   mjvCamera camera{};
+  bool textures_vary = false;  // between environments
 };
 
 // the order of a picture's bytes, its top row first: [height, width, 3] or [3, height, width]
@@ -33,6 +34,7 @@ class Painter {
 
  private:
   void make(const mjModel& model);
+  void upload(const mjModel& model);
   void free();
   void copy_out(Layout layout, std::uint8_t* rgb) const;
 
@@ -41,6 +43,7 @@ class Painter {
   mjvOption option_;
   mjvScene scene_;
   mjrContext context_;
+  std::vector<float> terrain_;        // the height fields that OpenGL has
   std::vector<std::uint8_t> pixels_;  // bottom row first, as OpenGL has them
   int owner_;                         // process
 };

@@ -180,4 +180,8 @@ Physics::Physics(const mjModel& model, Program program, std::vector<Varying> var
   check_may_share(model);
 }
 
+bool Physics::varies(const std::string& name) const {
+  return std::ranges::any_of(varying_, [&](const Varying& field) { return field.name == name; });
+}
+
 }  // namespace headrace::mujoco

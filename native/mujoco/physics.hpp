@@ -115,6 +115,7 @@ class Physics {
   }
 
   std::shared_ptr<const mjModel> model() const { return model_; }
+  bool varies(const std::string& name) const;
   int signature() const { return signature_; }
   std::size_t state_bytes() const { return static_cast<std::size_t>(mj_stateSize(model_.get(), signature_)) * sizeof(mjtNum); }
 

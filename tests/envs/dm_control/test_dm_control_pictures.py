@@ -47,3 +47,23 @@ def test_pictures(task: str, camera: int, width: int, height: int) -> None:
     different = np.abs(ours.astype(int) - theirs).max(-1) > 8
     # shadows of small pictures are coarser
     assert not different.any() if width > 84 else different.mean() < 0.01
+
+
+def test_terrains_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenGL has a copy of a height field, which is another environment's by then."""
+    frames: dict[int, list[np.ndarray]] = {0: [], 1: []}
+    with headrace.make("QuadrupedEscape-v1", num_envs=2, seed=4, render_width=320, render_height=240) as pool:
+        pool.reset()
+        try:
+            for i in (0, 1, 0):
+                frames[i].append(pool.render([i])[0])
+        except RenderError as error:
+            pytest.skip(str(error))
+        env = load("QuadrupedEscape-v1")
+        begin(env, pool, 1)
+        monkeypatch.delattr(type(env.physics), "contexts")  # which says that nothing is drawn
+        theirs = env.physics.render(240, 320, -1)
+        env.physics.free()
+    assert np.array_equal(frames[0][0], frames[0][1])
+    assert not np.array_equal(frames[0][0], frames[1][0])
+    assert np.array_equal(frames[1][0], theirs)

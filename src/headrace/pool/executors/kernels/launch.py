@@ -38,7 +38,7 @@ def load(kernel: Any, device: str, block_dim: int) -> None:
     told.daemon = True
     told.start()
     try:
-        with quiet():
+        with COMPILING, quiet():
             wp.load_module(kernel.module, device=device, block_dim=block_dim)
     finally:
         told.cancel()
@@ -141,7 +141,7 @@ def record_over(
 
 
 def _recorded(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Any:
-    with quiet():
+    with COMPILING, quiet():
         recorded: Any = wp.launch(
             kernel, dim=threads, inputs=arguments, device=device, record_cmd=True, block_dim=block_dim
         )
