@@ -88,7 +88,7 @@ MUJOCO: dict[str, Any] = {
     "num_steps": 128,
     "epochs": 10,
     "minibatch_size": 512,
-    "learning_rate": 1e-3,
+    "learning_rate": 5e-4,
     "gamma": 0.98,
     "gae_lambda": 0.92,
     "log_std_init": -1.0,
