@@ -13,6 +13,7 @@ import pytest
 import warp as wp
 
 pytest.importorskip("dm_control")
+pytest.importorskip("mujoco")  # its library must be there first
 pytest.importorskip("headrace.pool.executors.mujoco._mujoco")
 
 import headrace

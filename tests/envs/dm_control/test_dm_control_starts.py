@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("dm_control")
+pytest.importorskip("mujoco")  # its library must be there first
 pytest.importorskip("headrace.pool.executors.mujoco._mujoco")
 
 import mujoco

@@ -16,6 +16,7 @@ import pytest
 import headrace
 from headrace.envs import mujoco as family
 
+pytest.importorskip("mujoco")  # its library must be there first
 pytest.importorskip(
     "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
 )
