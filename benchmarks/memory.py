@@ -21,7 +21,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import RESULTS, in_child, machine, wide_console
+from common import RESULTS, in_child, machine, random_actions, wide_console
 
 SAMPLES = 50
 FLAT_BYTES = 1 << 20
@@ -33,6 +33,8 @@ class MemoryArgs:
 
     scale: float = 1.0
     """share of the full length to run; the published figures have 1"""
+    tasks: tuple[str, ...] = ()
+    """names of the tasks whose cases to run, all if none is given; what the JSON file says of others stays"""
     out: Path = RESULTS
     """folder for the JSON file"""
 
@@ -55,7 +57,7 @@ def make_and_close(case: Memory, times: int) -> Iterator[None]:
     for i in range(times):
         with headrace.make(case.task, num_envs=case.num_envs, num_threads=2, seed=i) as pool:
             pool.reset()
-            pool.step(np.zeros(case.num_envs, pool.action_space.dtype))
+            pool.step(np.zeros((case.num_envs, *(pool.action_space.shape or ())), pool.action_space.dtype))
         if (i + 1) % max(1, times // SAMPLES) == 0:
             gc.collect()
             yield
@@ -66,11 +68,9 @@ def keep_stepping(case: Memory, steps: int) -> Iterator[None]:
     import headrace
 
     calls = max(SAMPLES, steps // case.num_envs)
-    rng = np.random.default_rng(0)
     with headrace.make(case.task, num_envs=case.num_envs, num_threads=2, seed=0) as pool:
         pool.reset()
-        space: Any = pool.action_space
-        actions = rng.integers(0, space.n, (256, case.num_envs), space.dtype)
+        actions = random_actions(pool.action_space, case.num_envs, 256)
         for i in range(calls):
             pool.step(actions[i % len(actions)])
             if (i + 1) % (calls // SAMPLES) == 0:
@@ -103,8 +103,10 @@ def keep_training(case: Memory, iterations: int) -> Iterator[None]:
 CASES = (
     Memory("CartPole-v1", "make/close", 1_000, 8, make_and_close),
     Memory("Pong-v5", "make/close", 1_000, 2, make_and_close),
+    Memory("HalfCheetah-v5", "make/close", 1_000, 8, make_and_close),
     Memory("CartPole-v1", "steps", 10_000_000, 1024, keep_stepping),
     Memory("Pong-v5", "steps", 100_000, 16, keep_stepping),
+    Memory("HalfCheetah-v5", "steps", 1_000_000, 64, keep_stepping),
     Memory("CartPole-v1", "training iterations", 10_000, 16, keep_training),
     Memory("TagContinuous-v0", "training iterations", 10_000, 2, keep_training),
 )
@@ -154,16 +156,22 @@ def main() -> None:
         print(json.dumps(run_case(int(sys.argv[2]), float(sys.argv[3]))))
         return
     args = tyro.cli(MemoryArgs)
+    path, ran = args.out / "memory.json", {}
+    if args.tasks and path.exists():
+        ran = {(case["task"], case["unit"]): case for case in json.loads(path.read_text())["cases"]}
+    for i, case in enumerate(CASES):
+        if not args.tasks or case.task in args.tasks:
+            ran[case.task, case.unit] = in_child(__file__, "--child", str(i), str(args.scale))
     record = {
         "name": "memory",
         "title": "Memory and threads",
         "command": "python benchmarks/memory.py",
         "machine": machine(),
         "settings": {"scale": args.scale, "samples": SAMPLES, "flat_bytes": FLAT_BYTES},
-        "cases": [in_child(__file__, "--child", str(i), str(args.scale)) for i in range(len(CASES))],
+        "cases": [ran[case.task, case.unit] for case in CASES if (case.task, case.unit) in ran],
     }
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "memory.json").write_text(json.dumps(record, indent=1) + "\n")
+    path.write_text(json.dumps(record, indent=1) + "\n")
     show(record)
 
 
