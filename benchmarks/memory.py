@@ -158,7 +158,7 @@ def main() -> None:
     args = tyro.cli(MemoryArgs)
     path, ran = args.out / "memory.json", {}
     if args.tasks and path.exists():
-        ran = {(case["task"], case["unit"]): case for case in json.loads(path.read_text())["cases"]}
+        ran = {(case["name"].partition(",")[0], case["unit"]): case for case in json.loads(path.read_text())["cases"]}
     for i, case in enumerate(CASES):
         if not args.tasks or case.task in args.tasks:
             ran[case.task, case.unit] = in_child(__file__, "--child", str(i), str(args.scale))

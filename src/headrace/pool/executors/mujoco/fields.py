@@ -7,6 +7,7 @@ the arrays' first stride is zero.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -77,10 +78,17 @@ def field_dtype(name: str, array: np.ndarray) -> Any:
 
 def physics_struct(model: MjModel, data: MjData, names: Sequence[str]) -> Any:
     """A `warp.struct` with an array for each of these fields."""
+    fields = {name: field_array(model, data, name) for name in names}
+    return _struct_of(tuple((name, f.dtype, f.shape[1] if f.ndim == 2 else 0) for name, f in fields.items()))
+
+
+@functools.cache
+def _struct_of(fields: tuple[tuple[str, np.dtype, int], ...]) -> Any:
+    """The struct of these fields, by name, dtype and width: the same for the same, so that kernels are found again."""
     kinds = {}
-    for name in names:
-        dtype = field_dtype(name, field_array(model, data, name))
-        kinds[name] = wp.array(dtype=dtype, ndim=1 if name in SINGLE else 2)
+    for name, dtype, width in fields:
+        element = field_dtype(name, np.empty((0, width) if width else 0, dtype))
+        kinds[name] = wp.array(dtype=element, ndim=1 if name in SINGLE else 2)
     return wp.struct(type("Physics", (), {"__annotations__": kinds, "__module__": __name__}))
 
 

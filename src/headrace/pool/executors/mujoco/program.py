@@ -8,9 +8,10 @@ thread's cache; there is no Python in a step.
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -113,31 +114,59 @@ def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
     return [(function, arguments) for function, arguments in functions if function is not None]
 
 
+class Parts(NamedTuple):
+    """What of a task decides its kernels, which are kept: pools of one task share them, and Warp never forgets one."""
+
+    name: str
+    state: Any
+    view: Any
+    reset: Any
+    step: Any
+    observe: Any
+    act: Any
+    accept: Any
+
+    @classmethod
+    def of(cls, env: MujocoEnv) -> "Parts":
+        functions = (env.reset, env.step, env.observe, env.act or act_directly, env.accept or accept_all)
+        return cls(env.name, env.state, env.view, *functions)
+
+
 def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
     """The kernel that does what it is commanded for one environment."""
-    serve = _served(env, physics_type)
-
-    def one(physics, state, streams, actions, outcome, view, env_id, command):
-        serve(physics, state, streams, actions, outcome, view, env_id, command)
-
-    return _kernel(env, one, physics_type, {"env_id": int, "command": int})
+    return _kernel_for_one(Parts.of(env), physics_type)
 
 
 def build_kernel_for_many(env: MujocoEnv, physics_type: Any) -> Any:
     """The kernel that does what it is commanded for all environments that are picked."""
-    serve = _served(env, physics_type)
+    return _kernel_for_many(Parts.of(env), physics_type)
+
+
+@functools.cache
+def _kernel_for_one(parts: Parts, physics_type: Any) -> Any:
+    serve = _served(parts, physics_type)
+
+    def one(physics, state, streams, actions, outcome, view, env_id, command):
+        serve(physics, state, streams, actions, outcome, view, env_id, command)
+
+    return _kernel(parts, one, physics_type, {"env_id": int, "command": int})
+
+
+@functools.cache
+def _kernel_for_many(parts: Parts, physics_type: Any) -> Any:
+    serve = _served(parts, physics_type)
 
     def many(physics, state, streams, actions, outcome, view, picked, command):
         env_id = wp.tid()
         if picked[env_id]:
             serve(physics, state, streams, actions, outcome, view, env_id, command)
 
-    return _kernel(env, many, physics_type, {"picked": wp.array(dtype=wp.bool), "command": int})
+    return _kernel(parts, many, physics_type, {"picked": wp.array(dtype=wp.bool), "command": int})
 
 
-def _served(env: MujocoEnv, physics_type: Any) -> Any:
-    reset_episode, step_episode, observe = env.reset, env.step, env.observe
-    accept, act = env.accept or accept_all, env.act or act_directly
+def _served(parts: Parts, physics_type: Any) -> Any:
+    reset_episode, step_episode, observe = parts.reset, parts.step, parts.observe
+    accept, act = parts.accept, parts.act
 
     def serve(physics, state, streams, actions, outcome, view, env_id, command):
         if command == STEP:
@@ -154,23 +183,23 @@ def _served(env: MujocoEnv, physics_type: Any) -> Any:
         elif command == OBSERVE:
             observe(physics, state, env_id, view)
 
-    serve.__annotations__ = _arguments(env, physics_type) | {"env_id": int, "command": int}
-    serve.__name__ = serve.__qualname__ = f"serve_{env.name}"
+    serve.__annotations__ = _arguments(parts, physics_type) | {"env_id": int, "command": int}
+    serve.__name__ = serve.__qualname__ = f"serve_{parts.name}"
     return wp.func(serve)
 
 
-def _kernel(env: MujocoEnv, function: Callable[..., Any], physics_type: Any, more: dict[str, Any]) -> Any:
-    function.__annotations__ = _arguments(env, physics_type) | more
-    function.__name__ = function.__qualname__ = f"serve_{function.__name__}_{env.name}"
+def _kernel(parts: Parts, function: Callable[..., Any], physics_type: Any, more: dict[str, Any]) -> Any:
+    function.__annotations__ = _arguments(parts, physics_type) | more
+    function.__name__ = function.__qualname__ = f"serve_{function.__name__}_{parts.name}"
     return wp.kernel(function, module="unique", module_options=ROUNDING, enable_backward=False)
 
 
-def _arguments(env: MujocoEnv, physics_type: Any) -> dict[str, Any]:
+def _arguments(parts: Parts, physics_type: Any) -> dict[str, Any]:
     return {
         "physics": physics_type,
-        "state": env.state,
+        "state": parts.state,
         "streams": Streams,
         "actions": wp.array2d(dtype=wp.float64),
         "outcome": Outcome,
-        "view": env.view,
+        "view": parts.view,
     }
