@@ -43,6 +43,11 @@ MISTAKES: dict[str, tuple[tuple[str, str], str, str]] = {
         "must return .* here it can come to its end without",
         "    if x > ",
     ),
+    "a condition read twice": (
+        (STORE, "    if state.x[env]:\n        state.x[env] = x\n    else:\n        state.x[env] = -x\n"),
+        r"Warp reads state\.x\[env\] again before the else, after it was set: write `now = state\.x\[env\]`",
+        "    if state.x[env]",
+    ),
     "field as a whole": (
         (STORE, "    state.x = x\n"),
         r"state\.x is set as a whole, which changes nothing",
