@@ -145,8 +145,9 @@ def test_bits_are_those_of_mujoco(tumble: Any, up_to_date: bool, num_threads: in
             obs, *_, info = pool.recv()
             ids = info["env_id"]
             for row, i in enumerate(ids):
+                if not seen[i]:  # the first of this environment's episodes, which the others may outrun
+                    masses[i] = info["mass"][row]
                 seen[i].append(obs[row].copy())
-            masses[ids] = info["mass"]
             turn = np.array([min(len(seen[i]) - 1, 39) for i in ids])
             pool.send(actions[ids, turn], ids)
     for i in range(6):
