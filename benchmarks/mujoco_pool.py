@@ -14,10 +14,10 @@ slower or faster, which no pool can change.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import envpool
@@ -42,13 +42,13 @@ class MujocoArgs(Args):
     """MuJoCo's tasks beside EnvPool and MuJoCo alone."""
 
     tasks: tuple[str, ...] = (*HEAVY, *LIGHT)
-    """names of tasks"""
+    """names of tasks; what the JSON file says of other cases stays"""
     sizes: tuple[int, ...] = SIZES
     """environments of a pool"""
     num_threads: int = 2
     """threads of every contender"""
     memory: bool = True
-    """also measure the peak memory of Humanoid with the largest pool"""
+    """also measure the peak memory of a large pool of Humanoid"""
 
 
 def contenders(task: str, num_envs: int, threads: int) -> dict[str, Callable[[float], float]]:
@@ -87,15 +87,32 @@ def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Callable
     return run
 
 
+def peak() -> float:
+    """The most MiB that this process ever had in memory (Linux); unlike `getrusage`, nothing of its parent's."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) / 1024
+
+
 def peak_memory(contender: str, num_envs: int) -> dict[str, float]:
     """Peak resident MiB of this process before a pool of Humanoid was made, and after it has stepped."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    before = peak()
     make: Any = headrace.make if contender == "headrace" else envpool.make_gymnasium
     pool = make(MEMORY, num_envs=num_envs, num_threads=2, seed=0)
     pool.reset()
     for action in random_actions(pool.action_space, num_envs, 20):
         pool.step(action)
-    return {"before": before, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    return {"before": round(before, 1), "peak": round(peak(), 1)}
+
+
+def earlier(record: dict[str, Any], names: set[str]) -> list[Case]:
+    """The cases that an earlier run has left, but for those of these names."""
+    wanted = ("name", "rates", "at_least", "unit", "frame_skip")
+    return [Case(**{key: case[key] for key in wanted}) for case in record.get("cases", ()) if case["name"] not in names]
+
+
+def in_order(case: Case) -> tuple[int, int]:
+    task, _, size = case.name.partition(" N=")
+    return (*HEAVY, *LIGHT, task).index(task), int(size)
 
 
 def main() -> None:
@@ -105,18 +122,23 @@ def main() -> None:
     args = tyro.cli(MujocoArgs)
     settings = {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds}
     report = Report("mujoco_pool", "MuJoCo, random actions, resets included", settings)
+    path = args.out / f"{report.name}.json"
+    before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     for task in args.tasks:
         for num_envs in args.sizes:
             rates = alternate(contenders(task, num_envs, args.num_threads), args)
             least = AT_LEAST if task in HEAVY else {ENVPOOL: AT_LEAST[ENVPOOL]}
             frame_skip = headrace.make_spec(task).frame_skip
             report.cases.append(Case(f"{task} N={num_envs}", rates, least, frame_skip=frame_skip))
+    report.cases += earlier(before, {case.name for case in report.cases})
+    report.cases.sort(key=in_order)
+    report.extra["peak_memory_mib"] = before.get("peak_memory_mib", {})
     if args.memory:
-        largest = str(max(args.sizes))
-        found = {name: in_child(__file__, "--child", name, largest) for name in ("headrace", ENVPOOL)}
-        report.extra["peak_memory_mib"] = {f"{MEMORY} N={largest}": found}
+        report.extra["peak_memory_mib"] = found = {
+            name: in_child(__file__, "--child", name, str(SIZES[-1])) for name in ("headrace", ENVPOOL)
+        }
         for name, mib in found.items():
-            print(f"{MEMORY} N={largest}, {name}: {mib['peak'] - mib['before']:.0f} MiB for the pool")
+            print(f"{MEMORY} N={SIZES[-1]}, {name}: {mib['peak'] - mib['before']:.0f} MiB for the pool")
     report.write(args.out)
 
 

@@ -38,6 +38,7 @@ def section(records: list[dict[str, Any]]) -> str:
     """Markdown for all records: a table for each, and the machine."""
     kinds = {
         "memory": memory_rows,
+        "mujoco_pool": mujoco_pool_rows,
         "ppo_learning": learning_rows,
         "learn_pong": pong_rows,
         "mujoco_learning": mujoco_rows,
@@ -70,6 +71,13 @@ def speed_rows(record: dict[str, Any]) -> list[str]:
             first = f"| {case['name']} | {ours} " if i == 0 else "| | "
             rows.append(f"{first}| {peer}: {median[peer]:,.0f} | **{ratio:.2f} ×** | {wanted} |")
     return rows
+
+
+def mujoco_pool_rows(record: dict[str, Any]) -> list[str]:
+    """As `speed_rows`, and what a large pool of Humanoid keeps in memory."""
+    mib = {name: m["peak"] - m["before"] for name, m in record.get("peak_memory_mib", {}).items()}
+    told = ", ".join(f"{name} {size:,.0f} MiB" for name, size in mib.items())
+    return [*speed_rows(record), *(["", f"Peak memory of a pool of Humanoid-v5, N=1024: {told}."] if told else [])]
 
 
 def learning_rows(record: dict[str, Any]) -> list[str]:
