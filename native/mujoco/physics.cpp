@@ -28,7 +28,7 @@ void handle_log(const mjLogMessage* message) {
 }
 
 // MuJoCo's Python package makes MuJoCo look at the clock some twenty times a step, for statistics that
-// nobody sees here; that took a third of a light task's time
+// nobody sees here; light tasks spent much of their time on it
 mjtNum time_of_day() { return landing ? 0 : previous_time(); }
 
 // longjmp must not cross anything with a destructor: this frame has none
