@@ -49,6 +49,7 @@ gpu-bench: $(DEV_ENV) ## benchmarks on a CUDA device: make gpu-bench [ARGS=--qui
 	$(BIN)/python benchmarks/gpu_pool.py $(ARGS)
 	$(BIN)/python benchmarks/gpu_tag.py $(ARGS)
 	$(BIN)/python benchmarks/gpu_training.py $(ARGS)
+	$(BIN)/python benchmarks/gpu_mujoco.py $(ARGS)
 
 lint: $(DEV_ENV) ## ruff: rules and format
 	$(BIN)/ruff check --output-format concise .
