@@ -18,7 +18,7 @@ from headrace.pool.executors.kernels.agents import (
     build_agents_kernel,
     lanes_for,
 )
-from headrace.pool.executors.kernels.launch import view_of
+from headrace.pool.executors.kernels.launch import COMPILING, view_of
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields, struct_over
 from headrace.pool.executors.kernels.mistakes import alike, described, mistake_in
 from headrace.pool.executors.kernels.program import MODES, KernelEnv, Outcome, Rules, build_kernel
@@ -57,10 +57,13 @@ def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
     actions = actions_type_of(env, spec)
     lanes = lanes_for(spec.num_agents, device)
     block_dim = block_for(lanes, device)
-    if not isinstance(env, MultiAgentEnv):
-        return Program(build_kernel(env, actions), actions, Outcome, Streams, lanes, block_dim)
+    with COMPILING:
+        one_agent = not isinstance(env, MultiAgentEnv)
+        kernel = build_kernel(env, actions) if one_agent else build_agents_kernel(env, actions, block_dim)
+    if one_agent:
+        return Program(kernel, actions, Outcome, Streams, lanes, block_dim)
     return Program(
-        build_agents_kernel(env, actions, block_dim),
+        kernel,
         actions,
         AgentsOutcome,
         AgentStreams,

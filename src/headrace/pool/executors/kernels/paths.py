@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from headrace.pool.executors.kernels.launch import COMPILING
 from headrace.pool.executors.kernels.mistakes import RESULTS, mistake
 
 
@@ -25,7 +26,8 @@ def check_source(env: Any, function: Any, state_at: int = 0) -> None:
         source = textwrap.dedent(inspect.getsource(function.func))
     except (OSError, TypeError):  # made without a file
         return
-    definition = ast.parse(source).body[0]
+    with COMPILING:  # Python 3.11 cannot parse in two threads at once, and Warp parses too
+        definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.FunctionDef)
     first = function.func.__code__.co_firstlineno - 1
     for which, what in RESULTS.items():
