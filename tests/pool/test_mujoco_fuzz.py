@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("mujoco")  # its library must be there first
 pytest.importorskip(
     "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
 )

@@ -17,6 +17,7 @@ import warp as wp
 import headrace
 from headrace.errors import OptionError, RenderError
 
+pytest.importorskip("mujoco")  # its library must be there first
 pytest.importorskip(
     "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
 )
