@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
-import signal
 import socket
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import connection
 from pathlib import Path
@@ -27,9 +22,10 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 
-from headrace.errors import HeadraceError, WorkerError
+from headrace.errors import WorkerError
 from headrace.train.config import Config
 from headrace.train.interrupt import Interrupt
+from headrace.train.processes import Report, cause_of_death, deaf, end_with_parent, take_cores
 from headrace.train.team import Team
 
 if TYPE_CHECKING:
@@ -51,32 +47,6 @@ class _Worker:
 
     def __str__(self) -> str:
         return f"training process {self.rank} (on {self.device})"
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a process says at its end: a result, or what it raised, when, and how."""
-
-    result: Any = None
-    error: HeadraceError | None = None
-    trace: str = ""
-    at: float = 0.0
-
-    @classmethod
-    def of(cls, error: BaseException) -> Report:
-        """What is told of an exception that is being handled: itself, if it is one of ours."""
-        known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
-        return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
-
-    def told(self, who: str) -> WorkerError:
-        """The words it was raised with there."""
-        return WorkerError(f"{who} raised:\n{self.trace}")
-
-    def raise_as(self, who: str) -> NoReturn:
-        """Raise it here."""
-        if self.error is not None:
-            raise self.error from self.told(who)
-        raise self.told(who)
 
 
 def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool) -> Result:
@@ -119,19 +89,6 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
                 Console().show_cursor()  # who was killed while it drew has left it hidden
 
 
-@contextmanager
-def deaf() -> Iterator[None]:
-    """Processes that are started here ignore Ctrl-C from their first moment on; they are told otherwise."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
     """Wait for everybody's report, or for the first sign that one of them failed."""
     reports: dict[int, Report] = {}
@@ -170,15 +127,6 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
         raise WorkerError(words) from (first and reports[first.rank].told(str(first)))
     assert first is not None
     reports[first.rank].raise_as(str(first))
-
-
-def cause_of_death(code: int | None) -> str:
-    """An exit status in words."""
-    if code is not None and code < 0:
-        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
-        return f"killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
-    guard = ' (is the script\'s own code under if __name__ == "__main__":?)' if code == 1 else ""
-    return f"exit status {code}{guard}"
 
 
 # -- the processes that train --------------------------------------------------------------------
@@ -233,28 +181,3 @@ def _store(port: int = 0) -> Any:
         wait_for_workers=False,
         master_listen_fd=listener.detach(),
     )
-
-
-def take_cores(rank: int, size: int) -> None:
-    """Keep to an equal part of the cores, so that environments and torch make as many threads as there are."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        each = len(cores) // size
-        if each:
-            os.sched_setaffinity(0, cores[rank * each : (rank + 1) * each])
-
-
-def end_with_parent() -> None:
-    """For a thread of its own: end this process when the one that started it is gone."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)
-
-
-def _can_travel(error: HeadraceError) -> bool:
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return False
-    return True

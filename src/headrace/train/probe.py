@@ -21,7 +21,7 @@ from headrace.errors import HeadraceError
 from headrace.train import memory
 from headrace.train.config import Config
 from headrace.train.graphs import EAGER_CALLS
-from headrace.train.parallel import Report, cause_of_death, deaf, end_with_parent, take_cores
+from headrace.train.processes import Report, cause_of_death, deaf, end_with_parent, take_cores
 from headrace.train.run import RunFolder
 from headrace.train.setup import find_device
 from headrace.train.trainer import Trainer
