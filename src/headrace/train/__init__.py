@@ -2,7 +2,7 @@
 
 A run is a folder (`headrace.train.run`), a pool writes into the learner's buffer
 (`headrace.train.rollout`), an algorithm learns from it (`headrace.train.ppo`,
-`headrace.train.ddpg`), and everything that decides how it goes on is in its checkpoints
+`headrace.train.off_policy`), and everything that decides how it goes on is in its checkpoints
 (`headrace.train.trainer`).
 The module itself can be called: ``headrace.train("CartPole-v1")``.
 """

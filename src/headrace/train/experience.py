@@ -248,7 +248,7 @@ class Experience:
         """Every step for a replay, [T · columns], once all were taken; updates the statistics as `samples` does.
 
         Observations and rewards are not normalised: `normalised` does that with what is known when they are learnt
-        from, which may be long after.
+        from, which may be long after; nor are discounts γ yet, but 1 where anything followed.
         """
         if self.encoder.normaliser is None:
             self._encode(-1, EVERYWHERE)
@@ -266,16 +266,17 @@ class Experience:
             seen[:-1].flatten(0, 1),
             self.actions.flatten(0, 1).flatten(1),
             outcome.rewards.flatten(),
-            outcome.terminated.flatten().float(),
+            (~outcome.terminated).flatten().float(),
             following[:-1].flatten(0, 1),
         )
 
     def normalised(self, some: Transitions) -> Transitions:
-        """Transitions as the network is to see them, by the statistics of today."""
+        """Transitions as the network is to see them, by the statistics, and the discount, of today."""
         normaliser, scaler = self.encoder.normaliser, self.reward_scaler
         if normaliser is not None:
             inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
             some = some._replace(inputs=inputs, following=following)
+        some = some._replace(discounts=some.discounts * self.config.gamma)
         return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards))
 
     # -- checkpoints -----------------------------------------------------------------------------

@@ -20,16 +20,18 @@ class Transitions(NamedTuple):
     Attributes:
         inputs: what was seen before the step, float32[M, D].
         actions: in units of half the action range, float32[M, A].
-        rewards: float32[M].
-        terminated: whether nothing followed, float32[M] of 0 and 1.
+        rewards: of the step, or of several steps, discounted; float32[M].
+        discounts: what the value of ``following`` counts: γ for every step, 0 where nothing followed; float32[M].
         following: what was seen after the step, float32[M, D]; where an episode was truncated, the last of it.
+        weights: of each in the loss, float32[M]; None for all alike.
     """
 
     inputs: Tensor
     actions: Tensor
     rewards: Tensor
-    terminated: Tensor
+    discounts: Tensor
     following: Tensor
+    weights: Tensor | None = None
 
 
 class Replay:
@@ -53,8 +55,8 @@ class Replay:
 
     def write(self, new: Transitions, present: Tensor | None = None) -> None:
         """Take in transitions, over the oldest where it is full; only those ``present``, bool[M], if given."""
-        rewards, terminated = new.rewards.unsqueeze(1), new.terminated.unsqueeze(1)
-        rows = torch.cat((new.inputs, new.actions, rewards, terminated, new.following), 1)
+        rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
+        rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)
         if present is None:
             places = (torch.arange(len(rows), device=rows.device) + self.written) % self.capacity
             self.written += len(rows)
@@ -72,8 +74,8 @@ class Replay:
 
     def read(self, rows: Tensor) -> Transitions:
         """Some transitions, by number, int64[B]."""
-        inputs, actions, rewards, terminated, following = self.memory[rows].split(self._widths, 1)
-        return Transitions(inputs, actions, rewards.squeeze(1), terminated.squeeze(1), following)
+        inputs, actions, rewards, discounts, following = self.memory[rows].split(self._widths, 1)
+        return Transitions(inputs, actions, rewards.squeeze(1), discounts.squeeze(1), following)
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps: no more rows than are filled."""

@@ -15,14 +15,17 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.views.torch import TorchPool
 from headrace.train.allocator import keep_freed_memory
 from headrace.train.config import Config
-from headrace.train.ddpg import DDPG
 from headrace.train.device_rollout import DeviceCollector
 from headrace.train.host_rollout import HostCollector
 from headrace.train.masks import masked_heads
 from headrace.train.networks import uses_cnn
+from headrace.train.off_policy.ddpg import DDPG
 from headrace.train.policy import Policy
 from headrace.train.seats import Seat, seats
 from headrace.train.self_play import check_copies
+
+ALGORITHMS: dict[str, type[Policy]] = {"ddpg": DDPG}
+"""those that are not `Policy`'s own"""
 
 MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
 
@@ -102,7 +105,7 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
 
 def make_policy(name: str, config: Config, seat: Seat, device: torch.device) -> Policy:
     """The policy of one seat, by its own algorithm."""
-    return (DDPG if config.algo == "ddpg" else Policy)(name, config, seat, device)
+    return ALGORITHMS.get(config.algo, Policy)(name, config, seat, device)
 
 
 def _torch_threads(config: Config, dealt: Sequence[Seat]) -> int:

@@ -24,9 +24,10 @@ from headrace.train import resume
 from headrace.train.agent import Agent
 from headrace.train.checkpoint import load, newest
 from headrace.train.config import make_config
-from headrace.train.ddpg import DDPG, UpdateRates
 from headrace.train.evaluate import evaluate
 from headrace.train.metrics import read_metrics
+from headrace.train.off_policy.ddpg import DDPG
+from headrace.train.off_policy.policy import UpdateRates
 from headrace.train.replay import Replay, Transitions
 from headrace.train.run import RunFolder
 from headrace.train.seats import Seat
@@ -64,14 +65,14 @@ def pendulum_policy(**settings: Any) -> DDPG:
 def some_transitions(count: int, seed: int) -> Transitions:
     chance = torch.Generator().manual_seed(seed)
     inputs, following = torch.randn(2, count, 3, generator=chance)
-    terminated = (torch.rand(count, generator=chance) < 0.3).float()
+    discounts = (torch.rand(count, generator=chance) < 0.7) * 0.9
     actions = torch.rand(count, 1, generator=chance) * 2 - 1
-    return Transitions(inputs, actions, torch.randn(count, generator=chance), terminated, following)
+    return Transitions(inputs, actions, torch.randn(count, generator=chance), discounts, following)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_updates_are_those_of_autograd(activation):
-    policy = pendulum_policy(activation=activation, gamma=0.9, target_rate=0.1)
+    policy = pendulum_policy(activation=activation, target_rate=0.1)
     network, targets = copy.deepcopy(policy.network), copy.deepcopy(policy.targets)
     epsilon = policy.config.adam_epsilon
     critic_optimiser = torch.optim.Adam(network.critic.parameters(), 2e-2, eps=epsilon)
@@ -92,7 +93,7 @@ def test_updates_are_those_of_autograd(activation):
         with torch.no_grad():
             after = perceptron(targets.actor, batch.following)
             after = perceptron(targets.critic, torch.cat([batch.following, after], 1)).squeeze(1)
-            wanted = torch.where(batch.terminated.bool(), batch.rewards, batch.rewards + 0.9 * after)
+            wanted = torch.where(batch.discounts > 0, batch.rewards + 0.9 * after, batch.rewards)
         q = perceptron(network.critic, torch.cat([batch.inputs, batch.actions], 1)).squeeze(1)
         critic_loss = F.mse_loss(q, wanted)
         critic_optimiser.zero_grad()
@@ -109,7 +110,7 @@ def test_updates_are_those_of_autograd(activation):
             for target, now in zip(targets.parameters(), network.parameters(), strict=True):
                 target.mul_(0.9).add_(now, alpha=0.1)
 
-        expected = torch.stack([critic_loss, actor_loss, q.mean(), critic_norm, actor_norm]).detach()
+        expected = torch.stack([critic_loss, q.mean(), critic_norm, actor_loss, actor_norm]).detach()
         torch.testing.assert_close(measured, expected, rtol=1e-4, atol=1e-5)
     assert critic_norm > 0.7, "the clipping never acted"
     for mine, plain in ((policy.network, network), (policy.targets, targets)):
@@ -176,7 +177,7 @@ class PlainLoop:
 
     def _note(self, obs: Any, action: Any, reward: Any, over: bool, following: Any) -> None:
         unknown = np.full_like(obs, np.nan)
-        self.rows.append(np.concatenate([obs, action, [reward, over], unknown if following is None else following]))
+        self.rows.append(np.concatenate([obs, action, [reward, not over], unknown if following is None else following]))
 
     def _mine(self, obs: Any) -> np.ndarray:
         """Observations [N, agents, D] of the first policy's agents: all of the first type, or the only one."""

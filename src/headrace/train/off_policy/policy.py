@@ -1,0 +1,268 @@
+"""A policy that learns from a replay, whatever the algorithm: when updates are due, and what a checkpoint keeps.
+
+An algorithm is a subclass with networks and two halves of an update, critics and actor, each usable alone: a
+learner may run them on two devices. What acts is one flat vector, `OffPolicy.acting`, which others get copies of.
+
+Nothing in an update waits for the device. With the `Trainer`, transitions go into a ring on it
+(`headrace.train.replay`), minibatches are drawn there, and on CUDA one update is one graph (`Updater`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from headrace.errors import OptionError
+from headrace.train import checkpoint as checkpoints
+from headrace.train.config import Config
+from headrace.train.graphs import Graph
+from headrace.train.networks import input_size, uses_images
+from headrace.train.optimiser import FlatAdam, flatten
+from headrace.train.policy import Policy
+from headrace.train.ppo import Rates
+from headrace.train.replay import Replay, Transitions
+
+if TYPE_CHECKING:
+    from headrace.train.experience import Experience, Outcome
+
+
+class UpdateRates(NamedTuple):
+    """The settings that may change during a run, as `headrace.train.ppo.Rates`."""
+
+    learning_rate: float | Tensor
+    critic_learning_rate: float | Tensor
+    max_grad_norm: float | Tensor
+
+    @classmethod
+    def of(cls, config: Config, step: int) -> UpdateRates:
+        """Those of so many agent steps into a run; the critic's learning rate keeps its ratio to the actor's."""
+        rates = Rates.of(config, step)
+        critic = config.critic_learning_rate / config.learning_rate
+        return cls(rates.learning_rate, rates.learning_rate * critic, rates.max_grad_norm)
+
+
+class OffPolicy(Policy):
+    """A network, slowly following copies of parts of it, and what they learn from.
+
+    The parts of the network that learn are its children, each with an optimiser of its own. A frozen policy has
+    the network alone: no optimisers, no targets, no replay.
+
+    Attributes:
+        critic_statistics, actor_statistics: names of what `improve_critics` and `improve_actor` answer.
+        acting_part: the child of the network that chooses actions.
+        target_parts: the children that targets follow.
+        acting: all parameters of the acting part, float32[P], which they are views of.
+        targets: the followers, by the name of their part.
+        replay: the `Trainer`'s ring; None before its first rollout.
+    """
+
+    critic_statistics: tuple[str, ...] = ()
+    actor_statistics: tuple[str, ...] = ()
+    acting_part: str = "actor"
+    target_parts: tuple[str, ...] = ("actor", "critic")
+
+    network: Any
+    acting: Tensor
+
+    def _build(self) -> None:
+        config, device = self.config, self.device
+        self._check_network()
+        self.distribution, network = self._make()
+        self.network = network.to(device)
+        self._optimisers: dict[str, FlatAdam] = {}
+        self.targets: Any = nn.ModuleDict()
+        self._targets: dict[str, Tensor] = {}
+        self.replay: Replay | None = None
+        self._collected = 0  # steps of agents since the replay was empty, also of those that had left: nothing waits
+        if config.frozen:
+            self.acting, _ = flatten(getattr(self.network, self.acting_part))
+            return
+        for name, part in self.network.named_children():
+            self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon)
+        self.acting = self._optimisers[self.acting_part].parameters
+        for name in self.target_parts:
+            self.targets[name] = copy.deepcopy(getattr(self.network, name)).requires_grad_(False)
+            self._targets[name], _ = flatten(self.targets[name])
+        # what the Trainer's updates are made of, where a CUDA graph finds it
+        self._experience: Experience | None = None
+        self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
+        self._measured = torch.zeros(len(self.statistics), device=device)
+        self._update = Updater(self, self._batch, config.graphs)
+
+    def _make(self) -> tuple[Any, nn.Module]:
+        """The distribution and the network."""
+        raise NotImplementedError
+
+    def _check_network(self) -> None:
+        config, algorithm = self.config, self.config.algo.upper()
+        if config.network not in ("auto", "mlp"):
+            raise OptionError(f"{algorithm} has mlp networks only, not network={config.network!r}")
+        if uses_images(config, self.seat.observation):
+            images = self.seat.observation
+            raise OptionError(f"{algorithm} has no network for images, {images}; network='mlp' takes them as vectors")
+
+    # -- updates ---------------------------------------------------------------------------------
+
+    def improve(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the critics, one of the actor, and one of the targets after them.
+
+        Returns:
+            `statistics`, float32.
+        """
+        critics = self.improve_critics(batch, rates)
+        actor = self.improve_actor(batch, rates)
+        self.move_targets()
+        return torch.cat((critics, actor))
+
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the critics; answers `critic_statistics`, float32."""
+        raise NotImplementedError
+
+    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the actor; answers `actor_statistics`, float32."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def move_targets(self, *names: str) -> None:
+        """Move the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
+        for name in names or self.target_parts:
+            self._targets[name].lerp_(self._optimisers[name].parameters, self.config.target_rate)
+
+    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
+        for optimiser in self._optimisers.values():
+            optimiser.reduce = reduce
+        if self._optimisers:
+            self._update = Updater(self, self._batch, False)
+
+    # -- one iteration of the Trainer ------------------------------------------------------------
+
+    def gather(self, experience: Experience, outcome: Outcome) -> Experience:
+        """Put a rollout into the replay."""
+        if not self.config.frozen:
+            present = None if outcome.present is None else outcome.present.flatten()
+            transitions = experience.transitions(outcome)
+            self._ring().write(transitions, present)
+        return experience
+
+    def learn(self, samples: Experience, step: int, generator: torch.Generator) -> None:
+        """The updates that are due after one more rollout, ``step`` agent steps into the run."""
+        due = self._due()
+        if due == 0 or self.replay is None:
+            return
+        self._experience = samples
+        rates = UpdateRates.of(self.config, step)
+        self._measured.zero_()
+        for rows in self.replay.draw((due, self.config.minibatch_size), generator).unbind(0):
+            self._rows.copy_(rows)
+            self._measured += self._update(rates)
+        self.losses = self._measured / due
+
+    def _due(self) -> int:
+        """Updates after one more rollout, so that on average they are ``replay_ratio`` a step."""
+        config, before = self.config, self._collected
+        self._collected += config.num_steps * self._columns
+        if self._collected < config.learning_starts:
+            return 0
+        return int(config.replay_ratio * self._collected) - int(config.replay_ratio * before)
+
+    def _batch(self) -> Transitions:
+        """The transitions numbered ``_rows``."""
+        assert self.replay is not None and self._experience is not None
+        return self._experience.normalised(self.replay.read(self._rows))
+
+    @property
+    def _columns(self) -> int:
+        return self.config.num_envs * self.seat.width
+
+    def _ring(self) -> Replay:
+        if self.replay is None:
+            config, columns = self.config, self._columns
+            if config.replay_size < columns * config.num_steps:
+                rows = f"{config.num_steps} steps of {columns} agents"
+                raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
+            with torch.inference_mode(False):  # a checkpoint is loaded into it from outside
+                inputs, actions = input_size(self.seat.observation), self.distribution.noise_size
+                self.replay = Replay(config.replay_size, inputs, actions, self.device)
+        return self.replay
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def load_model(self, model: Mapping[str, Tensor]) -> None:
+        """Copy a checkpoint's networks, in place; the targets are then the same."""
+        super().load_model(model)
+        for name, target in self._targets.items():
+            target.copy_(self._optimisers[name].parameters)
+
+    def optimisers(self) -> dict[str, Tensor]:
+        """All optimisers, and the targets, which are as much a trace of the way here."""
+        moments: dict[str, Tensor] = {}
+        for name, optimiser in self._optimisers.items():
+            target = {"target": self._targets[name]} if name in self._targets else {}
+            moments |= checkpoints.prefixed(name, optimiser.state() | target)
+        return checkpoints.prefixed(self.name, moments) if self.name else moments
+
+    def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `optimisers` returned."""
+        moments = checkpoints.group(self.name, saved) if self.name else saved
+        for name, optimiser in self._optimisers.items():
+            mine = checkpoints.group(name, moments)
+            optimiser.load(mine)
+            if name in self._targets:
+                self._targets[name].copy_(mine["target"])
+
+    def state(self) -> dict[str, Tensor]:
+        """What else of it decides how a run goes on: the replay, too, unless ``save_replay`` leaves it out."""
+        state = super().state()
+        if self.replay is not None and self.config.save_replay:
+            kept: dict[str, Any] = self.replay.state() | {"collected": torch.tensor(self._collected)}
+            state |= checkpoints.prefixed(self.prefix("replay"), kept)
+        return state
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned; without a replay, fill an empty one before learning goes on."""
+        super().load_state(saved)
+        kept = checkpoints.group(self.prefix("replay"), saved)
+        if self.config.frozen:
+            return
+        if kept:
+            self._ring().load(kept)
+            self._collected = int(kept["collected"])
+        else:
+            which = f"policy {self.name!r}" if self.name else "the policy"
+            self.caveat = f"{which} begins with an empty replay, as save_replay=False left it out of the checkpoint"
+
+
+class Updater:
+    """Updates of a policy, each from a batch that a function reads; on CUDA they are graphs.
+
+    Args:
+        policy: what is updated.
+        read: answers the batch; for graphs, always with the same shapes, from the same memory.
+        graphs: whether to capture them on CUDA.
+    """
+
+    def __init__(self, policy: OffPolicy, read: Callable[[], Transitions], graphs: bool = True):
+        self._policy, self._read = policy, read
+        self._given: UpdateRates | None = None
+        self._rates = UpdateRates(0.0, 0.0, 0.0)
+        self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
+        self._graph = Graph(self._once, policy.device, graphs)
+
+    def __call__(self, rates: UpdateRates) -> Tensor:
+        """One update; answers the policy's `statistics`, in memory that the next call may write to."""
+        if rates != self._given:
+            self._given = self._rates = rates
+            if self._policy.device.type == "cuda":
+                self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
+        if self._policy.device.type == "cuda":
+            self._rates = UpdateRates(*self._rate_values.unbind())
+        return self._graph()
+
+    @torch.inference_mode()
+    def _once(self) -> Tensor:
+        return self._policy.improve(self._read(), self._rates)

@@ -1,0 +1,1 @@
+"""Its being here lets the folders below import this folder's helpers."""
