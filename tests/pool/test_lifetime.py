@@ -55,6 +55,23 @@ def test_a_pool_that_is_dropped_is_closed(task: str) -> None:
     assert native_threads() == before
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_pool_does_not_wait_for_the_garbage_collector(task: str, closed: bool) -> None:
+    """The collector does not know how large what pools hold is: a thousand small ones took 40 MB."""
+    pool = headrace.make(task, num_envs=8, num_threads=2)
+    pool.reset()
+    gone = weakref.ref(pool._executor), weakref.ref(pool._ring.take(8).arrays["reward"])
+    gc.collect()
+    gc.disable()
+    try:
+        if closed:
+            pool.close()
+        del pool
+        assert [one() for one in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
 def test_results_outlive_the_pool(task: str) -> None:
     with headrace.make(task, num_envs=4, seed=1) as pool:
         obs, _ = pool.reset()

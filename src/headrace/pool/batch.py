@@ -10,15 +10,19 @@ caller that keeps results simply makes the ring grow.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.spec import AutoresetMode, Field, TaskSpec
+
+if TYPE_CHECKING:
+    from headrace.pool.executor import Executor
 
 FINAL = "final:"
 INFO = "info:"
@@ -85,7 +89,7 @@ class Batch:
     def __init__(self, rows: int, arrays: dict[str, np.ndarray], ring: BatchRing):
         self.rows = rows
         self.arrays = arrays
-        self.ring = ring
+        self.ring = weakref.ref(ring)  # which keeps its batches
         self.binding: Any = None
         self.obs = observation_of(arrays)
         self.final = observation_of(arrays, FINAL)
@@ -131,9 +135,17 @@ class BatchRing:
 
     def __init__(self, spec: TaskSpec, autoreset: AutoresetMode, capacity: int = 8):
         self.fields = batch_fields(spec, autoreset)
-        self.bind: Callable[[Batch], None] | None = None
+        self._executor: weakref.ref[Executor] | None = None
         self._capacity = capacity
         self._batches: dict[int, deque[Batch]] = {}
+
+    def serve(self, executor: Executor) -> None:
+        """Have this executor bind every batch that is made; it is not kept, for it keeps the ring.
+
+        Were they to keep each other, a closed pool's memory would wait for the garbage collector, which does not
+        know how large it is.
+        """
+        self._executor = weakref.ref(executor)
 
     def take(self, rows: int) -> Batch:
         """A batch of so many rows that nobody refers to; its contents are undefined."""
@@ -155,8 +167,8 @@ class BatchRing:
         arrays = {f.name: np.zeros((rows, *f.shape), f.dtype) for f in self.fields}
         arrays.update(into or {})
         batch = Batch(rows, arrays, self)
-        if self.bind is not None:
-            self.bind(batch)
+        if self._executor and (executor := self._executor()):
+            executor.bind(batch)
         return batch
 
     def join(self, batches: list[Batch]) -> Batch:

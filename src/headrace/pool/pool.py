@@ -61,7 +61,7 @@ class Pool:
         # an executor keeps about N / B batches in flight, the caller a few results
         self._ring = BatchRing(task.spec, settings.autoreset, 8 + settings.num_envs // settings.batch_size)
         self._executor = task.make_executor(task.spec, settings, self._ring)
-        self._ring.bind = self._executor.bind
+        self._ring.serve(self._executor)
         self._manual = settings.autoreset == "disabled"
         self._ledger = Ledger(settings.num_envs, self._manual)
         self._sent: deque[np.ndarray] = deque()  # synchronous pools: env_ids of each send
@@ -344,7 +344,7 @@ class Pool:
 
     def _into(self, out: Batch | Mapping[str, np.ndarray], rows: int) -> Batch:
         batch = out if isinstance(out, Batch) else self.make_batch(out)
-        if batch.ring is not self._ring:
+        if batch.ring() is not self._ring:
             raise OptionError("out= belongs to another pool: make it with this pool's make_batch")
         if batch.rows != rows:
             raise OptionError(f"out= has {batch.rows} rows; this call writes {rows}")

@@ -69,7 +69,6 @@ class KernelExecutor:
         self._columns = {**self._picked.arrays, **_columns_of(actions)}
         self._queue = RequestQueue(self._columns)
         self._sharing = Sharing(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
-        ring.bind = self.bind
 
     # -- synchronous calls -----------------------------------------------------------------------
 
