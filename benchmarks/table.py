@@ -21,6 +21,7 @@ ORDER = (
     "atari_pool",
     "cartpole_pool",
     "mujoco_pool",
+    "mujoco_pixels",
     "kernel_envs",
     "minatar_pool",
     "tag_pool",
