@@ -54,6 +54,10 @@ class WorkerError(HeadraceError, RuntimeError):
     """One of several processes that train together raised, or died; the message names it and what happened."""
 
 
+class SharedMemoryError(HeadraceError, MemoryError):
+    """Less memory is to be had than processes are to share; the message says how much was wanted."""
+
+
 class KernelError(HeadraceError, TypeError):
     """A kernel environment does not fit its task or cannot be compiled; the message names the author's line."""
 

@@ -1,0 +1,289 @@
+"""A replay of steps as they came, that many processes write and one reads in place.
+
+Samplers write rows of environments (`headrace.train.off_policy.segment`), each into its own segment of a ring, and
+never wait. The learner draws numbers of rows from which a transition goes out, all equally likely, and gathers them:
+what followed is the next row, so every observation is stored once, and every image once for all stacks it is part of.
+
+No locks: a row is seen when its segment's cursor has passed it. Rows about to be overwritten are not drawn, by a
+margin, and the cursors are looked at again after reading: what was overwritten meanwhile is drawn anew.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import gymnasium as gym
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError, SequenceError
+from headrace.train.off_policy.layout import FIRST, TERMINATED, StepLayout
+from headrace.train.off_policy.segment import Segment
+from headrace.train.replay import Transitions
+from headrace.train.workers.memory import Fence, SharedArrays
+
+MARGIN = 32  # this part of a ring, its oldest, is not drawn any more
+SPARE = 16  # candidates drawn beyond those that are expected to do
+
+
+class Staleness(NamedTuple):
+    """How old what was read is, int64[B] each.
+
+    Attributes:
+        steps: rows that its segment has published since.
+        versions: of the weights, since those that acted.
+    """
+
+    steps: Tensor
+    versions: Tensor
+
+
+class StepReplay:
+    """The last T steps of S segments of N environments; see `StepLayout`.
+
+    A process that is handed this object among its arguments sees the same replay.
+
+    Args:
+        observation, action: spaces of one environment: `Box` or `Discrete`.
+        segments, steps, envs: S, T and N.
+        n_step: steps that a transition spans, fewer at an episode's end or where a segment was cut.
+        gamma: discount of a step.
+        frame_stack: newest images of an input.
+
+    Raises:
+        OptionError: T is too small for n steps of a stack, or a space is of another kind.
+    """
+
+    def __init__(
+        self,
+        observation: gym.Space,
+        action: gym.Space,
+        segments: int,
+        steps: int,
+        envs: int,
+        n_step: int = 1,
+        gamma: float = 0.99,
+        frame_stack: int = 1,
+    ):
+        self.layout = StepLayout(observation, action, segments, steps, envs, frame_stack)
+        self.n_step, self.gamma = n_step, gamma
+        least = n_step + frame_stack + 3
+        if n_step < 1 or steps - steps // MARGIN < least:
+            raise OptionError(f"n_step={n_step} must be at least 1, and steps={steps} more than {least}")
+        self._open(SharedArrays(self.layout.fields))
+
+    def _open(self, arrays: SharedArrays) -> None:
+        layout = self.layout
+        self.arrays, self._fence = arrays, Fence()
+        self._records = torch.from_numpy(arrays["record"]).flatten(0, 2)
+        self._flags = torch.from_numpy(arrays["flags"]).flatten()
+        self._written, self._gaps = arrays["written"], arrays["gaps"]
+        if layout.images:
+            self._frames, self._ages = (torch.from_numpy(arrays[name]).flatten(0, 2) for name in ("frame", "age"))
+        self._ahead = torch.arange(self.n_step + 1).unsqueeze(1) * layout.stride
+        self._discounts = self.gamma ** torch.arange(self.n_step + 1)
+        self._lags = torch.arange(layout.frame_stack - 1, -1, -1) * layout.stride
+        self._buffers: dict[int, _Buffers] = {}
+
+    def __getstate__(self) -> dict:
+        return {name: getattr(self, name) for name in ("layout", "n_step", "gamma", "arrays")}
+
+    def __setstate__(self, state: dict) -> None:
+        for name in ("layout", "n_step", "gamma"):
+            setattr(self, name, state[name])
+        self._open(state["arrays"])
+
+    def segment(self, index: int) -> Segment:
+        """For the one process that writes this segment."""
+        return Segment(self.layout, self.arrays, index)
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Steps of environments that were published since the beginning."""
+        written = self._written.tolist()
+        return sum(self._transitions(s, 0, w - 1) for s, w in enumerate(written) if w)
+
+    @property
+    def held(self) -> int:
+        """Transitions that can be drawn."""
+        return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self._ranges()) if high > low)
+
+    def _transitions(self, segment: int, low: int, high: int) -> int:
+        """How many go out from rows [low, high) of a segment; ``high`` is published."""
+        gaps, steps = self._gaps, self.layout.steps
+        gone = int(gaps[low % steps, segment]) if low else 0
+        return (high - low) * self.layout.envs - int(gaps[high % steps, segment]) + gone
+
+    def _oldest(self, written: int) -> int:
+        """The first row that is whole, with all that its input needs, while the row after the newest is written."""
+        return max(0, written + 1 + self.layout.frame_stack - self.layout.steps)
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        """Rows of each segment that may be drawn, [low, high)."""
+        margin = self.layout.steps // MARGIN
+        return [(self._oldest(w + margin), w - self.n_step) for w in self._written.tolist()]
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Numbers of transitions for `read`, int64 of this shape, each of those held equally likely.
+
+        Raises:
+            SequenceError: there are none yet.
+        """
+        self._generator = generator
+        ranges = [(low, max(low, high)) for low, high in self._ranges()]
+        held = sum(self._transitions(s, low, high) for s, (low, high) in enumerate(ranges) if high > low)
+        if held <= 0:
+            raise SequenceError("there is nothing to draw yet: wait until `held` is more than 0")
+        counts = [(high - low) * self.layout.envs for low, high in ranges]
+        wanted, share = math.prod(shape), held / sum(counts)
+        found: list[Tensor] = []
+        # rows from which nothing goes out are passed over: what is left are still independent, equally likely draws
+        while wanted > 0:
+            candidates = self._candidates(int(wanted / share * 1.05) + SPARE, ranges, counts, generator)
+            after = (candidates + self.layout.stride).remainder_(self.layout.size)
+            good = candidates[self._flags.index_select(0, after) & FIRST == 0][:wanted]
+            found.append(good)
+            wanted -= len(good)
+        return (found[0] if len(found) == 1 else torch.cat(found)).view(shape)
+
+    def _candidates(self, count: int, ranges: list, counts: list[int], generator: torch.Generator) -> Tensor:
+        """Numbers of rows within some ranges, all equally likely."""
+        envs, stride = self.layout.envs, self.layout.stride
+        chance = torch.empty(count, dtype=torch.int64).random_(generator=generator).remainder_(sum(counts))
+        if len(counts) == 1:  # rows of one segment lie one after the other
+            return chance.add_(ranges[0][0] * envs)
+        ends = torch.tensor(counts).cumsum(0)
+        segments = torch.searchsorted(ends, chance, right=True)
+        begins = [low * stride + s * envs for s, (low, _) in enumerate(ranges)]
+        within = chance - (ends - torch.tensor(counts)).index_select(0, segments)
+        rows = within // envs
+        return within.add_(rows, alpha=stride - envs).add_(torch.tensor(begins).index_select(0, segments))
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def read(self, numbers: Tensor) -> Transitions:
+        """The transitions of some numbers, int64[B].
+
+        What was overwritten since it was drawn is replaced by another draw, in ``numbers`` too. The tensors are
+        written again by the next `read` of as many.
+
+        Returns:
+            inputs and following float32[B, D], int64[B] of a `Discrete`, or uint8[B, k · C, H, W]; actions
+            float32[B, A] or int64[B]; rewards, the n-step sums, and discounts, γ to the number of steps or 0 where
+            nothing followed, float32[B].
+        """
+        to = self._buffers.get(len(numbers))
+        if to is None:
+            to = self._buffers[len(numbers)] = _Buffers(self.layout, self.n_step, len(numbers))
+        while True:
+            transitions = self._read_once(numbers, to)
+            self._fence()
+            lost = self._lost(numbers)
+            if lost is None:
+                return transitions
+            numbers[lost] = self.draw((int(lost.sum()),), self._generator)
+
+    def staleness(self, numbers: Tensor, version: int) -> Staleness:
+        """How old some transitions are, by number, int64[B], when the newest weights are of this version."""
+        segments = numbers.remainder(self.layout.stride) // self.layout.envs
+        newest = torch.from_numpy(self._written.copy()).index_select(0, segments) - 1
+        rows = numbers // self.layout.stride
+        versions = torch.from_numpy(self.arrays["version"])[rows % self.layout.steps, segments]
+        return Staleness(newest - rows, version - versions.to(torch.int64))
+
+    def _lost(self, numbers: Tensor) -> Tensor | None:
+        """Which of these numbers' rows have been written over, bool[B]; None where none has."""
+        stride, envs = self.layout.stride, self.layout.envs
+        oldest = [self._oldest(written) * stride for written in self._written.tolist()]
+        if not any(oldest):
+            return None
+        if len(oldest) == 1:
+            lost = numbers < oldest[0]
+        else:
+            lost = numbers < torch.tensor(oldest).index_select(0, numbers.remainder(stride).floor_divide_(envs))
+        return lost if lost.any() else None
+
+    def _read_once(self, numbers: Tensor, to: _Buffers) -> Transitions:
+        torch.add(numbers, self._ahead, out=to.rows).remainder_(self.layout.size)
+        if self.n_step > 1:
+            self._span(to)
+        if self.layout.images:
+            torch.index_select(self._records, 0, to.ends[0], out=to.records[0])
+            self._stack(to)
+        else:
+            torch.index_select(self._records, 0, to.ends.view(-1), out=to.records.view(-1, to.records.shape[2]))
+        if self.n_step == 1:
+            torch.mul(to.continues, self.gamma, out=to.discounts)
+        return to.transitions()
+
+    def _span(self, to: _Buffers) -> None:
+        """Sum rewards and discounts over n steps, and find the rows to which they lead."""
+        flags = self._flags.index_select(0, to.rows.view(-1)).view_as(to.rows)
+        # no step goes out from a row before a first one: it is the last of an episode, or of a writer that was killed
+        taken = (flags[1:] & FIRST == 0).to(torch.int64).cumprod(0)
+        width, reward = self._records.shape[1], self.layout.inputs + self.layout.actions
+        rewards = self._records.view(-1).take(to.rows[:-1] * width + reward)
+        torch.sum(rewards.mul_(taken).mul_(self._discounts[:-1].unsqueeze(1)), 0, out=to.rewards)
+        count = taken.sum(0)
+        terminated = (taken.mul_(flags[:-1] & TERMINATED)).any(0)
+        torch.mul(self._discounts.index_select(0, count), ~terminated, out=to.discounts)
+        to.ends[0] = to.rows[0]
+        torch.gather(to.rows, 0, count.unsqueeze(0), out=to.ends[1:])
+
+    def _stack(self, to: _Buffers) -> None:
+        """Gather images; before an episode's first, there is only the first."""
+        if self.n_step == 1:  # what follows is one image further: those in common are gathered once
+            self._lag(to.ends[0], to.images[:, :-1])
+            to.images[:, -1] = to.ends[1]
+        else:
+            self._lag(to.ends[0], to.images[:, : len(self._lags)])
+            self._lag(to.ends[1], to.images[:, len(self._lags) :])
+        torch.index_select(self._frames, 0, to.images.view(-1), out=to.frames.flatten(0, 1))
+
+    def _lag(self, rows: Tensor, into: Tensor) -> None:
+        """The places of the images that make the inputs of some rows, [B, k]."""
+        ages = self._ages.index_select(0, rows).to(torch.int64).mul_(self.layout.stride)
+        into.copy_(rows.unsqueeze(1) - torch.minimum(self._lags, ages.unsqueeze(1)))
+        into.remainder_(self.layout.size)
+
+
+class _Buffers:
+    """Where reads of one size put what they find: rows [n + 1, B], their first and last, records, and images."""
+
+    def __init__(self, layout: StepLayout, n_step: int, batch: int):
+        self.layout = layout
+        words = layout.fields["record"][0][-1]
+        self.rows = torch.zeros(n_step + 1, batch, dtype=torch.int64)
+        self.ends = self.rows if n_step == 1 else torch.zeros(2, batch, dtype=torch.int64)
+        self.records = torch.zeros(2, batch, words)
+        actions, rewards = layout.inputs, layout.inputs + layout.actions
+        self._actions = self.records[0, :, actions:rewards]
+        self._seen = self.records[:, :, : layout.inputs]
+        self.continues = self.records[0, :, rewards + 1]
+        self.rewards = self.records[0, :, rewards] if n_step == 1 else torch.zeros(batch)
+        self.discounts = torch.zeros(batch)
+        if layout.images:
+            stack, shape = layout.frame_stack, layout.observation.shape or ()
+            images = stack + 1 if n_step == 1 else 2 * stack
+            self.images = torch.zeros(batch, images, dtype=torch.int64)
+            self.frames = torch.zeros(batch, images, *shape, dtype=torch.uint8)
+            self._inputs, self._following = self.frames[:, :stack].flatten(1, 2), self.frames[:, -stack:].flatten(1, 2)
+
+    def transitions(self) -> Transitions:
+        """Views of it all; only integers are copied."""
+        layout = self.layout
+        if layout.images:
+            inputs, following = self._inputs, self._following
+        else:
+            inputs, following = (_as(layout.observation, seen) for seen in self._seen)
+        return Transitions(inputs, _as(layout.action, self._actions), self.rewards, self.discounts, following)
+
+
+def _as(space: gym.Space, words: Tensor) -> Tensor:
+    """Words of records as what networks take: float32[B, D], or int64[B]."""
+    return words[:, 0].view(torch.int32).to(torch.int64) if isinstance(space, gym.spaces.Discrete) else words
