@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import itertools
 import json
-import types
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_origin, get_type_hints
 
 from headrace.errors import OptionError
+from headrace.train.config_checks import as_lists, check_devices, check_points, describe, interpolated, matches, require
 from headrace.train.tuned import tuned
 
 
@@ -171,26 +169,24 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_1:
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in _ABOVE_0:
-            _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in _BETWEEN_0_AND_1:
-            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in _AT_LEAST_0:
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        _require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
-        _require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
-        _require(min(self.hidden) >= 1, "hidden", self.hidden, "positive widths")
+            require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
+        require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
+        require(min(self.hidden) >= 1, "hidden", self.hidden, "positive widths")
         own = ":" in self.network
-        _require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
+        require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
         batch = self.batch_size
-        _require(
-            batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"a divisor of num_envs={self.num_envs}"
-        )
-        _check_devices(self.devices)
+        require(batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"a divisor of num_envs={self.num_envs}")
+        check_devices(self.devices)
         for name, points in self.schedules.items():
-            _require(name in SCHEDULED, "schedules", name, f"for one of {', '.join(SCHEDULED)}")
-            _check_points(name, points)
+            require(name in SCHEDULED, "schedules", name, f"for one of {', '.join(SCHEDULED)}")
+            check_points(name, points)
             for _, value in points:
                 dataclasses.replace(self, **{name: value}, schedules={})
         for name in self.policies:
@@ -202,7 +198,7 @@ class Config:
         """These settings after so many agent steps, as `schedules` says."""
         if not self.schedules:
             return self
-        values = {name: _interpolated(points, step) for name, points in self.schedules.items()}
+        values = {name: interpolated(points, step) for name, points in self.schedules.items()}
         return dataclasses.replace(self, **values, schedules={})
 
     def of_policy(self, name: str) -> Config:
@@ -284,75 +280,14 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
             near = difflib.get_close_matches(name, fields, n=3, cutoff=0.4)
             raise OptionError(f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else ""))
         value = tuple(value) if get_origin(fields[name]) is tuple and isinstance(value, list) else value
-        if not _matches(value, fields[name]):
-            raise OptionError(f"training option {name}={value!r} must be {_describe(fields[name])}")
+        if not matches(value, fields[name]):
+            raise OptionError(f"training option {name}={value!r} must be {describe(fields[name])}")
         if name == "schedules" and isinstance(value, dict):  # points as a file gives them back
-            value = {key: _points(points) for key, points in value.items()}
+            value = {key: as_lists(points) for key, points in value.items()}
         values[name] = values.get(name, {}) | value if name == "env_options" else value
     return Config(task=task, **values)
-
-
-def _require(good: bool, name: str, value: object, what: str) -> None:
-    if not good:
-        raise OptionError(f"training option {name}={value!r} must be {what}")
-
-
-def _check_devices(devices: tuple[str, ...]) -> None:
-    _require(len({name.partition(":")[0] for name in devices}) <= 1, "devices", devices, "all of one kind")
-    own = [name if ":" in name else f"{name}:0" for name in devices if name != "cpu"]
-    _require(len(set(own)) == len(own), "devices", devices, "each GPU once")
-
-
-def _check_points(name: str, points: Any) -> None:
-    well_formed = (
-        isinstance(points, list | tuple)
-        and len(points) > 0
-        and all(
-            isinstance(p, list | tuple) and len(p) == 2 and all(isinstance(v, int | float) for v in p) for p in points
-        )
-    )
-    if not well_formed or any(b[0] <= a[0] for a, b in itertools.pairwise(points)):
-        raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
-
-
-def _points(points: Any) -> Any:
-    """Points as lists of lists, whatever they came as; `_check_points` says what is wrong with others."""
-    pairs = isinstance(points, list | tuple) and all(isinstance(point, list | tuple) for point in points)
-    return [list(point) for point in points] if pairs else points
-
-
-def _interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
-    """The value at a step: linear between points, constant before the first and after the last."""
-    if step <= points[0][0]:
-        return points[0][1]
-    for (x0, y0), (x1, y1) in itertools.pairwise(points):
-        if step < x1:
-            return y0 + (y1 - y0) * (step - x0) / (x1 - x0)
-    return points[-1][1]
 
 
 def _hints() -> list[Any]:
     hints = get_type_hints(Config)
     return [hints[f.name] for f in dataclasses.fields(Config)]
-
-
-def _matches(value: object, hint: Any) -> bool:
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return any(_matches(value, arg) for arg in args)
-    if origin is Literal:
-        return value in args
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_matches(v, args[0]) for v in value)
-    if origin is dict:
-        return isinstance(value, dict)
-    if hint in (int, float):
-        number = (int, float) if hint is float else int
-        return isinstance(value, number) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-def _describe(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(repr, get_args(hint)))
-    return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)
