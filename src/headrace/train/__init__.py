@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.errors import OptionError, RenderError
-from headrace.train.config import Config, make_config
+from headrace.train.config import OFF_POLICY, Config, make_config
 from headrace.train.run import RunFolder
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def train(
         asked = make_config(**{"task": task, **dataclasses.asdict(config), **overrides}, defaults=False)
         return _resume(run_dir, {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}, quiet)
     config = make_config(task, **overrides)
+    config = dataclasses.replace(config, samplers=_samplers(config))
     _check_task(config)
     return _run(config, RunFolder.create(run_dir, config), None, quiet)
 
@@ -168,6 +169,17 @@ def _check_task(config: Config) -> None:
     dealt_seats(config, build_task(config.task, **config.env_options).spec)
 
 
+def _samplers(config: Config) -> int:
+    """How many processes sample, where the configuration leaves it open."""
+    from headrace.pool.registry import build_task
+
+    if config.samplers >= 0:
+        return config.samplers
+    task = build_task(config.task, **config.env_options)
+    apart = config.algo in OFF_POLICY and not (task.spec.agents or config.devices or config.batch_size)
+    return int(apart and (config.device == "cpu" or task.kernel is None))
+
+
 def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
     if config.devices:
         from headrace.train.parallel import train_together
@@ -183,12 +195,14 @@ def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Res
 
 
 def train_here(config: Config, run: RunFolder, saved: Path | None, quiet: bool, team: Team | None = None) -> Result:
-    """Train in this process, from a checkpoint if there is one, as one of a team if there is one."""
+    """Train in this process and its workers, from a checkpoint if there is one, as one of a team if there is one."""
     from headrace.train import checkpoint as checkpoints
     from headrace.train.dashboard import Dashboard
     from headrace.train.trainer import Trainer
+    from headrace.train.workers.trainer import AsyncTrainer
 
-    trainer = Trainer(config, run, checkpoints.load(saved) if saved is not None else None, team)
+    point = checkpoints.load(saved) if saved is not None else None
+    trainer = AsyncTrainer(config, run, point) if config.samplers > 0 else Trainer(config, run, point, team)
     try:
         dashboard = Dashboard(quiet=quiet)
         for policy in trainer.policies:

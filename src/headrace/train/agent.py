@@ -17,6 +17,7 @@ from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.experience import InputEncoder
 from headrace.train.masks import MASK, forbidden, masked_heads, masked_to_draw
+from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
 from headrace.train.seats import Seat, seats
 from headrace.train.setup import make_policy
@@ -38,6 +39,11 @@ class Agent:
             for name, seat in seats(spec, config.policies).items()
         ]
         self._generator = torch.Generator().manual_seed(config.seed)
+
+    @property
+    def policies(self) -> list[Policy]:
+        """Those that act, in the order of the task's agents."""
+        return [player.policy for player in self._players]
 
     @torch.inference_mode()
     def act(self, observations: Any, deterministic: bool = True, action_mask: Any = None) -> Any:

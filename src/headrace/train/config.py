@@ -130,15 +130,29 @@ class Config:
     replay_size: int = 1_000_000
     """Steps of a policy's agents that its replay holds, on the device; of one agent each takes 8 bytes for every number
     observed, 4 for every number of an action, and 8."""
-    replay_ratio: float = 1.0
-    """Updates for every step collected of a policy's agents."""
+    replay_ratio: float | None = 1.0
+    """Updates for every step collected of a policy's agents; None lets samplers and learner each go as fast as they
+    can."""
     learning_starts: int = 1000
     """Steps to collect of a policy's agents before its first update."""
     target_rate: float = 0.005
     """How far the target networks go towards the learning ones after each update, 1 all the way."""
+    n_step: int = 1
+    """Steps whose rewards a transition sums before it bootstraps, with workers; fewer at the end of an episode."""
     save_replay: bool = True
     """Keep the replay in checkpoints, so that a run resumes exactly; their files may then be as large as it is. Without
     it, a resumed run fills an empty replay with learning_starts steps before it goes on learning."""
+
+    # workers
+    samplers: int = -1
+    """For algorithms with a replay: processes that step num_envs environments each while this one learns. 0 takes turns
+    in one process, which alone can be repeated exactly; -1 is 1, or 0 for several agents or environments on a GPU."""
+    publish_every: int = 1
+    """Updates between two publications of the weights to samplers and evaluator."""
+    evaluate_episodes: int = 8
+    """Episodes of one evaluation, played without exploration beside training; 0 for none."""
+    evaluate_seconds: float = 5.0
+    """Seconds from the beginning of an evaluation to that of the next, at least."""
 
     schedules: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Settings that change with the agent steps so far: name → [(step, value), …], linear in between. Those of
@@ -176,6 +190,9 @@ class Config:
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in _AT_LEAST_0:
             require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        ratio = self.replay_ratio
+        require(ratio is None or ratio > 0, "replay_ratio", ratio, "above 0, or None")
+        require(self.samplers >= -1, "samplers", self.samplers, "at least 0, or -1")
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
         require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
         require(min(self.hidden) >= 1, "hidden", self.hidden, "positive widths")
@@ -241,17 +258,20 @@ class Config:
         return make_config(defaults=False, **json.loads(text))
 
 
+OFF_POLICY = ("ddpg", "td3", "sac", "dqn")
+"""algorithms that learn from a replay"""
+
 NETWORKS = ("auto", "mlp", "cnn", "gru")
 
 _AT_LEAST_1 = (
     "total_steps", "num_envs", "num_steps", "epochs", "minibatch_size", "log_steps", "stop_episodes", "copy_every",
-    "copies_kept", "replay_size",
+    "copies_kept", "replay_size", "publish_every", "n_step",
 )  # fmt: skip
-_ABOVE_0 = ("learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon", "replay_ratio")
+_ABOVE_0 = ("learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon")
 _BETWEEN_0_AND_1 = ("gamma", "gae_lambda", "target_rate")
 _AT_LEAST_0 = (
     "num_threads", "torch_threads", "keep_checkpoints", "checkpoint_seconds", "batch_size", "exploration_noise",
-    "learning_starts",
+    "learning_starts", "evaluate_episodes", "evaluate_seconds",
 )  # fmt: skip
 
 SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm")
@@ -260,7 +280,8 @@ SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_g
 SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "devices", "num_envs", "batch_size",
     "num_threads", "env_options", "policies", "torch_threads", "graphs", "host_random", "num_steps", "log_steps",
-    "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video",
+    "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every", "evaluate_episodes",
+    "evaluate_seconds",
 }  # fmt: skip
 """settings of a run that its policies share"""
 

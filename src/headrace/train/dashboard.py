@@ -18,11 +18,27 @@ from headrace.train.metrics import read_metrics
 
 if TYPE_CHECKING:
     from headrace.train.policy import Policy
-    from headrace.train.trainer import Trainer
+    from headrace.train.trainer import Trainer as SynchronousTrainer
+    from headrace.train.workers.trainer import AsyncTrainer
 
-COLOURS = {"env": "cyan", "inference": "yellow", "learning": "magenta"}
-NAMES = {"env": "environment", "inference": "inference", "learning": "learning"}
-SPEEDS = {"stepping": "stepping", "inference": "with inference", "training": "with training"}
+    Trainer = SynchronousTrainer | AsyncTrainer
+
+COLOURS = {"env": "cyan", "inference": "yellow", "waiting": "grey50", "learning": "magenta", "idle": "grey30"}
+NAMES = {
+    "env": "environment",
+    "inference": "inference",
+    "waiting": "sampler waits",
+    "learning": "learning",
+    "idle": "learner waits",
+}
+SPEEDS = {
+    "stepping": "stepping",
+    "inference": "with inference",
+    "training": "with training",
+    "sampling": "sampled",
+    "updates": "updates/s",
+    "update_frames": "update frames/s",
+}
 CURVE_HEIGHT = 9
 
 
@@ -114,6 +130,7 @@ class Dashboard:
         title = f"[bold]{config.task}[/] · {config.algo} · {config.num_envs:,} environments{each} · {where}"
         parts = [progress, headline, _speed_table(trainer), _split_bar(trainer, width), curve]
         parts += [Text(), _policy_table(trainer)]
+        parts += [Text(line, style="dim") for line in trainer.remarks]
         return Panel(Group(*parts), title=title, subtitle=f"[dim]{trainer.run.path}[/]", width=width + 4)
 
 

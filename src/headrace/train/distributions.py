@@ -173,6 +173,10 @@ class BoxActions:
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
         return noise.normal_(generator=generator)
 
+    def random(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Actions [rows, A…] from all over the range, each equally likely."""
+        return torch.empty(rows, *self.action_shape, device=self.scale.device).uniform_(-1, 1, generator=generator)
+
     def to_env(self, actions: Tensor) -> Tensor:
         scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
         # rounding may step over a bound by one unit in the last place

@@ -71,6 +71,15 @@ class EpisodeTracker:
         self._count += number[-1]
         self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
 
+    def add(self, returns: Tensor, lengths: Tensor) -> None:
+        """Take in episodes that were counted elsewhere, [K] each, in the order in which they ended."""
+        self._summary = self.everywhere = None
+        measured = torch.stack((returns.double(), lengths.double()))[:, -self.window :].to(self._count.device)
+        skipped = len(returns) - measured.shape[1]
+        places = (self._count + skipped + torch.arange(measured.shape[1], device=self._count.device)) % self.window
+        self._measured[:2, places] = measured
+        self._count += len(returns)
+
     @property
     def episodes(self) -> int:
         """Episodes finished since the beginning."""

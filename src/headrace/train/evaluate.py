@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,10 @@ class Evaluation:
     def mean_return(self) -> float:
         return float(np.mean(self.returns))
 
+    @property
+    def mean_length(self) -> float:
+        return float(np.mean(self.lengths))
+
 
 def evaluate(
     run_dir: str | Path,
@@ -55,7 +60,9 @@ def evaluate(
     num_envs = min(episodes, 16)
     with playing_pool(config, num_envs=num_envs, seed=seed) as pool:
         agent = Agent(config, pool.spec, load_checkpoint(run, which))
-        return _play(agent, pool, -(-episodes // num_envs), deterministic, max_steps)
+        played = play_episodes(agent, pool, -(-episodes // num_envs), deterministic, max_steps)
+    assert played is not None
+    return played
 
 
 def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
@@ -64,7 +71,15 @@ def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
     return make_pool(config, batch_size=0, **(options | changes))
 
 
-def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool, max_steps: int) -> Evaluation:
+def play_episodes(
+    agent: Agent,
+    pool: headrace.Pool,
+    each: int,
+    deterministic: bool = True,
+    max_steps: int = MOST_STEPS,
+    stop: Callable[[], bool] = lambda: False,
+) -> Evaluation | None:
+    """Play so many episodes in ``each`` environment, as `evaluate`; None if ``stop`` said so before they were over."""
     left = np.full(pool.num_envs, each)
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
     returns: list[float] = []
@@ -72,6 +87,8 @@ def _play(agent: Agent, pool: headrace.Pool, each: int, deterministic: bool, max
     stopped = 0
     obs, info = pool.reset()
     while left.any():
+        if stop():
+            return None
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
         earned += agent.score(reward)
         length += 1

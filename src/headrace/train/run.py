@@ -1,7 +1,7 @@
 """The run folder: everything a run leaves behind, readable without this library.
 
 ``config.json`` what was asked for · ``metrics.jsonl`` what happened, one line a measurement ·
-``checkpoints/`` what is needed to go on · ``videos/`` and ``curve.png`` what to look at ·
+``checkpoints/`` and ``replay/`` what is needed to go on · ``videos/`` and ``curve.png`` what to look at ·
 ``tensorboard/`` the metrics again, for TensorBoard.
 """
 
@@ -23,6 +23,7 @@ class RunFolder:
         self.config_file = self.path / "config.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.checkpoints = self.path / "checkpoints"
+        self.replay = self.path / "replay"
         self.videos = self.path / "videos"
         self.tensorboard = self.path / "tensorboard"
         self.plot_file = self.path / "curve.png"

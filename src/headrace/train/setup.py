@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -87,20 +87,22 @@ def dealt_seats(config: Config, spec: TaskSpec) -> dict[str, Seat]:
 
 
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
-    """The policies of a run, their networks initialised from the configuration's seed.
-
-    Sets torch's threads, and has the process keep the memory that it frees.
-    """
-    keep_freed_memory()
+    """The policies of a run, their networks initialised from the configuration's seed; `prepare` comes first."""
     dealt = dealt_seats(config, pool.spec)
-    # before anything is computed: sums depend on how many threads share them
-    torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt.values())))
-    torch.manual_seed(config.seed)
+    prepare(config, dealt.values())
     there = isinstance(pool, TorchPool)
     return [
         make_policy(name, config.of_policy(name), seat.on(device) if there else seat, device)
         for name, seat in dealt.items()
     ]
+
+
+def prepare(config: Config, dealt: Iterable[Seat]) -> None:
+    """Set this process up for learning: torch's threads and first seed, and to keep the memory that it frees."""
+    keep_freed_memory()
+    # before anything is computed: sums depend on how many threads share them
+    torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt)))
+    torch.manual_seed(config.seed)
 
 
 def make_policy(name: str, config: Config, seat: Seat, device: torch.device) -> Policy:

@@ -45,7 +45,14 @@ TASKS: dict[str, dict[str, Any]] = {
     "TestHunt-v0": HUNT,
 }
 NORMALISED = {"normalise_observations": True, "normalise_rewards": True}
-TINY = SMALL | {"hidden": (16,), "total_steps": 3000, "learning_starts": 400, "replay_ratio": 0.1, "replay_size": 1000}
+TINY = SMALL | {
+    "samplers": 0,
+    "hidden": (16,),
+    "total_steps": 3000,
+    "learning_starts": 400,
+    "replay_ratio": 0.1,
+    "replay_size": 1000,
+}
 
 
 # -- the update -------------------------------------------------------------------------------------
@@ -287,7 +294,7 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task, settings
 def test_what_was_learnt_last_is_reported_after_a_resume_too(tmp_path: Path):
     """Rollouts without an update are reported with the losses of the last one."""
     options = TINY | TASKS["Pendulum-v1"] | {"learning_starts": 128, "replay_ratio": 0.005, "log_steps": 1}
-    options |= {"anneal_learning_rate": False, "total_steps": 1536}
+    options |= {"samplers": 0, "anneal_learning_rate": False, "total_steps": 1536}
     train("Pendulum-v1", run_dir=tmp_path / "alone", quiet=True, **options)
     train("Pendulum-v1", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1408}))
     resume(tmp_path / "stopped", quiet=True, total_steps=1536)
@@ -372,7 +379,7 @@ def test_a_network_is_loaded_with_its_targets(tmp_path: Path):
 
 
 def test_pendulum_is_learnt(tmp_path: Path):
-    result = train("Pendulum-v1", "ddpg", run_dir=tmp_path, seed=1, quiet=True, video=False)
+    result = train("Pendulum-v1", "ddpg", run_dir=tmp_path, seed=1, samplers=0, quiet=True, video=False)
     assert result.reason == "solved"
     assert evaluate(tmp_path, 16).mean_return > -250
 

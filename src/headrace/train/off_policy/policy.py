@@ -105,6 +105,9 @@ class OffPolicy(Policy):
             images = self.seat.observation
             raise OptionError(f"{algorithm} has no network for images, {images}; network='mlp' takes them as vectors")
 
+    def explore(self, step: int) -> None:
+        """Explore as is due ``step`` agent steps into a run; most algorithms always explore alike."""
+
     # -- updates ---------------------------------------------------------------------------------
 
     def improve(self, batch: Transitions, rates: UpdateRates) -> Tensor:
@@ -164,6 +167,8 @@ class OffPolicy(Policy):
     def _due(self) -> int:
         """Updates after one more rollout, so that on average they are ``replay_ratio`` a step."""
         config, before = self.config, self._collected
+        if config.replay_ratio is None:
+            raise OptionError("replay_ratio=None lets workers run free; with samplers=0 it must be a number")
         self._collected += config.num_steps * self._columns
         if self._collected < config.learning_starts:
             return 0

@@ -1,0 +1,54 @@
+"""Evaluation: whole episodes without exploration, by the newest weights, while everybody else goes on.
+
+It gives way to all others: on a busy machine it gets what they leave over.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import torch
+
+from headrace.train.agent import Agent
+from headrace.train.checkpoint import Checkpoint
+from headrace.train.config import Config
+from headrace.train.evaluate import play_episodes, playing_pool
+from headrace.train.workers.board import Board
+from headrace.train.workers.sampler import acting_policy, seed_of
+from headrace.train.workers.weights import WeightBuffer
+
+REST = 0.05  # seconds between looks at whether there is something to do
+RESULTS = ("return", "length", "step")
+"""what goes with the weights that were evaluated: mean return and length, and the agent steps they had learnt from"""
+
+
+def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Board, life: int) -> None:
+    """The process of the evaluator: publishes the weights that it has evaluated, with `RESULTS`."""
+    give_way()
+    torch.set_num_threads(1)
+    policy, _ = acting_policy(config)
+    number = config.evaluate_episodes
+    with playing_pool(config, num_envs=number, num_threads=1, seed=seed_of(config, 2**31, life)) as pool:
+        agent = Agent(config, pool.spec, Checkpoint(policy.model(), {}, {}, {}))
+        acting = agent.policies[0].acting  # type: ignore[attr-defined]
+        due = 0.0
+        while not board.stopped:
+            step, version = board.total_steps(), None
+            if time.monotonic() >= due and step >= config.learning_starts:
+                version = weights.read(acting)
+            if version is None:
+                time.sleep(REST)
+                continue
+            due = time.monotonic() + config.evaluate_seconds
+            played = play_episodes(agent, pool, 1, stop=lambda: board.stopped)
+            if played is not None:
+                measured = torch.tensor([played.mean_return, played.mean_length, step], dtype=torch.float64)
+                results.publish(acting, measured)
+                board.played[0] += number
+
+
+def give_way() -> None:
+    """Run when nobody else wants to."""
+    if hasattr(os, "nice"):
+        os.nice(19)
