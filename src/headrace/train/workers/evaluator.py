@@ -19,8 +19,8 @@ from headrace.train.workers.sampler import acting_policy, seed_of
 from headrace.train.workers.weights import WeightBuffer
 
 REST = 0.05  # seconds between looks at whether there is something to do
-RESULTS = ("return", "length", "step")
-"""what goes with the weights that were evaluated: mean return and length, and the agent steps they had learnt from"""
+RESULTS = ("return", "length", "step", "version")
+"""what goes with weights that were evaluated: mean return and length, the run's agent steps, and the weights' version"""
 
 
 def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Board, life: int) -> None:
@@ -35,7 +35,8 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
         due = 0.0
         while not board.stopped:
             step, version = board.total_steps(), None
-            if time.monotonic() >= due and step >= config.learning_starts:
+            over = step >= config.total_steps
+            if over or (time.monotonic() >= due and step >= config.learning_starts):
                 version = weights.read(acting)
             if version is None:
                 time.sleep(REST)
@@ -43,8 +44,8 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
             due = time.monotonic() + config.evaluate_seconds
             played = play_episodes(agent, pool, 1, stop=lambda: board.stopped)
             if played is not None:
-                measured = torch.tensor([played.mean_return, played.mean_length, step], dtype=torch.float64)
-                results.publish(acting, measured)
+                measured = played.mean_return, played.mean_length, step, version
+                results.publish(acting, torch.tensor(measured, dtype=torch.float64))
                 board.played[0] += number
 
 

@@ -38,6 +38,7 @@ from headrace.train.workers.weights import WeightBuffer
 
 LOOK = 0.1  # seconds between looks around
 REST = 2e-4  # seconds to wait for new steps
+LAST_EVALUATION = 60.0  # seconds that the weights at the end may take to be evaluated
 REMARKS = 3  # lines about workers that are shown
 
 
@@ -93,7 +94,7 @@ class AsyncTrainer:
     def train(self, dashboard: Dashboard) -> Literal["solved", "finished", "interrupted"]:
         """Run to the end; returns why it ended: ``"solved"``, ``"finished"`` or ``"interrupted"``."""
         config, began, before = self.config, time.monotonic(), self.seconds
-        saved = began
+        saved = now = began
         with Interrupt() as interrupt, dashboard, self.supervisor:
             self._start()
             self._rates.start(self.step, self.updates)
@@ -106,9 +107,12 @@ class AsyncTrainer:
                 if now - saved >= config.checkpoint_seconds:
                     self.save()
                     saved = now
+            self.learner.publish()
+            while self._evaluation_is_due() and not interrupt and time.monotonic() - now < LAST_EVALUATION:
+                time.sleep(REST)
+                self._look()
             self.supervisor.close()
             self._look_at_board()
-            self.seconds = before + time.monotonic() - began
             self._log()
             dashboard.update(self, force=True)
             self.save()
@@ -169,6 +173,11 @@ class AsyncTrainer:
         if found["return"] > self.best_return:
             self.best_return = found["return"]
             self.save_best()
+
+    def _evaluation_is_due(self) -> bool:
+        """Whether the weights with which all steps were done are still to be evaluated."""
+        known = self.evaluation.get("version", 0) == self.weights.version
+        return bool(self.config.evaluate_episodes) and self.finished() and not known
 
     def finished(self) -> bool:
         """Whether all steps are done, and all that was to be learnt from them."""

@@ -1,0 +1,231 @@
+"""Runs with workers: what they leave behind, and what becomes of them when somebody is killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from headrace.errors import OptionError
+from headrace.train import resume, train
+from headrace.train.config import make_config
+from headrace.train.dashboard import Dashboard
+from headrace.train.evaluate import evaluate
+from headrace.train.metrics import read_metrics
+from headrace.train.run import RunFolder
+from headrace.train.workers.board import FREE, Board
+from headrace.train.workers.pace import Pace
+from headrace.train.workers.trainer import AsyncTrainer
+
+SETTINGS = {
+    "algo": "ddpg",
+    "samplers": 1,
+    "num_envs": 4,
+    "hidden": (32, 32),
+    "total_steps": 3000,
+    "learning_starts": 400,
+    "replay_ratio": 0.2,
+    "log_steps": 500,
+    "evaluate_episodes": 2,
+    "evaluate_seconds": 0.2,
+    "stop_at_return": None,
+    "tensorboard": False,
+    "video": False,
+}
+
+
+def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    assert result.reason == "finished"
+    assert 3000 <= result.steps < 3000 + 4
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    assert lines[-1]["step"] == result.steps
+    assert lines[-1]["updates"] == int(0.2 * (3000 - 400))
+    assert lines[-1]["episodes"] == 4 * (result.steps // 4 // 201)
+    assert -2000 < lines[-1]["return"] < 0
+    assert set(lines[-1]["loss"]) >= {"critic_loss", "actor_loss"}
+    assert lines[-1]["evaluation"]["length"] == 200
+    assert lines[-1]["staleness"]["steps"] >= 1
+    assert len(evaluate(tmp_path, 2).returns) == 2
+    assert len(evaluate(tmp_path, 2, which="best").returns) == 2
+
+
+def test_several_samplers_share_the_steps(tmp_path):
+    config = make_config("Pendulum-v1", **(SETTINGS | {"samplers": 3, "num_envs": 2}))
+    trainer = AsyncTrainer(config, RunFolder.create(tmp_path, config))
+    try:
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert (trainer.board.steps > 0).all()
+        assert trainer.replay.held > 0.9 * trainer.step * 200 / 201 - 100
+    finally:
+        trainer.close()
+
+
+def test_it_stops_once_it_is_solved(tmp_path):
+    result = train(
+        "Pendulum-v1",
+        run_dir=tmp_path,
+        quiet=True,
+        **(SETTINGS | {"stop_at_return": -5000.0, "stop_episodes": 4, "total_steps": 10_000_000}),
+    )
+    assert result.reason == "solved"
+
+
+def test_a_free_pace_lets_samplers_run_ahead(tmp_path):
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **(SETTINGS | {"replay_ratio": None}))
+    last = read_metrics(tmp_path / "metrics.jsonl")[-1]
+    assert result.steps >= 3000
+    assert last["time"]["waiting"] < 0.1
+
+
+def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
+    config = make_config("Pendulum-v1", **(SETTINGS | {"total_steps": 20_000, "replay_ratio": 0.05}))
+    trainer = AsyncTrainer(config, RunFolder.create(tmp_path, config))
+    killed: list[int] = []
+
+    def kill() -> None:
+        chance = random.Random(1)
+        while len(killed) < 8:
+            time.sleep(0.3)
+            pids = list(trainer.supervisor.pids().values())
+            if pids and trainer.board.total_steps() > 0:
+                pid = chance.choice(pids)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    try:
+        thread.start()
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert trainer.restarts >= 4
+        assert trainer.updates == int(0.05 * (20_000 - 400))
+        assert trainer.step < 20_000 + 4
+    finally:
+        trainer.close()
+
+
+def test_a_run_goes_on_where_it_was(tmp_path):
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    before = read_metrics(tmp_path / "metrics.jsonl")
+    result = resume(tmp_path, quiet=True, total_steps=5000)
+    after = read_metrics(tmp_path / "metrics.jsonl")
+    assert after[: len(before)] == before
+    assert result.steps >= 5000
+    assert after[-1]["updates"] > before[-1]["updates"]
+    assert after[-1]["episodes"] > before[-1]["episodes"]
+
+
+CHILD = "import sys; from headrace.cli.main import main; sys.exit(main())"
+
+
+def begin(tmp_path: Path) -> "subprocess.Popen[bytes]":
+    """A long run in a process of its own, under way."""
+    words = ["train", "Pendulum-v1", "--algo", "ddpg", "--samplers", "2", "--run-dir", str(tmp_path), "--no-video"]
+    more = ["--total-steps", "100000000", "--replay-ratio", "None", "--log-steps", "1000", "--stop-at-return", "None"]
+    process = subprocess.Popen([sys.executable, "-c", CHILD, *words, *more], start_new_session=True)
+    until = time.monotonic() + 60
+    while not read_metrics(tmp_path / "metrics.jsonl"):
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+def members(session: int) -> list[int]:
+    """Living processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its, *_ = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(its) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_ctrl_c_ends_everything_with_a_checkpoint(tmp_path):
+    process = begin(tmp_path)
+    assert len(members(process.pid)) > 3
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    until = time.monotonic() + 10
+    while members(process.pid):
+        assert time.monotonic() < until, "somebody was left behind"
+        time.sleep(0.05)
+    (newest,) = (tmp_path / "checkpoints").glob("step-*")
+    counters = json.loads((newest / "state.json").read_text())
+    assert counters["step"] == read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_nothing_is_left_behind_by_a_killed_run(tmp_path):
+    shared = set(Path("/dev/shm").iterdir())
+    process = begin(tmp_path)
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 20
+    while members(process.pid):
+        assert time.monotonic() < until, "somebody was left behind"
+        time.sleep(0.05)
+    assert {path for path in set(Path("/dev/shm").iterdir()) - shared if "headrace" in path.name} == set()
+
+
+def test_pace_keeps_the_ratio():
+    board = Board(1)
+    config = make_config("Pendulum-v1", **(SETTINGS | {"replay_ratio": 0.5, "total_steps": 2000}))
+    pace = Pace(config, board)
+    assert pace.due(399) == 0
+    assert pace.due(400) == 0
+    assert pace.due(500) == 50
+    assert board.allowed[0] == 400 + 8 * 4
+    pace.note(50)
+    assert board.allowed[0] == 500 + 8 * 4
+    assert pace.due(10_000) == 800
+    pace.note(10_000)
+    assert board.allowed[0] == 2000
+    free = Pace(make_config("Pendulum-v1", **(SETTINGS | {"replay_ratio": None})), board)
+    assert free.due(400) == FREE
+    assert board.allowed[0] == 3000
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("Pendulum-v1", {"normalise_observations": True}, "normalise_observations=True is for samplers=0"),
+        ("Pendulum-v1", {"batch_size": 2}, "batch_size=2 is for samplers=0"),
+        ("TagContinuous-v0", {}, "several agents"),
+        ("CartPole-v1", {}, "Box with bounds"),
+        ("Pendulum-v1", {"replay_ratio": 0.0}, "replay_ratio"),
+        ("Pendulum-v1", {"samplers": -2}, "samplers"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, task, settings, words):
+    with pytest.raises(OptionError, match=words):
+        train(task, run_dir=tmp_path, quiet=True, **(SETTINGS | settings))
+
+
+def test_best_weights_are_those_that_were_evaluated(tmp_path):
+    config = make_config("Pendulum-v1", **SETTINGS)
+    trainer = AsyncTrainer(config, RunFolder.create(tmp_path, config))
+    try:
+        learning = trainer.policy.acting.clone()
+        evaluated = torch.randn_like(learning)
+        trainer.evaluations.publish(evaluated, torch.tensor([-100.0, 200.0, 123.0, 1.0], dtype=torch.float64))
+        trainer._look_at_board()
+        assert torch.equal(trainer.policy.acting, learning)
+        trainer.evaluations.publish(-evaluated, torch.tensor([-200.0, 200.0, 456.0, 2.0], dtype=torch.float64))
+        trainer._look_at_board()
+        assert trainer.best_return == -100.0
+        counters = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
+        assert counters["step"] == 123
+    finally:
+        trainer.close()
