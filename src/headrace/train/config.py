@@ -24,10 +24,11 @@ class Config:
 
     task: str
     """Name of the task, as `headrace envs` lists it."""
-    algo: Literal["ppo", "a2c", "ddpg"] = "ppo"
+    algo: Literal["ppo", "a2c", "ddpg", "dqn"] = "ppo"
     """Learning algorithm; a2c makes one update a rollout, from all of it, and has no use for epochs and clipping.
     ddpg is for continuous actions: it learns from a replay, and takes of PPO's settings num_steps, minibatch_size,
-    learning_rate, anneal_learning_rate, gamma, max_grad_norm, adam_epsilon and those that normalise."""
+    learning_rate, anneal_learning_rate, gamma, max_grad_norm, adam_epsilon and those that normalise.
+    dqn is for one discrete action: it learns from a replay, too."""
     total_steps: int = 1_000_000
     """Agent steps to train for, all environments together."""
     stop_at_return: float | None = None
@@ -137,8 +138,6 @@ class Config:
     """Steps to collect of a policy's agents before its first update."""
     target_rate: float = 0.005
     """How far the target networks go towards the learning ones after each update, 1 all the way."""
-    n_step: int = 1
-    """Steps whose rewards a transition sums before it bootstraps, with workers; fewer at the end of an episode."""
     save_replay: bool = True
     """Keep the replay in checkpoints, so that a run resumes exactly; their files may then be as large as it is. Without
     it, a resumed run fills an empty replay with learning_starts steps before it goes on learning."""
@@ -153,6 +152,31 @@ class Config:
     """Episodes of one evaluation, played without exploration beside training; 0 for none."""
     evaluate_seconds: float = 5.0
     """Seconds from the beginning of an evaluation to that of the next, at least."""
+
+    # DQN
+    double: bool = True
+    """Choose the action that a target values by the network, not by the target network."""
+    dueling: bool = False
+    """Learn a state's value and its actions' advantages apart, each from half of a last hidden layer twice as wide."""
+    loss: Literal["huber", "squared"] = "huber"
+    """Of an error e of an action's value: e²; or Huber's, e²/2 up to 1 and in a straight line from there."""
+    target_update: int = 0
+    """Copy the network into the target network after every so many updates; 0 moves it by target_rate after each."""
+    n_step: int = 1
+    """Rewards in a target before the value of what followed."""
+    prioritised: bool = False
+    """Learn more often from what was badly predicted: transitions are drawn by their error to the power of
+    priority_exponent, and weigh (1 / their probability) to the power of importance_exponent."""
+    priority_exponent: float = 0.5
+    """How much errors count in drawing: 0 not at all."""
+    importance_exponent: float = 0.4
+    """How much of the bias from drawing so is taken back at first; it grows to all, 1, over the run."""
+    epsilon_start: float = 1.0
+    """The share of random actions at first."""
+    epsilon_end: float = 0.05
+    """The share of random actions in the end."""
+    epsilon_fraction: float = 0.1
+    """The part of total_steps over which it falls from one to the other."""
 
     schedules: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Settings that change with the agent steps so far: name → [(step, value), …], linear in between. Those of
@@ -267,11 +291,15 @@ _AT_LEAST_1 = (
     "total_steps", "num_envs", "num_steps", "epochs", "minibatch_size", "log_steps", "stop_episodes", "copy_every",
     "copies_kept", "replay_size", "publish_every", "n_step",
 )  # fmt: skip
-_ABOVE_0 = ("learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon")
-_BETWEEN_0_AND_1 = ("gamma", "gae_lambda", "target_rate")
+_ABOVE_0 = (
+    "learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon", "epsilon_fraction",
+)  # fmt: skip
+_BETWEEN_0_AND_1 = (
+    "gamma", "gae_lambda", "target_rate", "priority_exponent", "importance_exponent", "epsilon_start", "epsilon_end",
+)  # fmt: skip
 _AT_LEAST_0 = (
     "num_threads", "torch_threads", "keep_checkpoints", "checkpoint_seconds", "batch_size", "exploration_noise",
-    "learning_starts", "evaluate_episodes", "evaluate_seconds",
+    "learning_starts", "evaluate_episodes", "evaluate_seconds", "target_update",
 )  # fmt: skip
 
 SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm")

@@ -111,6 +111,43 @@ class Categorical:
         return slope.scatter_add_(0, actions.unsqueeze(0), d_log_prob.unsqueeze(0)).t()
 
 
+@dataclass
+class EpsilonGreedy:
+    """The best of ``size`` actions, but a random one with probability ``epsilon``; params are action values.
+
+    Attributes:
+        epsilon: a number, or a tensor that is set as a run goes on: 0-d, or one for each row.
+    """
+
+    size: int
+    start: int = 0
+    epsilon: float | Tensor = 0.0
+
+    def __post_init__(self) -> None:
+        self.outputs, self.noise_size = self.size, 2
+        self.action_shape: tuple[int, ...] = ()
+        self.action_dtype = torch.int64
+
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        return noise.uniform_(generator=generator)
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        explore, which = noise.unbind(-1)
+        # rounding may take the largest noise to one action too far
+        other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
+        return torch.where(explore < self.epsilon, other, self.mode(params))
+
+    def random(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Actions [rows], each equally likely."""
+        return torch.randint(self.size, (rows,), generator=generator, device=generator.device)
+
+    def mode(self, params: Tensor) -> Tensor:
+        return torch.max(params, -1)[1]
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        return actions + self.start if self.start else actions
+
+
 class MultiCategorical:
     """Independent choices; params are the logits of all of them side by side."""
 

@@ -264,7 +264,7 @@ class Experience:
         self._update_normaliser(*self._counted(outcome.present))
         return Transitions(
             seen[:-1].flatten(0, 1),
-            self.actions.flatten(0, 1).flatten(1),
+            self.actions.reshape(len(self.actions) * self.columns, -1),
             outcome.rewards.flatten(),
             (~outcome.terminated).flatten().float(),
             following[:-1].flatten(0, 1),

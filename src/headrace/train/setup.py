@@ -20,11 +20,12 @@ from headrace.train.host_rollout import HostCollector
 from headrace.train.masks import masked_heads
 from headrace.train.networks import uses_cnn
 from headrace.train.off_policy.ddpg import DDPG
+from headrace.train.off_policy.dqn import DQN
 from headrace.train.policy import Policy
 from headrace.train.seats import Seat, seats
 from headrace.train.self_play import check_copies
 
-ALGORITHMS: dict[str, type[Policy]] = {"ddpg": DDPG}
+ALGORITHMS: dict[str, type[Policy]] = {"ddpg": DDPG, "dqn": DQN}
 """those that are not `Policy`'s own"""
 
 MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
@@ -82,7 +83,9 @@ def dealt_seats(config: Config, spec: TaskSpec) -> dict[str, Seat]:
     dealt = seats(spec, config.policies)
     check_copies(config, dealt)
     for name, seat in dealt.items():
-        masked_heads(config.of_policy(name), spec, seat)
+        own = config.of_policy(name)
+        if masked_heads(own, spec, seat) and own.algo == "dqn":
+            raise OptionError("DQN does not keep to action masks: train with action_masks=False")
     return dealt
 
 

@@ -11,6 +11,8 @@ def tuned(task: str, algo: str = "ppo") -> dict[str, Any]:
     """Settings under which we have seen a task learn by an algorithm; for tasks we do not know, what suits most."""
     if algo == "ddpg":
         return DDPG | TUNED_DDPG.get(task, {})
+    if algo == "dqn":
+        return DQN | (ATARI_DQN if is_atari(task) else {}) | TUNED_DQN.get(task, {})
     if task in TUNED:
         return dict(TUNED[task])
     if is_atari(task):
@@ -166,3 +168,43 @@ _PENDULUM_DDPG: dict[str, Any] = {
     "replay_size": 100_000,
 }
 TUNED_DDPG: dict[str, dict[str, Any]] = {"Pendulum-v0": _PENDULUM_DDPG, "Pendulum-v1": _PENDULUM_DDPG}
+
+# For vectors of observations, learnt from by perceptrons.
+DQN: dict[str, Any] = {
+    "num_envs": 8,
+    "num_steps": 4,
+    "hidden": (128, 128),
+    "activation": "relu",
+    "minibatch_size": 128,
+    "learning_rate": 1e-3,
+    "anneal_learning_rate": False,
+    "max_grad_norm": 10.0,
+    "loss": "squared",
+    "target_rate": 0.02,
+    "replay_size": 100_000,
+    "replay_ratio": 0.25,
+    "action_masks": False,
+}
+# Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. A frame of 84 x 84 is
+# held once: the replay takes 7.1 GB.
+ATARI_DQN: dict[str, Any] = {
+    "total_steps": 10_000_000,
+    "minibatch_size": 32,
+    "learning_rate": 1e-4,
+    "loss": "huber",
+    "replay_size": 1_000_000,
+    "learning_starts": 80_000,
+    "target_update": 250,
+    "epsilon_end": 0.01,
+    "env_options": {"episodic_life": True, "reward_clip": True},
+}
+_CARTPOLE_DQN: dict[str, Any] = {
+    "total_steps": 100_000,
+    "stop_episodes": 20,
+    "epsilon_end": 0.01,
+    "epsilon_fraction": 0.2,
+}
+TUNED_DQN: dict[str, dict[str, Any]] = {
+    "CartPole-v0": {**_CARTPOLE_DQN, "stop_at_return": 195.0},
+    "CartPole-v1": {**_CARTPOLE_DQN, "stop_at_return": 475.0},
+}

@@ -10,6 +10,7 @@ Nothing in an update waits for the device. With the `Trainer`, transitions go in
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -190,7 +191,7 @@ class OffPolicy(Policy):
                 rows = f"{config.num_steps} steps of {columns} agents"
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it from outside
-                inputs, actions = input_size(self.seat.observation), self.distribution.noise_size
+                inputs, actions = input_size(self.seat.observation), math.prod(self.distribution.action_shape)
                 self.replay = Replay(config.replay_size, inputs, actions, self.device)
         return self.replay
 
