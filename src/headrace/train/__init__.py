@@ -199,10 +199,10 @@ def train_here(config: Config, run: RunFolder, saved: Path | None, quiet: bool, 
     from headrace.train import checkpoint as checkpoints
     from headrace.train.dashboard import Dashboard
     from headrace.train.trainer import Trainer
-    from headrace.train.workers.trainer import AsyncTrainer
+    from headrace.train.workers.off_policy import OffPolicyTrainer
 
     point = checkpoints.load(saved) if saved is not None else None
-    trainer = AsyncTrainer(config, run, point) if config.samplers > 0 else Trainer(config, run, point, team)
+    trainer = OffPolicyTrainer(config, run, point) if config.samplers > 0 else Trainer(config, run, point, team)
     try:
         dashboard = Dashboard(quiet=quiet)
         for policy in trainer.policies:

@@ -31,6 +31,7 @@ class Policy:
         name: as in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, with those of this policy.
         network, forward: the module, and what is called (compiled, if so asked).
+        acting: the parameters of all that chooses actions, float32[P], which they are views of.
         memory_size: columns of a recurrent network's memory; 0 for others.
         tracker: episodes as this policy's agents fared in them.
         losses: the last update's statistics; None before.
@@ -38,6 +39,7 @@ class Policy:
     """
 
     statistics: tuple[str, ...] = STATISTICS
+    acting: Tensor
 
     def __init__(self, name: str, config: Config, seat: Seat, device: torch.device):
         self.name, self.config, self.seat, self.device = name, config, seat, device
@@ -54,6 +56,7 @@ class Policy:
         self.distribution: Any = distribution_for(self.seat.action, self.device)
         self.network = make_network(self.config, self.seat.observation, self.distribution).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
+        self.acting = self.optimiser.parameters
         self._graph: _UpdateGraph | None = None
 
     def gather(self, experience: Experience, outcome: Outcome) -> Any:

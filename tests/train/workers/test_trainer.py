@@ -21,8 +21,8 @@ from headrace.train.evaluate import evaluate
 from headrace.train.metrics import read_metrics
 from headrace.train.run import RunFolder
 from headrace.train.workers.board import FREE, Board
+from headrace.train.workers.off_policy import OffPolicyTrainer
 from headrace.train.workers.pace import Pace
-from headrace.train.workers.trainer import AsyncTrainer
 
 SETTINGS = {
     "algo": "ddpg",
@@ -59,7 +59,7 @@ def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
 
 def test_several_samplers_share_the_steps(tmp_path):
     config = make_config("Pendulum-v1", **(SETTINGS | {"samplers": 3, "num_envs": 2}))
-    trainer = AsyncTrainer(config, RunFolder.create(tmp_path, config))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
         assert trainer.train(Dashboard(quiet=True)) == "finished"
         assert (trainer.board.steps > 0).all()
@@ -87,7 +87,7 @@ def test_a_free_pace_lets_samplers_run_ahead(tmp_path):
 
 def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
     config = make_config("Pendulum-v1", **(SETTINGS | {"total_steps": 20_000, "replay_ratio": 0.05}))
-    trainer = AsyncTrainer(config, RunFolder.create(tmp_path, config))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     killed: list[int] = []
 
     def kill() -> None:
@@ -215,7 +215,7 @@ def test_mistakes_are_named(tmp_path, task, settings, words):
 
 def test_best_weights_are_those_that_were_evaluated(tmp_path):
     config = make_config("Pendulum-v1", **SETTINGS)
-    trainer = AsyncTrainer(config, RunFolder.create(tmp_path, config))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
         learning = trainer.policy.acting.clone()
         evaluated = torch.randn_like(learning)

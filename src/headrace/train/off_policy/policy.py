@@ -56,7 +56,7 @@ class OffPolicy(Policy):
         critic_statistics, actor_statistics: names of what `improve_critics` and `improve_actor` answer.
         acting_part: the child of the network that chooses actions.
         target_parts: the children that targets follow.
-        acting: all parameters of the acting part, float32[P], which they are views of.
+        acting: those of the acting part alone.
         targets: the followers, by the name of their part.
         replay: the `Trainer`'s ring; None before its first rollout.
     """
@@ -67,7 +67,6 @@ class OffPolicy(Policy):
     target_parts: tuple[str, ...] = ("actor", "critic")
 
     network: Any
-    acting: Tensor
 
     def _build(self) -> None:
         config, device = self.config, self.device

@@ -31,7 +31,7 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
     number = config.evaluate_episodes
     with playing_pool(config, num_envs=number, num_threads=1, seed=seed_of(config, 2**31, life)) as pool:
         agent = Agent(config, pool.spec, Checkpoint(policy.model(), {}, {}, {}))
-        acting = agent.policies[0].acting  # type: ignore[attr-defined]
+        acting = agent.policies[0].acting
         due = 0.0
         while not board.stopped:
             step, version = board.total_steps(), None

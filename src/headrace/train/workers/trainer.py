@@ -2,19 +2,22 @@
 
 The process that was asked to train is the learner. Between updates it looks around, a few times a second: at the
 workers, the episodes that ended, what the evaluator found, and whether a line of metrics or a checkpoint is due.
+What samplers write and the learner reads is a subclass's: `headrace.train.workers.off_policy`.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from headrace.errors import OptionError, StateError
+from headrace.errors import StateError
 from headrace.pool.registry import build_task
 from headrace.train import checkpoint as checkpoints
 from headrace.train.checkpoint import Checkpoint
@@ -24,15 +27,11 @@ from headrace.train.episodes import EpisodeTracker
 from headrace.train.interrupt import Interrupt
 from headrace.train.memory import in_use
 from headrace.train.metrics import MetricsWriter
-from headrace.train.off_policy.policy import OffPolicy
-from headrace.train.off_policy.steps import StepReplay
+from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
 from headrace.train.setup import dealt_seats, find_device, make_policy, prepare
-from headrace.train.workers import evaluator, sampler
+from headrace.train.workers import evaluator
 from headrace.train.workers.board import PARTS, Board
-from headrace.train.workers.learner import Learner
-from headrace.train.workers.pace import Pace
-from headrace.train.workers.sampler import Frames
 from headrace.train.workers.supervisor import Supervisor
 from headrace.train.workers.weights import WeightBuffer
 
@@ -42,7 +41,35 @@ LAST_EVALUATION = 60.0  # seconds that the weights at the end may take to be eva
 REMARKS = 3  # lines about workers that are shown
 
 
-class AsyncTrainer:
+class Learner(Protocol):
+    """What a trainer asks of whatever learns.
+
+    Attributes:
+        updates: gradient steps so far, those before a resumption included.
+        generator: of all that learning leaves to chance.
+    """
+
+    updates: int
+    generator: torch.Generator
+
+    def publish(self) -> None:
+        """Give samplers the weights as they are."""
+        ...
+
+    def set_rates(self, step: int) -> None:
+        """Follow the schedules of a run that is ``step`` agent steps old."""
+        ...
+
+    def statistics(self) -> Tensor | None:
+        """Means over the updates since the last call, as the policy's `statistics`; None if there were none."""
+        ...
+
+    def staleness(self) -> dict[str, float]:
+        """How old what was learnt from last was."""
+        ...
+
+
+class AsyncTrainer(ABC):
     """The state of a run with workers; for the rest as `headrace.train.trainer.Trainer`.
 
     Args:
@@ -61,17 +88,15 @@ class AsyncTrainer:
     """
 
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
-        check(config)
         self.config, self.run = config, run
         self.device = find_device(config.device)
         self.spec = build_task(config.task, **config.env_options).spec
         (seat,) = dealt_seats(config, self.spec).values()
         prepare(config, [seat])
         policy = make_policy("", config, seat, self.device)
-        assert isinstance(policy, OffPolicy)
-        self.policy, self.policies = policy, [policy]
+        self.policy: Policy = policy
+        self.policies = [policy]
         self.tracker = policy.tracker = EpisodeTracker(1, config.stop_episodes)
-        self.replay = make_replay(config)
         self.weights = WeightBuffer(policy.acting.numel())
         self.evaluations = WeightBuffer(policy.acting.numel(), len(evaluator.RESULTS))
         self._evaluated = torch.zeros_like(policy.acting, device="cpu")
@@ -81,15 +106,29 @@ class AsyncTrainer:
         self.remarks: deque[str] = deque(maxlen=REMARKS)
         self._logged, self._lost = 0, 0.0
         self.step = self.updates = 0
-        self.learner = Learner(config, policy, self.replay, self.weights)
+        self.learner = self._make_learner()
         self._rates = _Rates()
         offset = self.load(resume) if resume is not None else 0
-        filled = self.replay.held > 0
-        self.pace = Pace(config, self.board, self.step, self.updates, filled)
         self.writer = MetricsWriter(
             run.metrics_file, offset, run.tensorboard if config.tensorboard else None, self.step
         )
         self.supervisor = Supervisor(self.board.stop)
+
+    @abstractmethod
+    def _make_learner(self) -> Learner:
+        """The learner, and the memory that it shares with samplers."""
+
+    @abstractmethod
+    def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """What a sampler's process calls, and with which arguments before its life's number."""
+
+    @abstractmethod
+    def _update(self) -> bool:
+        """Learn once, if that is due; answers whether it was."""
+
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether all steps are done, and all that was to be learnt from them."""
 
     def train(self, dashboard: Dashboard) -> Literal["solved", "finished", "interrupted"]:
         """Run to the end; returns why it ended: ``"solved"``, ``"finished"`` or ``"interrupted"``."""
@@ -121,23 +160,19 @@ class AsyncTrainer:
     def _start(self) -> None:
         config, board, workers = self.config, self.board, self.supervisor
         for number in range(config.samplers):
-            arguments = (config, number, self.replay, self.weights, board)
+            target, arguments = self._sampler(number)
             name = f"sampler {number}" if config.samplers > 1 else "sampler"
-            workers.start(name, sampler.work, *arguments, progress=lambda n=number: int(board.steps[n]))
+            workers.start(name, target, *arguments, progress=lambda n=number: int(board.steps[n]))
         if config.evaluate_episodes:
             arguments = (config, self.weights, self.evaluations, board)
             workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(board.played[0]))
 
     def _learn(self, seconds: float) -> None:
         """Updates, as many as are due, for so long."""
-        learner, board, pace = self.learner, self.board, self.pace
         clock = time.perf_counter
         until, now = clock() + seconds, 0.0
         while now < until:
-            due = pace.due(board.total_steps())
-            if learner.updates < due and self.replay.held:
-                learner.update()
-                pace.note(learner.updates)
+            if self._update():
                 now = clock()
             else:
                 began = clock()
@@ -178,13 +213,6 @@ class AsyncTrainer:
         """Whether the weights with which all steps were done are still to be evaluated."""
         known = self.evaluation.get("version", 0) == self.weights.version
         return bool(self.config.evaluate_episodes) and self.finished() and not known
-
-    def finished(self) -> bool:
-        """Whether all steps are done, and all that was to be learnt from them."""
-        steps = self.board.total_steps()
-        if steps < self.config.total_steps:
-            return False
-        return self.config.replay_ratio is None or self.learner.updates >= self.pace.due(steps)
 
     def solved(self) -> bool:
         """Whether the last episodes reached ``stop_at_return``."""
@@ -277,8 +305,6 @@ class AsyncTrainer:
         self.board.steps[0] = self.step
         if point.counters["best_return"] is not None:
             self.best_return = point.counters["best_return"]
-        steps = self.config.learning_starts
-        self.policy.caveat = f"the run goes on with an empty replay: {steps:,} steps come before its next update"
         self.learner.publish()
         return point.counters["metrics_bytes"]
 
@@ -315,33 +341,3 @@ class _Rates:
             return None, None
         (then, step, updates), (now, step_now, updates_now) = self._seen[0], self._seen[-1]
         return (step_now - step) / (now - then), (updates_now - updates) / (now - then)
-
-
-def check(config: Config) -> None:
-    """Refuse what workers cannot do.
-
-    Raises:
-        OptionError: the settings ask for it.
-    """
-    spec = build_task(config.task, **config.env_options).spec
-    if spec.agents:
-        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
-    wrong = {
-        "devices": bool(config.devices),
-        "normalise_observations": config.normalise_observations,
-        "normalise_rewards": config.normalise_rewards,
-        "batch_size": bool(config.batch_size),
-    }
-    for name, given in wrong.items():
-        if given:
-            raise OptionError(f"{name}={getattr(config, name)} is for samplers=0, in whose single process it is done")
-
-
-def make_replay(config: Config) -> StepReplay:
-    """The replay of a run with samplers, in memory that they share."""
-    frames = Frames.of(config)
-    spec = build_task(config.task, **frames.options).spec
-    envs, segments = config.num_envs, config.samplers
-    steps = max(config.replay_size // (envs * segments), 2 * (config.n_step + frames.stack + 3))
-    spaces = spec.observation, spec.action
-    return StepReplay(*spaces, segments, steps, envs, config.n_step, config.gamma, frames.stack)

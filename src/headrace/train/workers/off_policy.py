@@ -1,0 +1,96 @@
+"""A run whose learner draws from a replay that samplers fill: nobody waits, unless the replay ratio is fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.pool.registry import build_task
+from headrace.train.checkpoint import Checkpoint
+from headrace.train.config import Config
+from headrace.train.off_policy.policy import OffPolicy
+from headrace.train.off_policy.steps import StepReplay
+from headrace.train.run import RunFolder
+from headrace.train.workers import sampler
+from headrace.train.workers.learner import Learner
+from headrace.train.workers.pace import Pace
+from headrace.train.workers.sampler import Frames
+from headrace.train.workers.trainer import AsyncTrainer
+
+
+class OffPolicyTrainer(AsyncTrainer):
+    """A run of an algorithm with a replay, and with workers.
+
+    Attributes:
+        replay: what samplers write, and `learner` reads.
+        pace: updates that are due, and steps that are allowed.
+    """
+
+    learner: Learner
+
+    def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
+        check(config)
+        super().__init__(config, run, resume)
+        filled = self.replay.held > 0
+        self.pace = Pace(config, self.board, self.step, self.updates, filled)
+
+    def _make_learner(self) -> Learner:
+        assert isinstance(self.policy, OffPolicy)
+        self.replay = make_replay(self.config)
+        return Learner(self.config, self.policy, self.replay, self.weights)
+
+    def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return sampler.work, (self.config, number, self.replay, self.weights, self.board)
+
+    def _update(self) -> bool:
+        learner, pace = self.learner, self.pace
+        if learner.updates >= pace.due(self.board.total_steps()) or not self.replay.held:
+            return False
+        learner.update()
+        pace.note(learner.updates)
+        return True
+
+    def finished(self) -> bool:
+        """Whether all steps are done, and all that was to be learnt from them."""
+        steps = self.board.total_steps()
+        if steps < self.config.total_steps:
+            return False
+        return self.config.replay_ratio is None or self.learner.updates >= self.pace.due(steps)
+
+    def load(self, point: Checkpoint) -> int:
+        """As `AsyncTrainer.load`; the replay is empty then."""
+        metrics = super().load(point)
+        steps = self.config.learning_starts
+        self.policy.caveat = f"the run goes on with an empty replay: {steps:,} steps come before its next update"
+        return metrics
+
+
+def check(config: Config) -> None:
+    """Refuse what workers cannot do.
+
+    Raises:
+        OptionError: the settings ask for it.
+    """
+    spec = build_task(config.task, **config.env_options).spec
+    if spec.agents:
+        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    wrong = {
+        "devices": bool(config.devices),
+        "normalise_observations": config.normalise_observations,
+        "normalise_rewards": config.normalise_rewards,
+        "batch_size": bool(config.batch_size),
+    }
+    for name, given in wrong.items():
+        if given:
+            raise OptionError(f"{name}={getattr(config, name)} is for samplers=0, in whose single process it is done")
+
+
+def make_replay(config: Config) -> StepReplay:
+    """The replay of a run with samplers, in memory that they share."""
+    frames = Frames.of(config)
+    spec = build_task(config.task, **frames.options).spec
+    envs, segments = config.num_envs, config.samplers
+    steps = max(config.replay_size // (envs * segments), 2 * (config.n_step + frames.stack + 3))
+    spaces = spec.observation, spec.action
+    return StepReplay(*spaces, segments, steps, envs, config.n_step, config.gamma, frames.stack)
