@@ -7,6 +7,9 @@ and actions that our pool went through, `mj_step` and what the task needs after 
 `mjData` each: no reset, no reward, no observation, no Python. The steps in which a pool resets
 count for it as done in no time.
 
+Whether a large pool is as fast as a small one is asked of pools that do the same work: the large one's
+environments are copies of the small one's, from the same states on with the same actions, in turns.
+
 EnvPool has a MuJoCo of its own inside; ours is the installed package's. Its `mj_step` may be
 slower or faster, which no pool can change.
 """
@@ -14,7 +17,9 @@ slower or faster, which no pool can change.
 from __future__ import annotations
 
 import json
+import statistics
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +30,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, in_child, random_actions, stepping
+from common import Args, Case, Report, alternate, in_child, random_actions, spread, stepping
 
 ENVPOOL, BARE = "envpool", "MuJoCo alone"
 HEAVY = ("Ant-v5", "HalfCheetah-v5", "Humanoid-v5", "WalkerWalk-v1")
@@ -35,6 +40,8 @@ WARM = 8_000  # agent steps of all environments together, but at least 30 of eac
 REPLAYED = 4_096
 AT_LEAST = {ENVPOOL: 1.2, BARE: 0.95}
 MEMORY = "Humanoid-v5"
+SMALL, LARGE = 64, 1024
+COMPARED_STEPS = 8  # of each environment, from the same states on
 
 
 @dataclass
@@ -47,6 +54,8 @@ class MujocoArgs(Args):
     """environments of a pool"""
     num_threads: int = 2
     """threads of every contender"""
+    compare_sizes: bool = True
+    """also compare pools of 64 and 1024 environments that do the same work"""
     memory: bool = True
     """also measure the peak memory of a large pool of Humanoid"""
 
@@ -85,6 +94,50 @@ def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Callable
         return rounds * steps / (taken * advanced / steps)
 
     return run
+
+
+def compared_sizes(task: str, args: MujocoArgs) -> dict[str, Any]:
+    """Agent steps a second of a small and a large pool, in turns, and the large one's as multiples of the small's."""
+    pools = {n: headrace.make(task, num_envs=n, num_threads=args.num_threads, seed=0) for n in (SMALL, LARGE)}
+    small, large = pools.values()
+    copies = LARGE // SMALL
+    actions = {SMALL: random_actions(small.action_space, SMALL, COMPARED_STEPS)}
+    actions[LARGE] = [np.tile(action, (copies, 1)) for action in actions[SMALL]]
+    for pool in (small, large):
+        pool.reset()
+    for action in random_actions(small.action_space, SMALL, WARM // SMALL):
+        small.step(action)
+    states = small.save_state()
+
+    def seconds_of(size: int) -> float:
+        """What the steps take from these states on, of all environments together `LARGE` times."""
+        pool, taken = pools[size], 0.0
+        for _ in range(LARGE // size):
+            pool.load_state(None, states * (size // SMALL))
+            start = time.perf_counter()
+            for action in actions[size]:
+                pool.step(action)
+            taken += time.perf_counter() - start
+        return taken
+
+    rates: dict[int, list[float]] = {SMALL: [], LARGE: []}
+    for turn in range(args.repeats):
+        taken, rounds = {SMALL: 0.0, LARGE: 0.0}, 0
+        while sum(taken.values()) < 2 * args.seconds:
+            for size in (SMALL, LARGE) if (turn + rounds) % 2 else (LARGE, SMALL):
+                taken[size] += seconds_of(size)
+            rounds += 1
+        for size, rate in rates.items():
+            rate.append(round(rounds * LARGE * COMPARED_STEPS / taken[size], 1))
+    ratios = [round(b / a, 3) for a, b in zip(rates[SMALL], rates[LARGE], strict=True)]
+    median = round(statistics.median(ratios), 3)
+    return {
+        "rates": {str(size): rate for size, rate in rates.items()},
+        "ratios": ratios,
+        "median": median,
+        "spread": round(spread(ratios), 3),
+        "passed": median >= 1,
+    }
 
 
 def peak() -> float:
@@ -132,6 +185,11 @@ def main() -> None:
             report.cases.append(Case(f"{task} N={num_envs}", rates, least, frame_skip=frame_skip))
     report.cases += earlier(before, {case.name for case in report.cases})
     report.cases.sort(key=in_order)
+    report.extra["sizes"] = sizes = before.get("sizes", {})
+    if args.compare_sizes and {SMALL, LARGE} <= set(args.sizes):
+        for task in (task for task in HEAVY if task in args.tasks):
+            sizes[task] = found = compared_sizes(task, args)
+            print(f"{task}: N={LARGE} is {found['median']:.2f} x N={SMALL}, spread {found['spread']:.0%}")
     report.extra["peak_memory_mib"] = before.get("peak_memory_mib", {})
     if args.memory:
         report.extra["peak_memory_mib"] = found = {

@@ -29,7 +29,7 @@ SCRIPTS = {
     "minatar_pool": ["--repeats", "2", "--seconds", "0.2"],
     "tag_pool": ["--repeats", "2", "--seconds", "0.2"],
     "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
-    "mujoco_pool": ["--repeats", "2", "--seconds", "0.2", "--tasks", "HalfCheetah-v5", "--sizes", "8"],
+    "mujoco_pool": ["--repeats", "2", "--seconds", "0.2", "--tasks", "HalfCheetah-v5", "--sizes", "64", "1024"],
     "mujoco_pixels": ["--repeats", "2", "--seconds", "0.2", "--tasks", "CheetahRun-v1"],
     "ppo_speed": ["--repeats", "1", "--seconds", "0.5", "--pong-envs", "8"],
     "ppo_learning": ["--seeds", "1", "--tasks", "CartPole-v1"],

@@ -75,10 +75,17 @@ def speed_rows(record: dict[str, Any]) -> list[str]:
 
 
 def mujoco_pool_rows(record: dict[str, Any]) -> list[str]:
-    """As `speed_rows`, and what a large pool of Humanoid keeps in memory."""
+    """As `speed_rows`, a large pool beside a small one at the same work, and what one of Humanoid keeps in memory."""
+    rows = speed_rows(record)
+    if sizes := record.get("sizes"):
+        rows += ["", "| N=1024 beside N=64, the same work in turns | ratio | spread | wanted |", "|---|---:|---:|---|"]
+        for task, found in sizes.items():
+            wanted = "1 ×" + ("" if found["passed"] else " (short)")
+            rows.append(f"| {task} | **{found['median']:.2f} ×** | {found['spread']:.0%} | {wanted} |")
     mib = {name: m["peak"] - m["before"] for name, m in record.get("peak_memory_mib", {}).items()}
-    told = ", ".join(f"{name} {size:,.0f} MiB" for name, size in mib.items())
-    return [*speed_rows(record), *(["", f"Peak memory of a pool of Humanoid-v5, N=1024: {told}."] if told else [])]
+    if told := ", ".join(f"{name} {size:,.0f} MiB" for name, size in mib.items()):
+        rows += ["", f"Peak memory of a pool of Humanoid-v5, N=1024: {told}."]
+    return rows
 
 
 def learning_rows(record: dict[str, Any]) -> list[str]:
