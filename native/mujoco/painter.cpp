@@ -12,7 +12,6 @@
 namespace headrace::mujoco {
 namespace {
 
-constexpr int kMostGeoms = 10000;  // in a scene, as in MuJoCo's own Renderer
 constexpr int kFontScale = mjFONTSCALE_50;  // there is no text to draw
 
 // The side of a shadow map that is fine enough for a picture. Models ask for one that suits a screen, which for
@@ -33,6 +32,7 @@ Painter::Painter(const mjModel& model, const Picture& picture)
       pixels_(3 * static_cast<std::size_t>(picture.width) * static_cast<std::size_t>(picture.height)),
       owner_(getpid()) {
   mjv_defaultOption(&option_);
+  for (const auto& [flag, on] : picture.flags) option_.flags[flag] = on;
   mjv_defaultScene(&scene_);
   mjr_defaultContext(&context_);
   try {
@@ -53,7 +53,7 @@ void Painter::make(const mjModel& model) {
       sized.vis.global.offwidth = picture_.width;
       sized.vis.global.offheight = picture_.height;
       sized.vis.quality.shadowsize = std::min(sized.vis.quality.shadowsize, finest_shadow(picture_));
-      mjv_makeScene(&model, &scene_, kMostGeoms);
+      mjv_makeScene(&model, &scene_, picture_.most_geoms);
       mjr_makeContext(&sized, &context_, kFontScale);
       mjr_setBuffer(mjFB_OFFSCREEN, &context_);
     });

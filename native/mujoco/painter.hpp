@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "gl.hpp"
@@ -15,6 +16,8 @@ namespace headrace::mujoco {
 struct Picture {
   int width = 0, height = 0;
   mjvCamera camera{};
+  int most_geoms = 0;                         // in a scene; what is beyond is not drawn
+  std::vector<std::pair<int, bool>> flags{};  // mjtVisFlag → whether it is on, where not by default
   bool textures_vary = false;  // between environments
 };
 
@@ -51,7 +54,8 @@ class Painter {
 // The painters of a pool.
 class Studio {
  public:
-  Studio(std::shared_ptr<const mjModel> model, Picture picture) : model_(std::move(model)), picture_(picture) {}
+  Studio(std::shared_ptr<const mjModel> model, Picture picture)
+      : model_(std::move(model)), picture_(std::move(picture)) {}
 
   const Picture& picture() const { return picture_; }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 from gymnasium_side import official
@@ -60,6 +61,25 @@ def test_by_the_free_camera(config: dict[str, Any] | None) -> None:
     """Gymnasium's looks at where the geoms were when it drew first, ours at where the model has them."""
     ours, theirs = both("Reacher-v5", 0, **({} if config is None else {"default_camera_config": config}))
     assert (np.abs(ours.astype(int) - theirs).max(-1) <= 8).mean() > 0.97
+
+
+FLAG = mujoco.mjtVisFlag
+GLASS = {FLAG.mjVIS_TRANSPARENT: True}  # contact points are inside of what touches
+
+
+@pytest.mark.parametrize(
+    ("options", "without"),
+    [
+        ({"visual_options": {**GLASS, FLAG.mjVIS_CONTACTPOINT: True}}, {"visual_options": GLASS}),
+        ({"visual_options": {int(FLAG.mjVIS_TEXTURE): False}}, {"visual_options": {}}),
+        ({"max_geom": 5}, {}),
+    ],
+)
+def test_what_is_drawn(options: dict[str, Any], without: dict[str, Any]) -> None:
+    ours, theirs = both("HalfCheetah-v5", 17, camera_name="track", **options)
+    usual, _ = both("HalfCheetah-v5", 17, camera_name="track", **without)
+    assert np.array_equal(ours, theirs)
+    assert not np.array_equal(ours, usual)
 
 
 def test_wrong_configs() -> None:

@@ -119,9 +119,11 @@ class Studio:
         distance: float,
         azimuth: float,
         elevation: float,
+        most_geoms: int,
+        flags: Sequence[tuple[int, bool]],
     ) -> None:
         """
-        camera: its mjtCamera type, the fixed camera's number, the tracked body's number.
+        camera: its mjtCamera type, the fixed camera's number, the tracked body's number. flags: mjtVisFlag, on.
         """
 
     def open(self) -> None:

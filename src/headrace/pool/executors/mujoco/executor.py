@@ -78,6 +78,8 @@ class MujocoExecutor(ThreadsExecutor):
             distance=camera.distance,
             azimuth=camera.azimuth,
             elevation=camera.elevation,
+            most_geoms=spec.options["max_geom"],
+            flags=list(spec.options["visual_options"].items()),
         )
         if memory.seen.pixels is not None:
             self._studio.open()  # else the first picture will

@@ -1,13 +1,15 @@
 """Pictures of MuJoCo tasks: their options, and the camera that they are seen by.
 
-Options are EnvPool's. Native code draws (``native/mujoco/painter.hpp``), so that pictures may be
-observations too, made by the threads that step.
+Options are EnvPool's, and Gymnasium's where EnvPool has none. Native code draws
+(``native/mujoco/painter.hpp``), so that pictures may be observations too, made by the threads that step.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +21,7 @@ from headrace.pool.executors.mujoco.fields import MjModel, MjvCamera, library
 
 SEEN_SIDE, DRAWN_SIDE = 84, 480  # pixels: as an observation, as EnvPool has it; for people, as Gymnasium has it
 MOST = 8192  # pixels a side
+MOST_GEOMS = 10_000  # in a scene, as in MuJoCo's own Renderer
 CAMERA_ID, CAMERA_NAME = "render_camera_id", "render_camera_name"
 
 
@@ -43,6 +46,7 @@ class Camera:
 
 def picture_options(given: Options) -> dict[str, Option]:
     """The options that every task has; sizes' defaults differ between pictures for agents and for people."""
+    kinds = range(int(library().mjtVisFlag.mjNVISFLAG))
     side = SEEN_SIDE if given.get("from_pixels") is True else DRAWN_SIDE
     return {
         "from_pixels": Option(False),
@@ -50,6 +54,8 @@ def picture_options(given: Options) -> dict[str, Option]:
         "render_height": Option(side, 1, MOST),
         CAMERA_ID: Option(-1, -1),
         CAMERA_NAME: Checked("", check=_name, wanted="a name"),
+        "max_geom": Option(MOST_GEOMS, 1, 100 * MOST_GEOMS),
+        "visual_options": Checked({}, check=partial(_flags, kinds), wanted="a dict of mujoco.mjtVisFlag: True or False"),
     }
 
 
@@ -92,6 +98,16 @@ def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def _flags(kinds: range, value: Any) -> dict[int, bool]:
+    """What to draw, by the number of its `mujoco.mjtVisFlag`, which JSON writes as a string."""
+    if not isinstance(value, Mapping):
+        raise TypeError
+    flags = {int(flag) if isinstance(flag, str) else operator.index(flag): on for flag, on in value.items()}
+    if not all(flag in kinds and isinstance(on, bool | np.bool_) for flag, on in flags.items()):
+        raise ValueError
+    return {flag: bool(flags[flag]) for flag in sorted(flags)}
 
 
 def named(model: MjModel, name: str) -> int:
