@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -16,8 +17,9 @@ TASKS = ("HalfCheetah-v5", "Hopper-v4")
 
 
 @pytest.fixture(autouse=True)
-def _egl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both draw by EGL, else by nothing."""
+def _egl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Both draw by EGL, else by nothing; Gymnasium's MuJoCo writes its warnings into a file where it stands."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MUJOCO_GL", "egl")
     pytest.importorskip("mujoco.egl", reason="PyOpenGL, or EGL, is missing")
 

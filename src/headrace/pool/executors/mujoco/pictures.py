@@ -55,7 +55,7 @@ def picture_options(given: Options) -> dict[str, Option]:
         CAMERA_ID: Option(-1, -1),
         CAMERA_NAME: Checked("", check=_name, wanted="a name"),
         "max_geom": Option(MOST_GEOMS, 1, 100 * MOST_GEOMS),
-        "visual_options": Checked({}, check=partial(_flags, kinds), wanted="a dict of mujoco.mjtVisFlag: True or False"),
+        "visual_options": Checked({}, check=partial(_flags, kinds), wanted="a dict: mujoco.mjtVisFlag → True or False"),
     }
 
 
