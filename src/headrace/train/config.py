@@ -24,11 +24,11 @@ class Config:
 
     task: str
     """Name of the task, as `headrace envs` lists it."""
-    algo: Literal["ppo", "a2c", "ddpg", "dqn"] = "ppo"
+    algo: Literal["ppo", "a2c", "ddpg", "td3", "sac", "dqn"] = "ppo"
     """Learning algorithm; a2c makes one update a rollout, from all of it, and has no use for epochs and clipping.
-    ddpg is for continuous actions: it learns from a replay, and takes of PPO's settings num_steps, minibatch_size,
-    learning_rate, anneal_learning_rate, gamma, max_grad_norm, adam_epsilon and those that normalise.
-    dqn is for one discrete action: it learns from a replay, too."""
+    ddpg, td3 and sac are for continuous actions: they learn from a replay, and take of PPO's settings num_steps,
+    minibatch_size, learning_rate, anneal_learning_rate, gamma, max_grad_norm (but for td3 and sac, which clip nothing),
+    adam_epsilon and those that normalise. dqn is for one discrete action: it learns from a replay, too."""
     total_steps: int = 1_000_000
     """Agent steps to train for, all environments together."""
     stop_at_return: float | None = None
@@ -79,6 +79,10 @@ class Config:
     """Run the CNN's matrix products in bfloat16; parameters, losses and updates stay float32."""
     torch_threads: int = 0
     """Threads inside one torch operation; 0 is 1 for an mlp over few environments and all cores for all else."""
+    matmul_precision: Literal["highest", "high", "medium"] = "highest"
+    """How the factors of float32 matrix products are rounded; sums stay float32. highest: not at all; high: to
+    TensorFloat32, on GPUs; medium: so, and to bfloat16 on CPUs that have units for it, which there is several times as
+    fast. A setting of the whole process."""
     compile: bool = False
     """Compile the network with torch.compile (a cnn, or any network on CUDA); the first steps then take long."""
     graphs: bool = True
@@ -123,11 +127,21 @@ class Config:
     normalise_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
 
-    # DDPG
+    # DDPG, TD3 and SAC
     critic_learning_rate: float = 1e-3
     """Adam's step size for the critic; learning_rate is the actor's. What lowers that lowers this alike."""
     exploration_noise: float = 0.1
-    """Standard deviation of the Gaussian noise on actions, in units of half the action range."""
+    """Of ddpg and td3: standard deviation of the Gaussian noise on actions, in units of half the action range."""
+    policy_delay: int = 2
+    """Of td3: updates of the critics for one of the actor and of the targets."""
+    target_noise: float = 0.2
+    """Of td3: standard deviation of the noise on the actions that the critics' targets are of."""
+    target_noise_clip: float = 0.5
+    """Of td3: that noise is clipped to ± this."""
+    initial_temperature: float = 1.0
+    """Of sac: weight of the entropy at the start, which is then learnt with learning_rate."""
+    target_entropy: float | None = None
+    """Of sac: entropy that the temperature aims at, in nats; None is minus the number of an action's dimensions."""
     replay_size: int = 1_000_000
     """Steps of a policy's agents that its replay holds, on the device; of one agent each takes 8 bytes for every number
     observed, 4 for every number of an action, and 8."""
@@ -289,17 +303,18 @@ NETWORKS = ("auto", "mlp", "cnn", "gru")
 
 _AT_LEAST_1 = (
     "total_steps", "num_envs", "num_steps", "epochs", "minibatch_size", "log_steps", "stop_episodes", "copy_every",
-    "copies_kept", "replay_size", "publish_every", "n_step",
+    "copies_kept", "replay_size", "publish_every", "n_step", "policy_delay",
 )  # fmt: skip
 _ABOVE_0 = (
     "learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon", "epsilon_fraction",
+    "initial_temperature",
 )  # fmt: skip
 _BETWEEN_0_AND_1 = (
     "gamma", "gae_lambda", "target_rate", "priority_exponent", "importance_exponent", "epsilon_start", "epsilon_end",
 )  # fmt: skip
 _AT_LEAST_0 = (
     "num_threads", "torch_threads", "keep_checkpoints", "checkpoint_seconds", "batch_size", "exploration_noise",
-    "learning_starts", "evaluate_episodes", "evaluate_seconds", "target_update",
+    "learning_starts", "evaluate_episodes", "evaluate_seconds", "target_update", "target_noise", "target_noise_clip",
 )  # fmt: skip
 
 SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm")
@@ -307,9 +322,9 @@ SCHEDULED = ("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_g
 
 SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "devices", "num_envs", "batch_size",
-    "num_threads", "env_options", "policies", "torch_threads", "graphs", "host_random", "num_steps", "log_steps",
-    "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every", "evaluate_episodes",
-    "evaluate_seconds",
+    "num_threads", "env_options", "policies", "torch_threads", "matmul_precision", "graphs", "host_random", "num_steps",
+    "log_steps", "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every",
+    "evaluate_episodes", "evaluate_seconds",
 }  # fmt: skip
 """settings of a run that its policies share"""
 

@@ -220,20 +220,28 @@ class BoxActions:
         return scaled.clamp_(self.low, self.high).to(self.env_dtype)
 
 
-class Deterministic(BoxActions):
-    """What an actor says, with Gaussian noise to explore; params are actions within [-1, 1].
-
-    Args:
-        exploration: standard deviation of the noise, in units of half the action range.
+class BoundedActions(BoxActions):
+    """Those of a `Box` with bounds, for off-policy learning, whose actors keep to them.
 
     Raises:
         OptionError: the actions are not of a `Box` with bounds.
     """
 
-    def __init__(self, space: gym.Space, exploration: float, device: torch.device | str = "cpu"):
+    def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
         if not isinstance(space, gym.spaces.Box) or not space.is_bounded():
-            raise OptionError(f"DDPG needs actions of a Box with bounds, not {space}")
+            raise OptionError(f"DDPG, TD3 and SAC need actions of a Box with bounds, not {space}")
         super().__init__(space.low, space.high, np.dtype(space.dtype), device)
+
+
+class Deterministic(BoundedActions):
+    """What an actor says, with Gaussian noise to explore; params are actions within [-1, 1].
+
+    Args:
+        exploration: standard deviation of the noise, in units of half the action range.
+    """
+
+    def __init__(self, space: gym.Space, exploration: float, device: torch.device | str = "cpu"):
+        super().__init__(space, device)
         self.size = self.noise_size
         self.exploration = exploration
 
@@ -243,6 +251,53 @@ class Deterministic(BoxActions):
 
     def mode(self, params: Tensor) -> Tensor:
         return params.view(-1, *self.action_shape)
+
+
+class SquashedGaussian(BoundedActions):
+    """The tanh of independent normals; params are their means, then the logarithms of their standard deviations.
+
+    The latter are clamped to `LOG_STD`, as in the authors' own code.
+
+    Source: Haarnoja et al. 2018 (arXiv:1812.05905), appendix C.
+    """
+
+    LOG_STD = (-20.0, 2.0)
+
+    def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
+        super().__init__(space, device)
+        self.size = self.outputs = 2 * self.noise_size
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        mean, log_std = params.chunk(2, -1)
+        return torch.addcmul(mean, log_std.clamp(*self.LOG_STD).exp_(), noise).tanh_().view(-1, *self.action_shape)
+
+    def mode(self, params: Tensor) -> Tensor:
+        return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
+
+    def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
+        """Actions [B, A], their log-probability [B], and what `gradient` needs.
+
+        With ``u`` before the tanh, ``log(1 - tanh²u) = 2 (log 2 - u - softplus(-2u))``, which no ``u`` makes infinite.
+        """
+        mean, log_std = params.chunk(2, -1)
+        log_std = log_std.clamp(*self.LOG_STD)
+        spread = log_std.exp().mul_(noise)
+        u = torch.add(mean, spread)
+        each = torch.nn.functional.softplus(u, beta=-2.0).mul_(-2.0).add_(u).mul_(2.0)  # 2u + 2 softplus(-2u)
+        each.sub_(log_std).addcmul_(noise, noise, value=-0.5)
+        log_prob = each.sum(1).sub_((0.5 * math.log(2 * math.pi) + 2 * math.log(2)) * self.noise_size)
+        actions = u.tanh_()
+        return actions, log_prob, (params, spread, actions)
+
+    def gradient(self, saved: Any, d_actions: Tensor, d_log_prob: Tensor) -> Tensor:
+        """Gradient [B, 2A] for params, given d loss/d actions [B, A] and d loss/d log_prob, a 0-d tensor or [B, 1]."""
+        # da/du = 1 - a²;   d log p/du = 2a;   d log p/d log_std = spread · 2a - 1
+        params, spread, actions = saved
+        d_u = torch.ops.aten.tanh_backward.default(d_actions, actions).add_(actions * d_log_prob, alpha=2.0)
+        d_log_std = torch.ops.aten.hardtanh_backward.default(
+            torch.mul(d_u, spread).sub_(d_log_prob), params[:, self.noise_size :], *self.LOG_STD
+        )
+        return torch.cat((d_u, d_log_std), 1)
 
 
 class DiagonalGaussian(BoxActions):

@@ -6,7 +6,7 @@ cannot launch as fast as a GPU runs them. Captured once, they are launched toget
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,11 +24,19 @@ class Graph:
         function: called as it is until it is captured.
         device: where its tensors are.
         enabled: whether to capture at all.
+        generators: those on the device that it draws from, beside the default one.
     """
 
-    def __init__(self, function: Callable[[], Any], device: torch.device, enabled: bool = True):
+    def __init__(
+        self,
+        function: Callable[[], Any],
+        device: torch.device,
+        enabled: bool = True,
+        generators: Sequence[torch.Generator] = (),
+    ):
         self._function, self._device = function, device
         self._enabled = enabled and device.type == "cuda"
+        self._generators = generators
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._answer: Any = None
@@ -61,6 +69,8 @@ class Graph:
 
     def _capture(self) -> None:
         graph = torch.cuda.CUDAGraph()
+        for generator in self._generators:
+            graph.register_generator_state(generator)
         # other threads, such as the one that watches over connections to other processes, may go on as they like
         with torch.cuda.device(self._device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._answer = self._function()

@@ -37,3 +37,10 @@ def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
     if relu:
         return torch.ops.aten.threshold_backward.default(d, output, 0.0)
     return torch.ops.aten.tanh_backward.default(d, output)
+
+
+def pass_activation_(d: Tensor, output: Tensor, relu: bool) -> Tensor:
+    """`through_activation` in place of ``d``."""
+    if relu:
+        return torch.ops.aten.threshold_backward.grad_input(d, output, 0.0, grad_input=d)
+    return torch.ops.aten.tanh_backward.grad_input(d, output, grad_input=d)

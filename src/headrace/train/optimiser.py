@@ -43,6 +43,17 @@ class FlatAdam:
             self.reduce(self.gradient, self.rows)
         norm = torch.linalg.vector_norm(self.gradient)
         self.gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+        self._apply(learning_rate)
+        return norm
+
+    @torch.inference_mode()
+    def step_unclipped(self, learning_rate: float | Tensor) -> None:
+        """Apply the gradient as it is."""
+        if self.reduce is not None:
+            self.reduce(self.gradient, self.rows)
+        self._apply(learning_rate)
+
+    def _apply(self, learning_rate: float | Tensor) -> None:
         self.steps += 1
         # the kernel under torch.optim.Adam(fused=True), without its 25 µs of bookkeeping
         torch._fused_adam_(  # type: ignore
@@ -60,7 +71,6 @@ class FlatAdam:
             amsgrad=False,
             maximize=False,
         )
-        return norm
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint must keep beside the parameters."""

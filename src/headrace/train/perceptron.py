@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.layers import gradient_of, orthogonal, through_activation
+from headrace.train.layers import gradient_of, orthogonal, pass_activation_, through_activation
 
 
 class Perceptron(nn.Module):
@@ -32,6 +32,7 @@ class Perceptron(nn.Module):
         weights = [*(orthogonal(b, a) for a, b in pairs), orthogonal(outputs, hidden[-1], 0.01)]
         self.weights = nn.ParameterList([nn.Parameter(weight) for weight in weights])
         self.biases = nn.ParameterList([nn.Parameter(torch.zeros(len(weight))) for weight in weights])
+        self._layers = tuple(zip(self.weights, self.biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:
         """Inputs float32[B, inputs] to outputs float32[B, outputs]."""
@@ -39,8 +40,8 @@ class Perceptron(nn.Module):
 
     def forward_saving(self, x: Tensor) -> list[Tensor]:
         """The activations [x, h1, …, outputs], for the backward passes."""
-        saved, last = [x], len(self.weights) - 1
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        saved, last = [x], len(self._layers) - 1
+        for layer, (weight, bias) in enumerate(self._layers):
             x = F.linear(x, weight, bias)
             if layer < last:
                 x = x.relu_() if self.relu else x.tanh_()
@@ -52,21 +53,21 @@ class Perceptron(nn.Module):
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
         """Overwrite every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
-        for layer in reversed(range(len(self.weights))):
-            d = self._through_activation(layer, d, saved[layer + 1])
-            torch.mm(d.t(), saved[layer], out=gradient_of(self.weights[layer]))
-            torch.sum(d, 0, out=gradient_of(self.biases[layer]))
+        if self.squash:
+            d = through_activation(d, saved[-1], relu=False)
+        for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):
+            torch.mm(d.t(), saved[layer], out=gradient_of(weight))
+            torch.sum(d, 0, out=gradient_of(bias))
             if layer > 0:
-                d = d @ self.weights[layer]
+                d = pass_activation_(d @ weight, saved[layer], self.relu)
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor) -> Tensor:
         """The gradient of the inputs, float32[B, inputs], given that of the outputs."""
-        for layer in reversed(range(len(self.weights))):
-            d = self._through_activation(layer, d, saved[layer + 1]) @ self.weights[layer]
+        if self.squash:
+            d = through_activation(d, saved[-1], relu=False)
+        for layer, (weight, _) in reversed(tuple(enumerate(self._layers))):
+            d = d @ weight
+            if layer > 0:
+                d = pass_activation_(d, saved[layer], self.relu)
         return d
-
-    def _through_activation(self, layer: int, d: Tensor, output: Tensor) -> Tensor:
-        if layer < len(self.weights) - 1:
-            return through_activation(d, output, self.relu)
-        return through_activation(d, output, relu=False) if self.squash else d

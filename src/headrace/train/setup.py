@@ -21,11 +21,13 @@ from headrace.train.masks import masked_heads
 from headrace.train.networks import uses_cnn
 from headrace.train.off_policy.ddpg import DDPG
 from headrace.train.off_policy.dqn import DQN
+from headrace.train.off_policy.sac import SAC
+from headrace.train.off_policy.td3 import TD3
 from headrace.train.policy import Policy
 from headrace.train.seats import Seat, seats
 from headrace.train.self_play import check_copies
 
-ALGORITHMS: dict[str, type[Policy]] = {"ddpg": DDPG, "dqn": DQN}
+ALGORITHMS: dict[str, type[Policy]] = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "dqn": DQN}
 """those that are not `Policy`'s own"""
 
 MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
@@ -101,10 +103,11 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
 
 
 def prepare(config: Config, dealt: Iterable[Seat]) -> None:
-    """Set this process up for learning: torch's threads and first seed, and to keep the memory that it frees."""
+    """Set this process up for learning: torch's threads, precision, first seed; it keeps the memory that it frees."""
     keep_freed_memory()
     # before anything is computed: sums depend on how many threads share them
     torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt)))
+    torch.set_float32_matmul_precision(config.matmul_precision)
     torch.manual_seed(config.seed)
 
 

@@ -9,8 +9,9 @@ from headrace.envs import atari, dm_control, mujoco
 
 def tuned(task: str, algo: str = "ppo") -> dict[str, Any]:
     """Settings under which we have seen a task learn by an algorithm; for tasks we do not know, what suits most."""
-    if algo == "ddpg":
-        return DDPG | TUNED_DDPG.get(task, {})
+    if algo in OFF_POLICY_TUNED:
+        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
+        return OFF_POLICY_TUNED[algo] | flat | TUNED_OFF_POLICY.get(task, {})
     if algo == "dqn":
         return DQN | (ATARI_DQN if is_atari(task) else {}) | TUNED_DQN.get(task, {})
     if task in TUNED:
@@ -142,8 +143,8 @@ TUNED: dict[str, dict[str, Any]] = {
     },
 }
 
-# Rates and sizes that are common for replays of a million steps, for few environments.
-DDPG: dict[str, Any] = {
+# What the papers and the libraries of the field have in common; of MuJoCo's tasks, and for all that we do not know.
+OFF_POLICY: dict[str, Any] = {
     "num_envs": 8,
     "num_steps": 8,
     "hidden": (256, 256),
@@ -153,8 +154,12 @@ DDPG: dict[str, Any] = {
     "critic_learning_rate": 1e-3,
     "anneal_learning_rate": False,
     "max_grad_norm": 10.0,
+    "matmul_precision": "medium",
 }
-_PENDULUM_DDPG: dict[str, Any] = {
+SAC: dict[str, Any] = OFF_POLICY | {"critic_learning_rate": 3e-4, "learning_starts": 5000}
+TD3: dict[str, Any] = OFF_POLICY | {"learning_rate": 1e-3, "learning_starts": 10_000}
+# Found here, for the least time to the usual criterion.
+_PENDULUM_OFF_POLICY: dict[str, Any] = {
     "total_steps": 40_000,
     "stop_at_return": -200.0,
     "stop_episodes": 20,
@@ -162,12 +167,16 @@ _PENDULUM_DDPG: dict[str, Any] = {
     "minibatch_size": 128,
     "learning_rate": 1e-3,
     "critic_learning_rate": 2e-3,
+    "learning_starts": 1000,
     "gamma": 0.95,
     "target_rate": 0.02,
     "exploration_noise": 0.2,
     "replay_size": 100_000,
 }
-TUNED_DDPG: dict[str, dict[str, Any]] = {"Pendulum-v0": _PENDULUM_DDPG, "Pendulum-v1": _PENDULUM_DDPG}
+OFF_POLICY_TUNED: dict[str, dict[str, Any]] = {"ddpg": OFF_POLICY, "td3": TD3, "sac": SAC}
+"""algorithm → settings"""
+TUNED_OFF_POLICY = {"Pendulum-v0": _PENDULUM_OFF_POLICY, "Pendulum-v1": _PENDULUM_OFF_POLICY}
+"""task → settings of its own, whichever of them learns it"""
 
 # For vectors of observations, learnt from by perceptrons.
 DQN: dict[str, Any] = {

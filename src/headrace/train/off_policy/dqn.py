@@ -70,7 +70,7 @@ class DQN(OffPolicy):
     # -- updates ---------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def improve(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
         """One gradient step of Q, and its targets' move after it; answers `statistics`, float32[3]."""
         measured = self.improve_critics(batch, rates)
         self.move_targets()

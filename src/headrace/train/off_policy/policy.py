@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import copy
 import math
+import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -56,8 +58,12 @@ class OffPolicy(Policy):
         critic_statistics, actor_statistics: names of what `improve_critics` and `improve_actor` answer.
         acting_part: the child of the network that chooses actions.
         target_parts: the children that targets follow.
-        acting: those of the acting part alone.
+        parts: all parameters of each child, float32[P], which they are views of; for a frozen policy, only of the
+            acting one.
+        acting: those of the acting part.
         targets: the followers, by the name of their part.
+        actor_every: the actor, and the targets, learn in every so many updates of the critics.
+        generator: where the noise in updates comes from.
         replay: the `Trainer`'s ring; None before its first rollout.
     """
 
@@ -65,8 +71,10 @@ class OffPolicy(Policy):
     actor_statistics: tuple[str, ...] = ()
     acting_part: str = "actor"
     target_parts: tuple[str, ...] = ("actor", "critic")
+    actor_every: int = 1
 
     network: Any
+    parts: dict[str, Tensor]
 
     def _build(self) -> None:
         config, device = self.config, self.device
@@ -79,19 +87,25 @@ class OffPolicy(Policy):
         self.replay: Replay | None = None
         self._collected = 0  # steps of agents since the replay was empty, also of those that had left: nothing waits
         if config.frozen:
-            self.acting, _ = flatten(getattr(self.network, self.acting_part))
+            self.parts = {self.acting_part: flatten(getattr(self.network, self.acting_part))[0]}
+            self.acting = self.parts[self.acting_part]
             return
         for name, part in self.network.named_children():
             self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon)
-        self.acting = self._optimisers[self.acting_part].parameters
+        self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
+        self.acting = self.parts[self.acting_part]
         for name in self.target_parts:
             self.targets[name] = copy.deepcopy(getattr(self.network, name)).requires_grad_(False)
             self._targets[name], _ = flatten(self.targets[name])
+        self.generator = torch.Generator("cpu" if config.host_random else device)
+        self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
+        self._counted = 0
+        self._actor_measured = torch.zeros(len(self.actor_statistics), device=device)
         # what the Trainer's updates are made of, where a CUDA graph finds it
         self._experience: Experience | None = None
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
         self._measured = torch.zeros(len(self.statistics), device=device)
-        self._update = Updater(self, self._batch, config.graphs)
+        self._update = Updater(self, self._batch, config.graphs and not config.host_random)
 
     def _make(self) -> tuple[Any, nn.Module]:
         """The distribution and the network."""
@@ -114,12 +128,23 @@ class OffPolicy(Policy):
         """One gradient step of the critics, one of the actor, and one of the targets after them.
 
         Returns:
-            `statistics`, float32.
+            `statistics`, float32; where the actor was not to learn, its last ones.
         """
+        return self.improve_with(batch, rates, self.actor_is_due())
+
+    def actor_is_due(self) -> bool:
+        """Count one more update; whether the actor learns in it, too."""
+        self._counted += 1
+        return self._counted % self.actor_every == 0
+
+    @torch.inference_mode()
+    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        """As `improve`, told whether the actor is to learn; of fixed shapes, so that it can be a CUDA graph."""
         critics = self.improve_critics(batch, rates)
-        actor = self.improve_actor(batch, rates)
-        self.move_targets()
-        return torch.cat((critics, actor))
+        if actor:
+            self._actor_measured.copy_(self.improve_actor(batch, rates))
+            self.move_targets()
+        return torch.cat((critics, self._actor_measured))
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """One gradient step of the critics; answers `critic_statistics`, float32."""
@@ -133,7 +158,13 @@ class OffPolicy(Policy):
     def move_targets(self, *names: str) -> None:
         """Move the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
         for name in names or self.target_parts:
-            self._targets[name].lerp_(self._optimisers[name].parameters, self.config.target_rate)
+            self._targets[name].lerp_(self.parts[name], self.config.target_rate)
+
+    def noise(self, rows: int) -> Tensor:
+        """Standard normal noise for so many actions, float32[rows, A]."""
+        noise = torch.empty(rows, self.distribution.noise_size, device=self.generator.device)
+        noise.normal_(generator=self.generator)
+        return noise if noise.device == self.device else noise.to(self.device)
 
     def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
         for optimiser in self._optimisers.values():
@@ -201,7 +232,7 @@ class OffPolicy(Policy):
         """Copy a checkpoint's networks, in place; the targets are then the same."""
         super().load_model(model)
         for name, target in self._targets.items():
-            target.copy_(self._optimisers[name].parameters)
+            target.copy_(self.parts[name])
 
     def optimisers(self) -> dict[str, Tensor]:
         """All optimisers, and the targets, which are as much a trace of the way here."""
@@ -219,10 +250,14 @@ class OffPolicy(Policy):
             optimiser.load(mine)
             if name in self._targets:
                 self._targets[name].copy_(mine["target"])
+            self._counted = int(optimiser.steps) if name == "critic" else self._counted
 
     def state(self) -> dict[str, Tensor]:
         """What else of it decides how a run goes on: the replay, too, unless ``save_replay`` leaves it out."""
         state = super().state()
+        if not self.config.frozen:
+            learning = {"generator": self.generator.get_state(), "actor": self._actor_measured}
+            state |= checkpoints.prefixed(self.prefix("learning"), learning)
         if self.replay is not None and self.config.save_replay:
             kept: dict[str, Any] = self.replay.state() | {"collected": torch.tensor(self._collected)}
             state |= checkpoints.prefixed(self.prefix("replay"), kept)
@@ -231,9 +266,12 @@ class OffPolicy(Policy):
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned; without a replay, fill an empty one before learning goes on."""
         super().load_state(saved)
-        kept = checkpoints.group(self.prefix("replay"), saved)
         if self.config.frozen:
             return
+        learning = checkpoints.group(self.prefix("learning"), saved)
+        self.generator.set_state(learning["generator"])
+        self._actor_measured.copy_(learning["actor"])
+        kept = checkpoints.group(self.prefix("replay"), saved)
         if kept:
             self._ring().load(kept)
             self._collected = int(kept["collected"])
@@ -243,7 +281,7 @@ class OffPolicy(Policy):
 
 
 class Updater:
-    """Updates of a policy, each from a batch that a function reads; on CUDA they are graphs.
+    """Updates of a policy, each from a batch that a function reads; on CUDA graphs, one with and one without the actor.
 
     Args:
         policy: what is updated.
@@ -256,7 +294,10 @@ class Updater:
         self._given: UpdateRates | None = None
         self._rates = UpdateRates(0.0, 0.0, 0.0)
         self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
-        self._graph = Graph(self._once, policy.device, graphs)
+        self._graphs = {
+            actor: Graph(partial(self._once, actor), policy.device, graphs, (policy.generator,))
+            for actor in (False, True)
+        }
 
     def __call__(self, rates: UpdateRates) -> Tensor:
         """One update; answers the policy's `statistics`, in memory that the next call may write to."""
@@ -264,10 +305,9 @@ class Updater:
             self._given = self._rates = rates
             if self._policy.device.type == "cuda":
                 self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
-        if self._policy.device.type == "cuda":
-            self._rates = UpdateRates(*self._rate_values.unbind())
-        return self._graph()
+                self._rates = UpdateRates(*self._rate_values.unbind())
+        return self._graphs[self._policy.actor_is_due()]()
 
     @torch.inference_mode()
-    def _once(self) -> Tensor:
-        return self._policy.improve(self._read(), self._rates)
+    def _once(self, actor: bool) -> Tensor:
+        return self._policy.improve_with(self._read(), self._rates, actor)
