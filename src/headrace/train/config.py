@@ -162,6 +162,11 @@ class Config:
     in one process, which alone can be repeated exactly; -1 is 1, or 0 for several agents or environments on a GPU."""
     publish_every: int = 1
     """Updates between two publications of the weights to samplers and evaluator."""
+    actor_device: str = ""
+    """Let the actor learn in a process of its own, on this device: cpu or cuda:i, also the one on which the critics
+    learn. The halves of an update then run at the same time, each with what the other was publish_every updates ago."""
+    critic_device: str = ""
+    """Where the critics learn, if not on `device`."""
     evaluate_episodes: int = 8
     """Episodes of one evaluation, played without exploration beside training; 0 for none."""
     evaluate_seconds: float = 5.0
@@ -324,7 +329,7 @@ SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "devices", "num_envs", "batch_size",
     "num_threads", "env_options", "policies", "torch_threads", "matmul_precision", "graphs", "host_random", "num_steps",
     "log_steps", "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every",
-    "evaluate_episodes", "evaluate_seconds",
+    "evaluate_episodes", "evaluate_seconds", "actor_device", "critic_device",
 }  # fmt: skip
 """settings of a run that its policies share"""
 

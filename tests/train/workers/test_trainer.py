@@ -1,6 +1,7 @@
 """Runs with workers: what they leave behind, and what becomes of them when somebody is killed."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +26,7 @@ from headrace.train.workers.board import FREE, Board
 from headrace.train.workers.off_policy import OffPolicyTrainer
 from headrace.train.workers.pace import Pace
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "algo": "ddpg",
     "samplers": 1,
     "num_envs": 4,
@@ -107,6 +109,45 @@ def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
         assert trainer.restarts >= 4
         assert trainer.updates == int(0.05 * (20_000 - 400))
         assert trainer.step < 20_000 + 4
+    finally:
+        trainer.close()
+
+
+@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac"])
+def test_actor_and_critics_learn_apart(tmp_path, algo):
+    config = make_config("Pendulum-v1", **(SETTINGS | {"algo": algo, "actor_device": "cpu"}))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    try:
+        begun = {name: part.clone() for name, part in trainer.policy.parts.items()}
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert not any(torch.equal(begun[name], part) for name, part in trainer.policy.parts.items())
+    finally:
+        trainer.close()
+    last = read_metrics(tmp_path / "metrics.jsonl")[-1]
+    assert last["updates"] == int(0.2 * (3000 - 400))
+    assert all(math.isfinite(value) for value in last["loss"].values())
+    assert resume(tmp_path, quiet=True, total_steps=4000).steps >= 4000
+
+
+def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
+    config = make_config("Pendulum-v1", **(SETTINGS | {"algo": "sac", "actor_device": "cpu", "total_steps": 8000}))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    killed: list[int] = []
+
+    def kill() -> None:
+        while len(killed) < 3:
+            time.sleep(0.4)
+            if trainer.board.actor_updates[0] > 50 * (1 + len(killed)):
+                killed.append(trainer.supervisor.pids()["actor"])
+                os.kill(killed[-1], signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    try:
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert trainer.restarts == len(killed) > 0
+        trainer.learner.settle()
+        steps = trainer.policy.optimiser_of("actor").steps
+        assert 0.3 * trainer.board.actor_updates[0] < steps <= trainer.board.actor_updates[0]
     finally:
         trainer.close()
 

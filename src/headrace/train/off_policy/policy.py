@@ -122,6 +122,10 @@ class OffPolicy(Policy):
     def explore(self, step: int) -> None:
         """Explore as is due ``step`` agent steps into a run; most algorithms always explore alike."""
 
+    def optimiser_of(self, part: str) -> FlatAdam:
+        """What learns a part."""
+        return self._optimisers[part]
+
     # -- updates ---------------------------------------------------------------------------------
 
     def improve(self, batch: Transitions, rates: UpdateRates) -> Tensor:

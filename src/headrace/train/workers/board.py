@@ -32,13 +32,13 @@ class Board:
         steps: agent steps that each sampler has taken, its earlier lives included, int64[S].
         seconds: what they spent them on, float64[S, 3], by `PARTS`.
         allowed: steps that all samplers together may have taken, int64[1].
-        updates: of the learner, int64[1].
+        updates: of the learner, int64[1]; actor_updates: of an actor that learns apart.
         played: episodes that the evaluator has played, int64[1].
     """
 
     def __init__(self, samplers: int):
         words, floats = np.dtype(np.int64), np.dtype(np.float64)
-        fields = dict.fromkeys(("stop", "allowed", "updates", "played"), ((1,), words))
+        fields = dict.fromkeys(("stop", "allowed", "updates", "actor_updates", "played"), ((1,), words))
         fields |= dict.fromkeys(("steps", "ended"), ((samplers,), words))
         fields |= {"seconds": ((samplers, len(PARTS)), floats), "episodes": ((samplers, KEPT, 2), floats)}
         self._shared = SharedArrays(fields)
@@ -48,7 +48,8 @@ class Board:
     def _name_arrays(self) -> None:
         shared = self._shared
         self._stop, self._episodes, self._ended = shared["stop"], shared["episodes"], shared["ended"]
-        self.allowed, self.updates, self.played = shared["allowed"], shared["updates"], shared["played"]
+        self.allowed, self.played = shared["allowed"], shared["played"]
+        self.updates, self.actor_updates = shared["updates"], shared["actor_updates"]
         self.steps, self.seconds = shared["steps"], shared["seconds"]
         self._read = np.zeros(len(self.steps), np.int64)
 

@@ -20,7 +20,7 @@ from headrace.train.workers.weights import WeightBuffer
 
 REST = 0.05  # seconds between looks at whether there is something to do
 RESULTS = ("return", "length", "step", "version")
-"""what goes with weights that were evaluated: mean return and length, the run's agent steps, and the weights' version"""
+"""what goes with weights that were evaluated: mean return and length, agent steps of the run, and their version"""
 
 
 def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Board, life: int) -> None:

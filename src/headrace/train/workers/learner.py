@@ -11,40 +11,67 @@ from torch import Tensor
 from headrace.train.config import Config
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.off_policy.steps import StepReplay
-from headrace.train.workers.weights import WeightBuffer
+from headrace.train.workers.halves import CRITIC, Exchange
 
 
 class Learner:
     """A policy that learns from a replay and publishes what it has become.
+
+    Args:
+        config: the run's settings; with an ``actor_device``, another process learns the actor, and this one critics.
 
     Attributes:
         updates: made so far, those before a resumption included.
         generator: draws minibatches.
     """
 
-    def __init__(self, config: Config, policy: OffPolicy, replay: StepReplay, weights: WeightBuffer):
-        self.config, self.policy, self.replay, self.weights = config, policy, replay, weights
+    def __init__(self, config: Config, policy: OffPolicy, replay: StepReplay, exchange: Exchange):
+        self.config, self.policy, self.replay, self.exchange = config, policy, replay, exchange
         self.updates = 0
         self.generator = torch.Generator().manual_seed(config.seed)
+        self.apart = bool(config.actor_device)
         self._rates = UpdateRates.of(config, 0)
         self._measured = torch.zeros(len(policy.statistics), device=policy.device)
+        self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
         self._since = 0
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64)
-        self.publish()
 
     @torch.inference_mode()
     def update(self) -> None:
         """One update, and its result for everybody."""
         self._rows = self.replay.draw((self.config.minibatch_size,), self.generator)
-        self._measured += self.policy.improve(self.replay.read(self._rows), self._rates)
+        batch = self.replay.read(self._rows)
         self.updates += 1
         self._since += 1
+        if self.apart:
+            self._measured[: len(self.policy.critic_statistics)] += self.policy.improve_critics(batch, self._rates)
+            if self.updates % self.policy.actor_every == 0:
+                self.policy.move_targets()
+        else:
+            self._measured += self.policy.improve(batch, self._rates)
         if self.updates % self.config.publish_every == 0:
             self.publish()
 
+    def begin(self) -> None:
+        """Let everybody have what there is before the first update."""
+        self.exchange.publish_actor(self.policy)
+        if self.apart:
+            self.exchange.publish_moments(self.policy, self._actor_measured)
+            self.publish()
+
     def publish(self) -> None:
-        """Give samplers the weights as they are."""
-        self.weights.publish(self.policy.acting)
+        """Let others have what is learnt here, and take what is learnt there."""
+        if self.apart:
+            self.exchange.critics.publish(self.policy.parts[CRITIC])
+            self.exchange.take_actor(self.policy)
+        else:
+            self.exchange.publish_actor(self.policy)
+
+    def settle(self) -> None:
+        """Take all that another process has learnt, for a checkpoint or a look."""
+        if self.apart:
+            self.exchange.take_actor(self.policy)
+            self.exchange.take_moments(self.policy, self._actor_measured)
 
     def set_rates(self, step: int) -> None:
         """Follow the schedules of a run that is ``step`` agent steps old."""
@@ -55,6 +82,9 @@ class Learner:
         if not self._since:
             return None
         means = self._measured / self._since
+        if self.apart:
+            self.settle()
+            means[len(self.policy.critic_statistics) :] = self._actor_measured
         self._measured.zero_()
         self._since = 0
         return means
@@ -63,5 +93,5 @@ class Learner:
         """How old the last minibatch was, on average: in steps of its environments, and in versions of the weights."""
         if not self.updates:
             return {}
-        steps, versions = self.replay.staleness(self._rows, self.weights.version)
+        steps, versions = self.replay.staleness(self._rows, self.exchange.weights.version)
         return {"steps": float(steps.double().mean()), "versions": float(versions.double().mean())}

@@ -12,7 +12,8 @@ from headrace.train.config import Config
 from headrace.train.off_policy.policy import OffPolicy
 from headrace.train.off_policy.steps import StepReplay
 from headrace.train.run import RunFolder
-from headrace.train.workers import sampler
+from headrace.train.workers import halves, sampler
+from headrace.train.workers.halves import Exchange, extras_of
 from headrace.train.workers.learner import Learner
 from headrace.train.workers.pace import Pace
 from headrace.train.workers.sampler import Frames
@@ -25,6 +26,7 @@ class OffPolicyTrainer(AsyncTrainer):
     Attributes:
         replay: what samplers write, and `learner` reads.
         pace: updates that are due, and steps that are allowed.
+        exchange: what an actor and critics that learn apart tell each other.
     """
 
     learner: Learner
@@ -38,7 +40,20 @@ class OffPolicyTrainer(AsyncTrainer):
     def _make_learner(self) -> Learner:
         assert isinstance(self.policy, OffPolicy)
         self.replay = make_replay(self.config)
-        return Learner(self.config, self.policy, self.replay, self.weights)
+        self.exchange = Exchange(self.policy, self.weights, apart=bool(self.config.actor_device))
+        return Learner(self.config, self.policy, self.replay, self.exchange)
+
+    def _extras(self) -> int:
+        assert isinstance(self.policy, OffPolicy)
+        return extras_of(self.policy)
+
+    def _start(self) -> None:
+        self.learner.begin()
+        super()._start()
+        if self.config.actor_device:
+            made = self.board.actor_updates
+            arguments = (self.config, self.replay, self.exchange, self.board)
+            self.supervisor.start("actor", halves.work, *arguments, progress=lambda: int(made[0]))
 
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
         return sampler.work, (self.config, number, self.replay, self.weights, self.board)
@@ -63,7 +78,19 @@ class OffPolicyTrainer(AsyncTrainer):
         metrics = super().load(point)
         steps = self.config.learning_starts
         self.policy.caveat = f"the run goes on with an empty replay: {steps:,} steps come before its next update"
+        assert isinstance(self.policy, OffPolicy)
+        self.board.actor_updates[0] = self.updates // self.policy.actor_every
         return metrics
+
+    def checkpoint(self) -> Checkpoint:
+        """As `AsyncTrainer.checkpoint`, with what an actor that learns apart has learnt."""
+        self.learner.settle()
+        return super().checkpoint()
+
+    def close(self) -> None:
+        """As `AsyncTrainer.close`."""
+        super().close()
+        self.exchange.close()
 
 
 def check(config: Config) -> None:

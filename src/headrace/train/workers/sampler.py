@@ -153,9 +153,7 @@ class Sampler:
         """Actions for what is seen, as they are stored."""
         steps = self.board.total_steps()
         if steps < self.config.learning_starts:
-            guess = self._distribution.random(len(self._inputs), self._generator)
-            if guess is not None:
-                return guess
+            return self._distribution.random(len(self._inputs), self._generator)
         self.policy.explore(steps)
         observations = torch.from_numpy(seen) if self._stack == 1 else self.segment.stack()
         inputs = observations if self._encoder.image else self._encoder(observations, self._inputs)

@@ -89,7 +89,7 @@ class AsyncTrainer(ABC):
 
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         self.config, self.run = config, run
-        self.device = find_device(config.device)
+        self.device = find_device(config.critic_device or config.device)
         self.spec = build_task(config.task, **config.env_options).spec
         (seat,) = dealt_seats(config, self.spec).values()
         prepare(config, [seat])
@@ -97,7 +97,7 @@ class AsyncTrainer(ABC):
         self.policy: Policy = policy
         self.policies = [policy]
         self.tracker = policy.tracker = EpisodeTracker(1, config.stop_episodes)
-        self.weights = WeightBuffer(policy.acting.numel())
+        self.weights = WeightBuffer(policy.acting.numel(), self._extras())
         self.evaluations = WeightBuffer(policy.acting.numel(), len(evaluator.RESULTS))
         self._evaluated = torch.zeros_like(policy.acting, device="cpu")
         self.board = Board(config.samplers)
@@ -113,6 +113,10 @@ class AsyncTrainer(ABC):
             run.metrics_file, offset, run.tensorboard if config.tensorboard else None, self.step
         )
         self.supervisor = Supervisor(self.board.stop)
+
+    def _extras(self) -> int:
+        """How many numbers go with the weights."""
+        return 0
 
     @abstractmethod
     def _make_learner(self) -> Learner:
