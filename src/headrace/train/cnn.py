@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import gymnasium as gym
 import numpy as np
 import torch
@@ -41,7 +43,8 @@ class NatureTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        dtype, first = self.dtype, self.conv1
+        dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
+        first = self.conv1
         filters = (first.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
         filters = filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3)  # [32, 16·C, 2, 2]
         x = _conv(blocks(x).to(dtype), filters, first.bias, 1)
@@ -100,6 +103,12 @@ class SmallCNN(ImageActorCritic):
         super().__init__(SmallTrunk(channels, height, width, high), outputs, log_std)
 
 
+@cache
+def cpu_has_bf16() -> bool:
+    """Whether the CPU multiplies in bfloat16 itself; without that, it would take far longer than in float32."""
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 def trunk_for(space: gym.Space, bf16: bool, streams: int = 1) -> NatureTrunk | SmallTrunk:
     """The trunk that fits images of this size; its last layer has so many times the usual units."""
     assert isinstance(space, gym.spaces.Box)
@@ -116,7 +125,8 @@ def blocks(images: Tensor) -> Tensor:
     """
     count, channels, height, width = images.shape
     rows, columns = height // BLOCK, width // BLOCK
-    if height % BLOCK or width % BLOCK or not images.is_contiguous() or images.storage_offset() % BLOCK:
+    *strides, step = images.stride()
+    if step != 1 or any(length % BLOCK for length in (height, width, images.storage_offset(), *strides)):
         images = images[..., : rows * BLOCK, : columns * BLOCK].clone(memory_format=torch.contiguous_format)
     words = images.view(torch.int32).view(count, channels, rows, BLOCK, columns).permute(0, 2, 4, 1, 3)
     pixels = words.contiguous().view(count, rows, columns, -1).view(torch.uint8)

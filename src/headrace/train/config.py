@@ -76,7 +76,7 @@ class Config:
     log_std_init: float = 0.0
     """Initial logarithm of a Gaussian policy's standard deviation, in units of half the action range."""
     bf16: bool = False
-    """Run the CNN's matrix products in bfloat16; parameters, losses and updates stay float32."""
+    """Run the CNN's matrix products in bfloat16, unless a CPU cannot; parameters, losses and updates stay float32."""
     torch_threads: int = 0
     """Threads inside one torch operation; 0 is 1 for an mlp over few environments and all cores for all else."""
     matmul_precision: Literal["highest", "high", "medium"] = "highest"

@@ -194,18 +194,33 @@ DQN: dict[str, Any] = {
     "replay_ratio": 0.25,
     "action_masks": False,
 }
-# Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. A frame of 84 x 84 is
-# held once: the replay takes 7.1 GB.
+# Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. The replay takes
+# 7.1 GB: a frame of 84 x 84 is held once.
 ATARI_DQN: dict[str, Any] = {
     "total_steps": 10_000_000,
     "minibatch_size": 32,
     "learning_rate": 1e-4,
     "loss": "huber",
+    "bf16": True,
     "replay_size": 1_000_000,
     "learning_starts": 80_000,
     "target_update": 250,
+    "publish_every": 10,
     "epsilon_end": 0.01,
     "env_options": {"episodic_life": True, "reward_clip": True},
+}
+# Larger batches, less often: more learning a second on a CPU. The replay takes 1.4 GB.
+_PONG_DQN: dict[str, Any] = {
+    "total_steps": 2_000_000,
+    "stop_at_return": 18.0,
+    "stop_episodes": 20,
+    "minibatch_size": 64,
+    "learning_rate": 2.5e-4,
+    "replay_size": 200_000,
+    "replay_ratio": 0.125,
+    "learning_starts": 10_000,
+    "n_step": 3,
+    "epsilon_fraction": 0.05,
 }
 _CARTPOLE_DQN: dict[str, Any] = {
     "total_steps": 100_000,
@@ -214,6 +229,7 @@ _CARTPOLE_DQN: dict[str, Any] = {
     "epsilon_fraction": 0.2,
 }
 TUNED_DQN: dict[str, dict[str, Any]] = {
+    "Pong-v5": _PONG_DQN,
     "CartPole-v0": {**_CARTPOLE_DQN, "stop_at_return": 195.0},
     "CartPole-v1": {**_CARTPOLE_DQN, "stop_at_return": 475.0},
 }

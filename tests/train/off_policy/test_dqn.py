@@ -20,6 +20,7 @@ from headrace.train.checkpoint import load, newest
 from headrace.train.config import Config, make_config
 from headrace.train.distributions import EpsilonGreedy
 from headrace.train.evaluate import evaluate
+from headrace.train.metrics import read_metrics
 from headrace.train.off_policy.dqn import DQN, epsilon_at
 from headrace.train.off_policy.policy import UpdateRates
 from headrace.train.optimiser import FlatAdam
@@ -213,7 +214,7 @@ def test_targets_are_copied_now_and_then():
     other = policy_for(target_update=3)
     other.load_optimisers({name: tensor.clone() for name, tensor in policy.optimisers().items()})
     other.load_state(policy.state())
-    assert other._updates == 7
+    assert [other.actor_is_due() for _ in range(3)] == [False, True, False]
 
 
 def test_an_update_waits_for_nothing():
@@ -332,6 +333,34 @@ def test_a_run_goes_on_as_if_undisturbed(tmp_path):
     path = newest(tmp_path / "broken" / "checkpoints")
     assert path is not None and float(load(path).state["epsilon"]) == pytest.approx(0.3)
     assert all(length <= 20 for length in evaluate(tmp_path / "broken", episodes=2).lengths)
+
+
+def test_observations_may_be_numbers(tmp_path):
+    """What a replay of steps gives of them, and the vectors that stand for them, are the same to it."""
+    space = gym.spaces.Discrete(5, start=2)
+    policies = [policy_for(space), policy_for(space)]
+    seen = torch.randint(2, 7, (2, 8), generator=generator())
+    batch = some_transitions(VECTORS, 8, 0)._replace(inputs=seen[0], following=seen[1])
+    policies[0].improve(batch, RATES)
+    policies[1].improve(batch._replace(inputs=torch.eye(5)[seen[0] - 2], following=torch.eye(5)[seen[1] - 2]), RATES)
+    assert torch.equal(policies[0].acting, policies[1].acting)
+
+
+@pytest.mark.parametrize("task", ["Catch-v0", "FrozenLake-v1", "MinAtar-Breakout-v1"])
+def test_it_learns_from_samplers(tmp_path, task):
+    options = TINY | {"samplers": 1, "n_step": 3, "evaluate_episodes": 0, "learning_starts": 200, "quiet": True}
+    result = train(task, "dqn", run_dir=tmp_path / "run", **(options | {"total_steps": 600}))
+    assert result.reason == "finished"
+    (*_, last) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert last["updates"] >= 40 and np.isfinite(last["loss"]["critic_loss"])
+
+
+def test_images_need_samplers(tmp_path):
+    options = TINY | {"total_steps": 600, "quiet": True}
+    with pytest.raises(OptionError, match="samplers=1"):
+        train("MinAtar-Breakout-v1", "dqn", run_dir=tmp_path / "images", **options)
+    with pytest.raises(OptionError, match="n_step=3"):
+        train("CartPole-v1", "dqn", run_dir=tmp_path / "steps", n_step=3, **options)
 
 
 def test_it_learns_cartpole(tmp_path):

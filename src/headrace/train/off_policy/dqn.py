@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.train.config import Config
 from headrace.train.distributions import EpsilonGreedy
+from headrace.train.experience import InputEncoder
 from headrace.train.networks import uses_images
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.off_policy.q_network import QNetwork, make_q_network
@@ -46,9 +47,11 @@ class DQN(OffPolicy):
     network: QNetwork
 
     def _build(self) -> None:
+        self.actor_every = max(1, self.config.target_update)  # there is no actor: targets alone wait for their turn
         super()._build()
         self.errors = torch.zeros(self.config.minibatch_size, device=self.device)
-        self._updates = 0
+        seen = self.seat.observation
+        self._encoder = InputEncoder(self.config, seen, self.device) if isinstance(seen, gym.spaces.Discrete) else None
 
     def _make(self) -> tuple[Any, nn.Module]:
         config, space = self.config, self.seat.action
@@ -71,9 +74,20 @@ class DQN(OffPolicy):
 
     @torch.inference_mode()
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """One gradient step of Q, and its targets' move after it; answers `statistics`, float32[3]."""
+        """One gradient step of Q, and, if this is said to be one of those, its targets' move after it.
+
+        Observations of a `Discrete` may be numbers, int64[B].
+
+        Returns:
+            `statistics`, float32[3].
+        """
+        if self._encoder is not None and batch.inputs.dtype == torch.int64:
+            out = torch.empty(2, len(batch.inputs), *self._encoder.shape, device=self.device)
+            inputs, following = (self._encoder(x, o) for x, o in zip((batch.inputs, batch.following), out, strict=True))
+            batch = batch._replace(inputs=inputs, following=following)
         measured = self.improve_critics(batch, rates)
-        self.move_targets()
+        if actor:
+            self.move_targets()
         return measured
 
     @torch.inference_mode()
@@ -115,18 +129,11 @@ class DQN(OffPolicy):
 
     @torch.inference_mode()
     def move_targets(self, *names: str) -> None:
-        """Copy Q into its targets after every ``target_update``-th update; or, where that is 0, a step towards it."""
-        every = self.config.target_update
-        optimiser = self._optimisers["q"]
-        if not every:
-            super().move_targets(*names)
-        elif self.device.type == "cuda":  # in a graph, whether it is time is for the device to find out
-            due = (optimiser.steps.remainder(every) == 0).float()
-            self._targets["q"].lerp_(optimiser.parameters, due)
+        """Copy Q into its targets; or, where ``target_update`` is 0, take a step towards it."""
+        if self.config.target_update:
+            self._targets["q"].copy_(self.parts["q"])
         else:
-            self._updates += 1
-            if self._updates % every == 0:
-                self._targets["q"].copy_(optimiser.parameters)
+            super().move_targets(*names)
 
     # -- the Trainer -----------------------------------------------------------------------------
 
@@ -150,7 +157,7 @@ class DQN(OffPolicy):
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
         super().load_optimisers(saved)
-        self._updates = int(self._optimisers["q"].steps) if self._optimisers else 0
+        self._counted = int(self._optimisers["q"].steps) if self._optimisers else 0
 
     def state(self) -> dict[str, Tensor]:
         return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}
