@@ -11,6 +11,7 @@ margin, and the cursors are looked at again after reading: what was overwritten 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -18,7 +19,8 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError, SequenceError
-from headrace.train.off_policy.layout import FIRST, TERMINATED, StepLayout
+from headrace.train.off_policy.gather import Gather
+from headrace.train.off_policy.layout import FIRST, StepLayout
 from headrace.train.off_policy.segment import Segment
 from headrace.train.replay import Transitions
 from headrace.train.workers.memory import Fence, SharedArrays
@@ -76,15 +78,10 @@ class StepReplay:
     def _open(self, arrays: SharedArrays) -> None:
         layout = self.layout
         self.arrays, self._fence = arrays, Fence()
-        self._records = torch.from_numpy(arrays["record"]).flatten(0, 2)
         self._flags = torch.from_numpy(arrays["flags"]).flatten()
         self._written, self._gaps = arrays["written"], arrays["gaps"]
-        if layout.images:
-            self._frames, self._ages = (torch.from_numpy(arrays[name]).flatten(0, 2) for name in ("frame", "age"))
-        self._ahead = torch.arange(self.n_step + 1).unsqueeze(1) * layout.stride
-        self._discounts = self.gamma ** torch.arange(self.n_step + 1)
-        self._lags = torch.arange(layout.frame_stack - 1, -1, -1) * layout.stride
-        self._buffers: dict[int, _Buffers] = {}
+        tensors = {name: torch.from_numpy(arrays[name]) for name in Gather.NEEDED if name in arrays}
+        self._gather = Gather(layout, tensors, self.n_step, self.gamma)
 
     def __getstate__(self) -> dict:
         return {name: getattr(self, name) for name in ("layout", "n_step", "gamma", "arrays")}
@@ -109,10 +106,12 @@ class StepReplay:
     @property
     def held(self) -> int:
         """Transitions that can be drawn."""
-        return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self._ranges()) if high > low)
+        return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self.ranges()))
 
     def _transitions(self, segment: int, low: int, high: int) -> int:
         """How many go out from rows [low, high) of a segment; ``high`` is published."""
+        if low == high:
+            return 0
         gaps, steps = self._gaps, self.layout.steps
         gone = int(gaps[low % steps, segment]) if low else 0
         return (high - low) * self.layout.envs - int(gaps[high % steps, segment]) + gone
@@ -121,10 +120,11 @@ class StepReplay:
         """The first row that is whole, with all that its input needs, while the row after the newest is written."""
         return max(0, written + 1 + self.layout.frame_stack - self.layout.steps)
 
-    def _ranges(self) -> list[tuple[int, int]]:
-        """Rows of each segment that may be drawn, [low, high)."""
+    def ranges(self) -> list[tuple[int, int]]:
+        """Rows of each segment from which may be drawn now, [low, high)."""
         margin = self.layout.steps // MARGIN
-        return [(self._oldest(w + margin), w - self.n_step) for w in self._written.tolist()]
+        lows = [(self._oldest(written + margin), written) for written in self._written.tolist()]
+        return [(low, max(low, written - self.n_step)) for low, written in lows]
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -134,9 +134,8 @@ class StepReplay:
         Raises:
             SequenceError: there are none yet.
         """
-        self._generator = generator
-        ranges = [(low, max(low, high)) for low, high in self._ranges()]
-        held = sum(self._transitions(s, low, high) for s, (low, high) in enumerate(ranges) if high > low)
+        self._generator, ranges = generator, self.ranges()
+        held = sum(self._transitions(s, low, high) for s, (low, high) in enumerate(ranges))
         if held <= 0:
             raise SequenceError("there is nothing to draw yet: wait until `held` is more than 0")
         counts = [(high - low) * self.layout.envs for low, high in ranges]
@@ -145,11 +144,18 @@ class StepReplay:
         # rows from which nothing goes out are passed over: what is left are still independent, equally likely draws
         while wanted > 0:
             candidates = self._candidates(int(wanted / share * 1.05) + SPARE, ranges, counts, generator)
-            after = (candidates + self.layout.stride).remainder_(self.layout.size)
-            good = candidates[self._flags.index_select(0, after) & FIRST == 0][:wanted]
+            good = candidates[self.leads_on(candidates)][:wanted]
             found.append(good)
             wanted -= len(good)
         return (found[0] if len(found) == 1 else torch.cat(found)).view(shape)
+
+    def leads_on(self, numbers: Tensor) -> Tensor:
+        """Whether a transition goes out from rows whose next is published, bool of the same shape.
+
+        None does from one before a first row: it is the last of an episode, or of a writer that was killed.
+        """
+        after = (numbers + self.layout.stride).remainder_(self.layout.size)
+        return self._flags.index_select(0, after) & FIRST == 0
 
     def _candidates(self, count: int, ranges: list, counts: list[int], generator: torch.Generator) -> Tensor:
         """Numbers of rows within some ranges, all equally likely."""
@@ -166,27 +172,27 @@ class StepReplay:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def read(self, numbers: Tensor) -> Transitions:
+    def read(self, numbers: Tensor, draw: Callable[[int], Tensor] | None = None) -> Transitions:
         """The transitions of some numbers, int64[B].
 
-        What was overwritten since it was drawn is replaced by another draw, in ``numbers`` too. The tensors are
-        written again by the next `read` of as many.
+        What was overwritten since it was drawn is replaced by another draw, in ``numbers`` too: by `draw`, or what
+        is given in its place. The tensors are written again by the next `read` of as many.
 
         Returns:
             inputs and following float32[B, D], int64[B] of a `Discrete`, or uint8[B, k · C, H, W]; actions
             float32[B, A] or int64[B]; rewards, the n-step sums, and discounts, γ to the number of steps or 0 where
             nothing followed, float32[B].
         """
-        to = self._buffers.get(len(numbers))
-        if to is None:
-            to = self._buffers[len(numbers)] = _Buffers(self.layout, self.n_step, len(numbers))
         while True:
-            transitions = self._read_once(numbers, to)
+            transitions = self._gather(numbers)
             self._fence()
             lost = self._lost(numbers)
             if lost is None:
                 return transitions
-            numbers[lost] = self.draw((int(lost.sum()),), self._generator)
+            numbers[lost] = (draw or self._again)(int(lost.sum()))
+
+    def _again(self, count: int) -> Tensor:
+        return self.draw((count,), self._generator)
 
     def staleness(self, numbers: Tensor, version: int) -> Staleness:
         """How old some transitions are, by number, int64[B], when the newest weights are of this version."""
@@ -207,83 +213,3 @@ class StepReplay:
         else:
             lost = numbers < torch.tensor(oldest).index_select(0, numbers.remainder(stride).floor_divide_(envs))
         return lost if lost.any() else None
-
-    def _read_once(self, numbers: Tensor, to: _Buffers) -> Transitions:
-        torch.add(numbers, self._ahead, out=to.rows).remainder_(self.layout.size)
-        if self.n_step > 1:
-            self._span(to)
-        if self.layout.images:
-            torch.index_select(self._records, 0, to.ends[0], out=to.records[0])
-            self._stack(to)
-        else:
-            torch.index_select(self._records, 0, to.ends.view(-1), out=to.records.view(-1, to.records.shape[2]))
-        if self.n_step == 1:
-            torch.mul(to.continues, self.gamma, out=to.discounts)
-        return to.transitions()
-
-    def _span(self, to: _Buffers) -> None:
-        """Sum rewards and discounts over n steps, and find the rows to which they lead."""
-        flags = self._flags.index_select(0, to.rows.view(-1)).view_as(to.rows)
-        # no step goes out from a row before a first one: it is the last of an episode, or of a writer that was killed
-        taken = (flags[1:] & FIRST == 0).to(torch.int64).cumprod(0)
-        width, reward = self._records.shape[1], self.layout.inputs + self.layout.actions
-        rewards = self._records.view(-1).take(to.rows[:-1] * width + reward)
-        torch.sum(rewards.mul_(taken).mul_(self._discounts[:-1].unsqueeze(1)), 0, out=to.rewards)
-        count = taken.sum(0)
-        terminated = (taken.mul_(flags[:-1] & TERMINATED)).any(0)
-        torch.mul(self._discounts.index_select(0, count), ~terminated, out=to.discounts)
-        to.ends[0] = to.rows[0]
-        torch.gather(to.rows, 0, count.unsqueeze(0), out=to.ends[1:])
-
-    def _stack(self, to: _Buffers) -> None:
-        """Gather images; before an episode's first, there is only the first."""
-        if self.n_step == 1:  # what follows is one image further: those in common are gathered once
-            self._lag(to.ends[0], to.images[:, :-1])
-            to.images[:, -1] = to.ends[1]
-        else:
-            self._lag(to.ends[0], to.images[:, : len(self._lags)])
-            self._lag(to.ends[1], to.images[:, len(self._lags) :])
-        torch.index_select(self._frames, 0, to.images.view(-1), out=to.frames.flatten(0, 1))
-
-    def _lag(self, rows: Tensor, into: Tensor) -> None:
-        """The places of the images that make the inputs of some rows, [B, k]."""
-        ages = self._ages.index_select(0, rows).to(torch.int64).mul_(self.layout.stride)
-        into.copy_(rows.unsqueeze(1) - torch.minimum(self._lags, ages.unsqueeze(1)))
-        into.remainder_(self.layout.size)
-
-
-class _Buffers:
-    """Where reads of one size put what they find: rows [n + 1, B], their first and last, records, and images."""
-
-    def __init__(self, layout: StepLayout, n_step: int, batch: int):
-        self.layout = layout
-        words = layout.fields["record"][0][-1]
-        self.rows = torch.zeros(n_step + 1, batch, dtype=torch.int64)
-        self.ends = self.rows if n_step == 1 else torch.zeros(2, batch, dtype=torch.int64)
-        self.records = torch.zeros(2, batch, words)
-        actions, rewards = layout.inputs, layout.inputs + layout.actions
-        self._actions = self.records[0, :, actions:rewards]
-        self._seen = self.records[:, :, : layout.inputs]
-        self.continues = self.records[0, :, rewards + 1]
-        self.rewards = self.records[0, :, rewards] if n_step == 1 else torch.zeros(batch)
-        self.discounts = torch.zeros(batch)
-        if layout.images:
-            stack, shape = layout.frame_stack, layout.observation.shape or ()
-            images = stack + 1 if n_step == 1 else 2 * stack
-            self.images = torch.zeros(batch, images, dtype=torch.int64)
-            self.frames = torch.zeros(batch, images, *shape, dtype=torch.uint8)
-            self._inputs, self._following = self.frames[:, :stack].flatten(1, 2), self.frames[:, -stack:].flatten(1, 2)
-
-    def transitions(self) -> Transitions:
-        """Views of it all; only integers are copied."""
-        layout = self.layout
-        if layout.images:
-            inputs, following = self._inputs, self._following
-        else:
-            inputs, following = (_as(layout.observation, seen) for seen in self._seen)
-        return Transitions(inputs, _as(layout.action, self._actions), self.rewards, self.discounts, following)
-
-
-def _as(space: gym.Space, words: Tensor) -> Tensor:
-    """Words of records as what networks take: float32[B, D], or int64[B]."""
-    return words[:, 0].view(torch.int32).to(torch.int64) if isinstance(space, gym.spaces.Discrete) else words
