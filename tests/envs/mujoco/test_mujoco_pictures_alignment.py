@@ -65,7 +65,7 @@ def test_by_the_free_camera(config: dict[str, Any] | None) -> None:
     assert (np.abs(ours.astype(int) - theirs).max(-1) <= 8).mean() > 0.97
 
 
-FLAG = mujoco.mjtVisFlag
+FLAG = mujoco.mjtVisFlag  # type: ignore[reportAttributeAccessIssue]
 GLASS = {FLAG.mjVIS_TRANSPARENT: True}  # contact points are inside of what touches
 
 

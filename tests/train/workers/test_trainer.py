@@ -21,6 +21,7 @@ from headrace.train.config import make_config
 from headrace.train.dashboard import Dashboard
 from headrace.train.evaluate import evaluate
 from headrace.train.metrics import read_metrics
+from headrace.train.off_policy.policy import OffPolicy
 from headrace.train.run import RunFolder
 from headrace.train.workers.board import FREE, Board
 from headrace.train.workers.off_policy import OffPolicyTrainer
@@ -43,6 +44,11 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def but(**changes: Any) -> dict[str, Any]:
+    """The settings above, some of them changed."""
+    return SETTINGS | changes
+
+
 def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
     assert result.reason == "finished"
@@ -60,7 +66,7 @@ def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
 
 
 def test_several_samplers_share_the_steps(tmp_path):
-    config = make_config("Pendulum-v1", **(SETTINGS | {"samplers": 3, "num_envs": 2}))
+    config = make_config("Pendulum-v1", **but(samplers=3, num_envs=2))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
         assert trainer.train(Dashboard(quiet=True)) == "finished"
@@ -75,20 +81,20 @@ def test_it_stops_once_it_is_solved(tmp_path):
         "Pendulum-v1",
         run_dir=tmp_path,
         quiet=True,
-        **(SETTINGS | {"stop_at_return": -5000.0, "stop_episodes": 4, "total_steps": 10_000_000}),
+        **but(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000),
     )
     assert result.reason == "solved"
 
 
 def test_a_free_pace_lets_samplers_run_ahead(tmp_path):
-    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **(SETTINGS | {"replay_ratio": None}))
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **but(replay_ratio=None))
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]
     assert result.steps >= 3000
     assert last["time"]["waiting"] < 0.1
 
 
 def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
-    config = make_config("Pendulum-v1", **(SETTINGS | {"total_steps": 20_000, "replay_ratio": 0.05}))
+    config = make_config("Pendulum-v1", **but(total_steps=20_000, replay_ratio=0.05))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     killed: list[int] = []
 
@@ -115,12 +121,14 @@ def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
 
 @pytest.mark.parametrize("algo", ["ddpg", "td3", "sac"])
 def test_actor_and_critics_learn_apart(tmp_path, algo):
-    config = make_config("Pendulum-v1", **(SETTINGS | {"algo": algo, "actor_device": "cpu"}))
+    config = make_config("Pendulum-v1", **but(algo=algo, actor_device="cpu"))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    policy = trainer.policy
+    assert isinstance(policy, OffPolicy)
     try:
-        begun = {name: part.clone() for name, part in trainer.policy.parts.items()}
+        begun = {name: part.clone() for name, part in policy.parts.items()}
         assert trainer.train(Dashboard(quiet=True)) == "finished"
-        assert not any(torch.equal(begun[name], part) for name, part in trainer.policy.parts.items())
+        assert not any(torch.equal(begun[name], part) for name, part in policy.parts.items())
     finally:
         trainer.close()
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]
@@ -130,7 +138,7 @@ def test_actor_and_critics_learn_apart(tmp_path, algo):
 
 
 def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
-    config = make_config("Pendulum-v1", **(SETTINGS | {"algo": "sac", "actor_device": "cpu", "total_steps": 8000}))
+    config = make_config("Pendulum-v1", **but(algo="sac", actor_device="cpu", total_steps=8000))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     killed: list[int] = []
 
@@ -146,7 +154,9 @@ def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
         assert trainer.train(Dashboard(quiet=True)) == "finished"
         assert trainer.restarts == len(killed) > 0
         trainer.learner.settle()
-        steps = trainer.policy.optimiser_of("actor").steps
+        policy = trainer.policy
+        assert isinstance(policy, OffPolicy)
+        steps = policy.optimiser_of("actor").steps
         assert 0.3 * trainer.board.actor_updates[0] < steps <= trainer.board.actor_updates[0]
     finally:
         trainer.close()
@@ -222,7 +232,7 @@ def test_nothing_is_left_behind_by_a_killed_run(tmp_path):
 
 def test_pace_keeps_the_ratio():
     board = Board(1)
-    config = make_config("Pendulum-v1", **(SETTINGS | {"replay_ratio": 0.5, "total_steps": 2000}))
+    config = make_config("Pendulum-v1", **but(replay_ratio=0.5, total_steps=2000))
     pace = Pace(config, board)
     assert pace.due(399) == 0
     assert pace.due(400) == 0
@@ -233,7 +243,7 @@ def test_pace_keeps_the_ratio():
     assert pace.due(10_000) == 800
     pace.note(10_000)
     assert board.allowed[0] == 2000
-    free = Pace(make_config("Pendulum-v1", **(SETTINGS | {"replay_ratio": None})), board)
+    free = Pace(make_config("Pendulum-v1", **but(replay_ratio=None)), board)
     assert free.due(400) == FREE
     assert board.allowed[0] == 3000
 
@@ -251,7 +261,7 @@ def test_pace_keeps_the_ratio():
 )
 def test_mistakes_are_named(tmp_path, task, settings, words):
     with pytest.raises(OptionError, match=words):
-        train(task, run_dir=tmp_path, quiet=True, **(SETTINGS | settings))
+        train(task, run_dir=tmp_path, quiet=True, **but(**settings))
 
 
 def test_best_weights_are_those_that_were_evaluated(tmp_path):
