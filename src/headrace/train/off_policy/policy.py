@@ -64,6 +64,7 @@ class OffPolicy(Policy):
         targets: the followers, by the name of their part.
         actor_every: the actor, and the targets, learn in every so many updates of the critics.
         generator: where the noise in updates comes from.
+        errors: how far off the last batch's values were, float32[B], where an algorithm says so (DQN): priorities.
         replay: the `Trainer`'s ring; None before its first rollout.
     """
 
@@ -75,6 +76,7 @@ class OffPolicy(Policy):
 
     network: Any
     parts: dict[str, Tensor]
+    errors: Tensor
 
     def _build(self) -> None:
         config, device = self.config, self.device

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.train.config import Config
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
+from headrace.train.off_policy.prioritised import PrioritisedReplay
 from headrace.train.off_policy.steps import StepReplay
 from headrace.train.workers.halves import CRITIC, Exchange
 
@@ -26,7 +27,8 @@ class Learner:
     """
 
     def __init__(self, config: Config, policy: OffPolicy, replay: StepReplay, exchange: Exchange):
-        self.config, self.policy, self.replay, self.exchange = config, policy, replay, exchange
+        self.config, self.policy, self.exchange = config, policy, exchange
+        self.replay = drawn_from(config, replay)
         self.updates = 0
         self.generator = torch.Generator().manual_seed(config.seed)
         self.apart = bool(config.actor_device)
@@ -39,8 +41,8 @@ class Learner:
     @torch.inference_mode()
     def update(self) -> None:
         """One update, and its result for everybody."""
-        self._rows = self.replay.draw((self.config.minibatch_size,), self.generator)
-        batch = self.replay.read(self._rows)
+        rows = self._rows = self.replay.draw((self.config.minibatch_size,), self.generator)
+        batch = self.replay.read(rows)
         self.updates += 1
         self._since += 1
         if self.apart:
@@ -49,6 +51,8 @@ class Learner:
                 self.policy.move_targets()
         else:
             self._measured += self.policy.improve(batch, self._rates)
+        if isinstance(self.replay, PrioritisedReplay):
+            self.replay.update(rows, self.policy.errors)
         if self.updates % self.config.publish_every == 0:
             self.publish()
 
@@ -75,7 +79,11 @@ class Learner:
 
     def set_rates(self, step: int) -> None:
         """Follow the schedules of a run that is ``step`` agent steps old."""
-        self._rates = UpdateRates.of(self.config, step)
+        config = self.config
+        self._rates = UpdateRates.of(config, step)
+        if isinstance(self.replay, PrioritisedReplay):
+            least, progress = config.importance_exponent, min(1.0, step / config.total_steps)
+            self.replay.importance = least + progress * (1 - least)
 
     def statistics(self) -> Tensor | None:
         """Means over the updates since the last call, as `OffPolicy.statistics`; None if there were none."""
@@ -95,3 +103,10 @@ class Learner:
             return {}
         steps, versions = self.replay.staleness(self._rows, self.exchange.weights.version)
         return {"steps": float(steps.double().mean()), "versions": float(versions.double().mean())}
+
+
+def drawn_from(config: Config, replay: StepReplay) -> StepReplay | PrioritisedReplay:
+    """The replay as minibatches are drawn from it."""
+    if not config.prioritised:
+        return replay
+    return PrioritisedReplay(replay, config.priority_exponent, config.importance_exponent)

@@ -100,6 +100,8 @@ def check(config: Config) -> None:
         OptionError: the settings ask for it.
     """
     spec = build_task(config.task, **config.env_options).spec
+    if config.prioritised and config.algo != "dqn":
+        raise OptionError(f"prioritised=True is for dqn, which says how far off each value was, not for {config.algo}")
     if spec.agents:
         raise OptionError(f"{config.task} has several agents: train it with samplers=0")
     wrong = {
