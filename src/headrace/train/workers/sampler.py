@@ -123,8 +123,8 @@ class Sampler:
         row.reward[...] = reward
         self.segment.following.observation[...] = seen
         self.segment.publish(terminated, truncated, self._version)
+        self.board.steps[self.number] += len(reward) - np.count_nonzero(self._resets)  # which took no step
         self._note(reward, terminated, truncated, info)
-        self.board.steps[self.number] += len(reward)
         self.board.seconds[self.number] += acted - began, stepped - acted, 0.0
 
     def run(self) -> None:

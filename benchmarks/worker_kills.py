@@ -1,0 +1,147 @@
+"""What becomes of a run whose workers are killed at random, a hundred times, beside one that is left alone.
+
+SAC on Pendulum-v1 with two samplers, an evaluator, and an actor that learns apart. Every so often one of them is killed
+with SIGKILL, whatever it is doing. Nothing may be lost but what the dead were about to write: of the steps that the
+run counts, at most one row of environments for each kill is not in the replay, and the newest, whose end is not seen yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common import RESULTS, machine
+from headrace.train.config import make_config
+from headrace.train.dashboard import Dashboard
+from headrace.train.evaluate import evaluate
+from headrace.train.run import RunFolder
+from headrace.train.workers.off_policy import OffPolicyTrainer
+
+
+@dataclass
+class KillArgs:
+    """Workers killed at random, and what becomes of the run."""
+
+    kills: int = 100
+    """how often a worker is killed"""
+    steps: int = 20_000
+    """agent steps of the run"""
+    seed: int = 1
+    """of the run, and of who is killed when"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
+
+
+@dataclass
+class Outcome:
+    """How a run went.
+
+    Attributes:
+        killed: how often each worker was.
+        missing: steps that were counted and are not in the replay.
+        unfinished: at most so many may be.
+        mean_return: without exploration, of 20 episodes with the last weights.
+    """
+
+    killed: dict[str, int]
+    restarts: int
+    steps: int
+    updates: int
+    missing: int
+    unfinished: int
+    mean_return: float
+    seconds: float
+
+
+def run(args: KillArgs, kills: int) -> Outcome:
+    """Train, and kill."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "samplers": 2,
+            "num_envs": 2,
+            "actor_device": "cpu",
+            "evaluate_seconds": 0.5,
+            "stop_at_return": None,
+        }
+        total = {"total_steps": args.steps, "seed": args.seed, "tensorboard": False, "save_replay": False}
+        config = make_config("Pendulum-v1", algo="sac", **settings, **total)
+        trainer = OffPolicyTrainer(config, RunFolder.create(Path(folder) / "run", config))
+        killed: dict[str, int] = {}
+        over = threading.Event()
+        thread = threading.Thread(target=_kill, args=(trainer, kills, args, killed, over))
+        try:
+            thread.start()
+            trainer.train(Dashboard(quiet=True))
+            over.set()
+            thread.join()
+            missing = trainer.step - trainer.replay.steps
+            unfinished = (sum(killed.values()) + config.samplers) * config.num_envs
+            played = evaluate(trainer.run.path, 20)
+            return Outcome(
+                killed,
+                trainer.restarts,
+                trainer.step,
+                trainer.updates,
+                missing,
+                unfinished,
+                round(played.mean_return, 1),
+                round(trainer.seconds, 1),
+            )
+        finally:
+            over.set()
+            trainer.close()
+
+
+def _kill(trainer: OffPolicyTrainer, kills: int, args: KillArgs, killed: dict[str, int], over: threading.Event) -> None:
+    """Kill a worker each time that the run has come a little further."""
+    chance = random.Random(args.seed)
+    for i in range(kills):
+        due = (i + 1) * args.steps * 0.95 / kills
+        while trainer.board.total_steps() < due and not over.is_set():
+            time.sleep(0.002)
+        time.sleep(chance.random() * 0.02)
+        if over.is_set():
+            return
+        name, pid = chance.choice(sorted(trainer.supervisor.pids().items()))
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # it is dead already, and about to be started again
+        killed[name] = killed.get(name, 0) + 1
+
+
+def main() -> None:
+    args = tyro.cli(KillArgs)
+    outcomes = {"left alone": run(args, 0), f"{args.kills} kills": run(args, args.kills)}
+    console = Console(width=100)
+    table = Table("run", "restarts", "steps", "updates", "missing", "at most", "return", "seconds")
+    for name, o in outcomes.items():
+        numbers = o.restarts, o.steps, o.updates, o.missing, o.unfinished
+        table.add_row(name, *(f"{n:,}" for n in numbers), f"{o.mean_return:.1f}", f"{o.seconds:.1f}")
+        for worker, times in sorted(o.killed.items()):
+            table.add_row(f"  {worker}", f"{times}")
+    console.print(table)
+    record = {
+        "name": "worker_kills",
+        "title": "Workers killed at random",
+        "command": "python benchmarks/worker_kills.py",
+        "machine": machine(),
+        "runs": {name: asdict(outcome) for name, outcome in outcomes.items()},
+    }
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "worker_kills.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
