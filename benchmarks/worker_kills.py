@@ -2,7 +2,7 @@
 
 SAC on Pendulum-v1 with two samplers, an evaluator, and an actor that learns apart. Every so often one of them is killed
 with SIGKILL, whatever it is doing. Nothing may be lost but what the dead were about to write: of the steps that the
-run counts, at most one row of environments for each kill is not in the replay, and the newest, whose end is not seen yet.
+run counts, at most one row of environments for each kill is not in the replay, and the newest rows.
 """
 
 from __future__ import annotations
