@@ -40,7 +40,8 @@ class Gather:
         """What `StepReplay.read` returns, of numbers on the same device, whether their rows are still there or not."""
         to = self._buffers.get(len(numbers))
         if to is None:
-            to = self._buffers[len(numbers)] = _Buffers(self.layout, self.n_step, len(numbers), numbers.device)
+            with torch.inference_mode(False):  # it may be used elsewhere, too
+                to = self._buffers[len(numbers)] = _Buffers(self.layout, self.n_step, len(numbers), numbers.device)
         torch.add(numbers, self._ahead, out=to.rows).remainder_(self.layout.size)
         if self.n_step > 1:
             self._span(to)

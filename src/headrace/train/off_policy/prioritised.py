@@ -37,6 +37,7 @@ class PrioritisedReplay:
         self._tree = SumTree(replay.layout.size)
         self._known = [(0, 0)] * replay.layout.segments  # rows that have priorities, [low, high) of each segment
         self._highest = torch.ones((), dtype=torch.float64)
+        self._to_come: list[tuple[Tensor, Tensor, torch.cuda.Event | None]] = []
 
     @property
     def steps(self) -> int:
@@ -68,11 +69,29 @@ class PrioritisedReplay:
         # one that is about to be overwritten has none any more
         priorities = priorities.where(priorities > 0, self._highest)
         weights = (priorities.min() / priorities).pow_(self.importance)
-        return transitions._replace(weights=weights.float())
+        return transitions._replace(weights=weights.float().to(transitions.rewards.device))
 
     def update(self, numbers: Tensor, errors: Tensor) -> None:
-        """Give transitions that were read, int64[B], the priorities of their errors, float32[B]."""
-        priorities = errors.detach().to("cpu", torch.float64).abs_().add_(LEAST).pow_(self.exponent)
+        """Give transitions that were read, int64[B], the priorities of their errors, float32[B].
+
+        Errors on a GPU count from the next call on, so that nobody waits for them.
+        """
+        ready = None
+        if errors.is_cuda:
+            copied = torch.empty(errors.shape, dtype=errors.dtype, pin_memory=True)
+            errors = copied.copy_(errors.detach(), non_blocking=True)
+            ready = torch.cuda.Event()
+            ready.record()
+        else:
+            errors = errors.detach().clone()
+        self._to_come.append((numbers.clone(), errors, ready))
+        if len(self._to_come) > (ready is not None):
+            self._take(*self._to_come.pop(0))
+
+    def _take(self, numbers: Tensor, errors: Tensor, ready: torch.cuda.Event | None) -> None:
+        if ready is not None:
+            ready.synchronize()
+        priorities = errors.to(torch.float64).abs_().add_(LEAST).pow_(self.exponent)
         self._highest = torch.maximum(self._highest, priorities.max())
         layout = self.replay.layout
         places = numbers.remainder(layout.size)

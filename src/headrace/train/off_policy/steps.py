@@ -120,11 +120,15 @@ class StepReplay:
         """The first row that is whole, with all that its input needs, while the row after the newest is written."""
         return max(0, written + 1 + self.layout.frame_stack - self.layout.steps)
 
+    def _whole(self, margin: int = 0) -> list[int]:
+        """Of each segment, the first row that is whole, and will be for ``margin`` rows more."""
+        return [self._oldest(written + margin) for written in self._written.tolist()]
+
     def ranges(self) -> list[tuple[int, int]]:
         """Rows of each segment from which may be drawn now, [low, high)."""
-        margin = self.layout.steps // MARGIN
-        lows = [(self._oldest(written + margin), written) for written in self._written.tolist()]
-        return [(low, max(low, written - self.n_step)) for low, written in lows]
+        written = self._written.tolist()
+        lows = self._whole(self.layout.steps // MARGIN)
+        return [(low, max(low, rows - self.n_step)) for low, rows in zip(lows, written, strict=True)]
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -184,12 +188,15 @@ class StepReplay:
             nothing followed, float32[B].
         """
         while True:
-            transitions = self._gather(numbers)
+            transitions = self._read_at(numbers)
             self._fence()
             lost = self._lost(numbers)
             if lost is None:
                 return transitions
             numbers[lost] = (draw or self._again)(int(lost.sum()))
+
+    def _read_at(self, numbers: Tensor) -> Transitions:
+        return self._gather(numbers)
 
     def _again(self, count: int) -> Tensor:
         return self.draw((count,), self._generator)
@@ -205,7 +212,7 @@ class StepReplay:
     def _lost(self, numbers: Tensor) -> Tensor | None:
         """Which of these numbers' rows have been written over, bool[B]; None where none has."""
         stride, envs = self.layout.stride, self.layout.envs
-        oldest = [self._oldest(written) * stride for written in self._written.tolist()]
+        oldest = [row * stride for row in self._whole()]
         if not any(oldest):
             return None
         if len(oldest) == 1:

@@ -1,0 +1,84 @@
+"""A replay's copy on a device gives what the replay gives; here the device is the CPU, in tests/gpu it is a GPU."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from headrace.train.off_policy import mirror
+from headrace.train.off_policy.mirror import DeviceReplay
+from headrace.train.off_policy.prioritised import PrioritisedReplay
+from headrace.train.off_policy.steps import StepReplay
+
+FLOATS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+IMAGES = gym.spaces.Box(0, 255, (1, 5, 4), np.uint8)
+
+
+def go_on(segment, rows: int, random: np.random.Generator) -> None:
+    for _ in range(rows):
+        row = segment.row
+        row.observation[...] = random.integers(0, 256, row.observation.shape)
+        row.action[...], row.reward[...] = random.integers(0, 3, row.action.shape), random.random(row.reward.shape)
+        segment.publish(random.random(2) < 0.1, random.random(2) < 0.1)
+
+
+def assert_same(one, two) -> None:
+    for a, b in zip(one[:5], two[:5], strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("space", "stack", "n_step"), [(FLOATS, 1, 1), (FLOATS, 1, 3), (IMAGES, 3, 1), (IMAGES, 2, 2)])
+def test_a_copy_gives_what_the_replay_gives(space, stack, n_step, monkeypatch):
+    monkeypatch.setattr(mirror, "STAGED", 2000)  # bytes: many small copies
+    replay = StepReplay(space, gym.spaces.Discrete(3), 2, 64, 2, n_step, frame_stack=stack)
+    copy, random = DeviceReplay(replay, "cpu"), np.random.default_rng(0)
+    segments = [replay.segment(s) for s in range(2)]
+    for segment in segments:
+        segment.begin()
+    for turn, rows in enumerate((20, 30, 1, 0, 13, 40, 200, 5, 50)):
+        go_on(segments[0], rows, random)
+        go_on(segments[1], max(rows // 2, 9 * (turn == 0)), random)
+        numbers = copy.draw((100,), torch.Generator().manual_seed(turn))
+        if rows < 64:  # otherwise all that it had is gone, and it begins anew
+            assert copy.held == replay.held
+            plain = replay.draw((100,), torch.Generator().manual_seed(turn))
+            assert torch.equal(numbers, plain)
+        assert_same(copy.read(numbers.clone()), replay.read(numbers))
+        assert copy.steps == replay.steps
+
+
+def test_a_copy_that_comes_late_begins_with_what_is_there():
+    replay, random = StepReplay(IMAGES, gym.spaces.Discrete(3), 1, 64, 2, frame_stack=4), np.random.default_rng(1)
+    segment = replay.segment(0)
+    segment.begin()
+    go_on(segment, 150, random)
+    copy = DeviceReplay(replay, "cpu")
+    assert replay.held - 2 * 4 <= copy.held <= replay.held
+    numbers = copy.draw((500,), torch.Generator().manual_seed(0))
+    read = copy.read(numbers)
+    assert_same(replay.read(numbers), read)
+    go_on(segment, 60, random)
+    old = numbers.clone()
+    read = copy.read(numbers)  # some were overwritten
+    assert not torch.equal(old, numbers)
+    assert_same(replay.read(numbers), read)
+
+
+def test_a_copy_can_be_drawn_from_by_priority():
+    replay, random = StepReplay(FLOATS, gym.spaces.Discrete(3), 1, 64, 2), np.random.default_rng(1)
+    segment = replay.segment(0)
+    segment.begin()
+    go_on(segment, 40, random)
+    one, two = (PrioritisedReplay(kind, 0.6) for kind in (replay, DeviceReplay(replay, "cpu")))
+    for turn in range(5):
+        numbers, same = (each.draw((30,), torch.Generator().manual_seed(turn)) for each in (one, two))
+        assert torch.equal(numbers, same)
+        a, b = one.read(numbers), two.read(same)
+        assert a.weights is not None and b.weights is not None
+        assert_same(a, b)
+        torch.testing.assert_close(a.weights, b.weights)
+        for each in (one, two):
+            each.update(numbers, a.rewards)
+        go_on(segment, 10, random)
