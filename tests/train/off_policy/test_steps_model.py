@@ -38,7 +38,8 @@ class Model:
 
     def drawn(self) -> list[tuple[int, int]]:
         """Rows (t, env) that can be drawn: not about to be overwritten, with n rows after them, and a next one."""
-        oldest = max(0, len(self.rows) + STEPS // 32 + 1 + self.stack - STEPS)
+        whole = max(0, len(self.rows) + STEPS // 32 + 2 - STEPS)
+        oldest = whole + self.stack - 1 if whole else 0
         times = range(oldest, len(self.rows) - self.n_step)
         return [(t, env) for t in times for env in range(ENVS) if self.leads_on(t, env)]
 

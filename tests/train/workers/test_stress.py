@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import random
-import signal
 import time
-from collections.abc import Callable
-from multiprocessing.process import BaseProcess
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -20,46 +13,21 @@ from headrace.train.off_policy.segment import Segment
 from headrace.train.off_policy.steps import StepReplay
 from headrace.train.workers.memory import SharedArrays
 from headrace.train.workers.weights import WeightBuffer
+from killing import kill_again_and_again, started
 
 ENVS, SEGMENTS, STEPS = 8, 2, 128
 STRIDE = ENVS * SEGMENTS
 LIVES = 25  # of each writer; there are four in all, and one of weights
 SIZE = 50_000
-LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
-
-
-def nursery(target: Callable, shared: Any, seed: int) -> None:
-    """Start a process and kill it, again and again. They are forked from here, where there is one thread."""
-    torch.set_num_threads(1)
-    moments = random.Random(seed)
-    for life in range(LIVES):
-        before = progress(shared)
-        child = os.fork()
-        if child == 0:
-            try:
-                target(shared, life)
-            finally:
-                os._exit(1)
-        # two thirds get to publish something first
-        while life % 3 and progress(shared) == before and os.waitid(os.P_PID, child, LOOK) is None:
-            time.sleep(0.0003)
-        time.sleep(moments.uniform(0, 0.004))
-        os.kill(child, signal.SIGKILL)
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL, "the writer had ended by itself"
-
-
-def progress(shared: Segment | WeightBuffer) -> int:
-    return shared.version if isinstance(shared, WeightBuffer) else shared.written
-
-
-def started(target: Callable, *arguments: object) -> BaseProcess:
-    process = multiprocessing.get_context("spawn").Process(target=target, args=arguments)
-    process.start()
-    return process
 
 
 def raise_steps(replay: StepReplay, index: int) -> None:
-    nursery(write_steps, replay.segment(index), index)
+    segment = replay.segment(index)
+    kill_again_and_again(write_steps, segment, LIVES, lambda: segment.written, seed=index)
+
+
+def raise_weights(buffer: WeightBuffer) -> None:
+    kill_again_and_again(write_weights, buffer, LIVES, lambda: buffer.version, seed=7)
 
 
 def write_steps(segment: Segment, life: int) -> None:
@@ -147,7 +115,7 @@ def test_weights_of_killed_writers_are_whole():
     counts = ((readers,), np.dtype(np.int64))
     result = SharedArrays({"whole": counts, "torn": counts, "stop": ((1,), np.dtype(np.bool_))})
     reading = [started(read_weights, buffer, result, i) for i in range(readers)]
-    writing = started(nursery, write_weights, buffer, 7)
+    writing = started(raise_weights, buffer)
     writing.join()
     vector = torch.zeros(SIZE)
     last = buffer.read(vector)

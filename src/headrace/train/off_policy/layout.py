@@ -91,7 +91,8 @@ class StepLayout:
         ``record`` observation, action, reward and 1 − terminated, words of 4 bytes in this order, so that a transition
         is two gathers; ``frame`` images; ``flags``; ``age`` rows since the episode's first; ``version`` of the weights
         that acted; ``gaps`` rows before this one, of all environments since the beginning, from which no
-        transition goes out; ``written`` rows that each segment has published.
+        transition goes out; ``written`` rows that each segment has published, ``begin`` the first of these that there
+        ever was here, 0 save where a part was restored.
         """
         rows = (self.steps, self.segments)
         words = -(-(self.inputs + self.actions + 2) // WORDS) * WORDS
@@ -101,6 +102,7 @@ class StepLayout:
             "version": (rows, np.dtype(np.int32)),
             "gaps": (rows, np.dtype(np.int64)),
             "written": ((self.segments,), np.dtype(np.int64)),
+            "begin": ((self.segments,), np.dtype(np.int64)),
         }
         if self.images:
             fields["frame"] = ((*rows, self.envs, *(self.observation.shape or ())), np.dtype(np.uint8))

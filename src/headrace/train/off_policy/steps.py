@@ -116,13 +116,20 @@ class StepReplay:
         gone = int(gaps[low % steps, segment]) if low else 0
         return (high - low) * self.layout.envs - int(gaps[high % steps, segment]) + gone
 
-    def _oldest(self, written: int) -> int:
-        """The first row that is whole, with all that its input needs, while the row after the newest is written."""
-        return max(0, written + 1 + self.layout.frame_stack - self.layout.steps)
+    def whole_rows(self, margin: int = 0) -> list[int]:
+        """Of each segment, the first row that is whole, and will be while its writer goes on for ``margin`` rows.
+
+        The row after the newest is being written, and an observation may already be in the one after that.
+        """
+        arrays, spare = self.arrays, margin + 2 - self.layout.steps
+        return [
+            max(begin, written + spare)
+            for begin, written in zip(arrays["begin"].tolist(), arrays["written"].tolist(), strict=True)
+        ]
 
     def _whole(self, margin: int = 0) -> list[int]:
-        """Of each segment, the first row that is whole, and will be for ``margin`` rows more."""
-        return [self._oldest(written + margin) for written in self._written.tolist()]
+        """The same of rows of which the images that an input consists of are whole, too."""
+        return [row and row + self.layout.frame_stack - 1 for row in self.whole_rows(margin)]
 
     def ranges(self) -> list[tuple[int, int]]:
         """Rows of each segment from which may be drawn now, [low, high)."""
