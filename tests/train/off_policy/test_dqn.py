@@ -314,6 +314,8 @@ def test_what_it_cannot_do_it_says(tmp_path):
         DQN("", Config("x", algo="dqn"), continuous, CPU)
     with pytest.raises(OptionError, match="memory"):
         policy_for(network="gru")
+    with pytest.raises(OptionError, match="actor_device"):
+        policy_for(actor_device="cpu")
     with pytest.raises(OptionError, match="at least 8 x 8"):
         policy_for(network="cnn")
     quiet = {"quiet": True, "total_steps": 100, "run_dir": tmp_path / "run"}

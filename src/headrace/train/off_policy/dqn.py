@@ -64,7 +64,8 @@ class DQN(OffPolicy):
         return distribution, make_q_network(config, self.seat.observation, distribution.size)
 
     def _check_network(self) -> None:
-        """`make_q_network` does."""
+        if self.config.actor_device:
+            raise OptionError("DQN has no actor apart from its action values: leave actor_device empty")
 
     def explore(self, step: int) -> None:
         """Explore as a run does after so many agent steps."""
