@@ -67,7 +67,7 @@ def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Trainer, Ca
     return trainer, run
 
 
-def _pong(**options: Any) -> Any:
+def pong_frames(**options: Any) -> Any:
     """Pong frame by frame, as stable-baselines3's Atari wrappers want it; also made in worker processes."""
     import ale_py
     import gymnasium as gym
@@ -83,7 +83,7 @@ def stable_baselines(task: str, s: Settings, atari: bool) -> Callable[[float], f
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 
     if atari:
-        frames = make_atari_env(_pong, s.num_envs, seed=1, vec_env_cls=SubprocVecEnv)
+        frames = make_atari_env(pong_frames, s.num_envs, seed=1, vec_env_cls=SubprocVecEnv)
         envs = VecFrameStack(frames, 4)
     else:
         envs = make_vec_env(task, s.num_envs, seed=1)

@@ -27,6 +27,7 @@ ORDER = (
     "tag_pool",
     "ppo_speed",
     "ppo_learning",
+    "dqn_update",
     "learn_pong",
     "mujoco_learning",
     "tag_training",

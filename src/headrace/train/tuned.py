@@ -188,6 +188,7 @@ DQN: dict[str, Any] = {
     "learning_rate": 1e-3,
     "anneal_learning_rate": False,
     "max_grad_norm": 10.0,
+    "matmul_precision": "medium",
     "loss": "squared",
     "target_rate": 0.02,
     "replay_size": 100_000,

@@ -1,0 +1,128 @@
+"""DQN's update over images beside stable-baselines3's: minibatches of Pong, drawn from each one's own replay.
+
+Ours makes double targets, which cost a forward pass more; otherwise settings are equal (Nature-CNN, Huber's loss,
+Adam, clipped gradients). Ours by default multiplies in bfloat16 where the processor can; float32 is shown beside it.
+Each contender runs with the number of torch threads (1 or all cores) that it is faster with. Rates are minibatches a
+second; times their size they are the update frame rate.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import tyro
+
+import headrace
+from common import Args, Case, Report, alternate
+from headrace.train.config import make_config
+from headrace.train.off_policy.dqn import DQN
+from headrace.train.off_policy.policy import UpdateRates
+from headrace.train.setup import make_policy
+from headrace.train.workers.off_policy import make_replay
+from headrace.train.workers.sampler import Frames
+from ppo_speed import pong_frames, threaded
+
+STEPS = 256  # of each of 8 environments: enough to draw from, and the same memory for both
+LEAST = {"stable-baselines3": 2.0}
+
+
+@dataclass
+class UpdateArgs(Args):
+    """DQN's update beside stable-baselines3's."""
+
+    sizes: tuple[int, ...] = (32, 64, 256)
+    """minibatches"""
+
+
+def ours(size: int, bf16: bool) -> Callable[[float], float]:
+    """Our policy and replay, as a run with samplers has them."""
+    config = make_config("Pong-v5", algo="dqn", samplers=1, minibatch_size=size, bf16=bf16, replay_size=8 * STEPS)
+    replay, frames = make_replay(config), Frames.of(config)
+    segment = replay.segment(0)
+    with headrace.make("Pong-v5", num_envs=8, seed=1, autoreset="next_step", **frames.options) as pool:
+        segment.row.observation[...], _ = pool.reset()
+        segment.begin()
+        policy: Any = _policy(config, pool)
+        chance = torch.Generator().manual_seed(1)
+        for _ in range(STEPS - 16):
+            row = segment.row
+            actions = policy.distribution.random(8, chance)
+            row.action[...] = actions.numpy()
+            seen, row.reward[...], terminated, truncated, _ = pool.step(actions.numpy())
+            segment.following.observation[...] = seen
+            segment.publish(terminated, truncated)
+    rates = UpdateRates.of(config, 0)
+
+    def update() -> None:
+        with torch.inference_mode():
+            policy.improve(replay.read(replay.draw((size,), chance)), rates)
+
+    return updating(update)
+
+
+def _policy(config: Any, pool: headrace.Pool) -> DQN:
+    from headrace.train.seats import Seat
+
+    torch.manual_seed(1)
+    spec = headrace.make_spec("Pong-v5", **config.env_options)
+    policy = make_policy("", config, Seat(spec.observation_space, spec.action_space), torch.device("cpu"))
+    assert isinstance(policy, DQN)
+    return policy
+
+
+def stable_baselines(size: int) -> Callable[[float], float]:
+    """stable-baselines3's DQN, its replay filled by itself."""
+    import stable_baselines3
+    from stable_baselines3.common.env_util import make_atari_env
+    from stable_baselines3.common.vec_env import VecFrameStack
+
+    envs = VecFrameStack(make_atari_env(pong_frames, 8, seed=1), 4)
+    steps = 8 * (STEPS - 16)
+    model = Theirs(
+        "CnnPolicy", envs, buffer_size=8 * STEPS, learning_starts=10**9, batch_size=size, device="cpu", seed=1
+    )
+    model.learn(steps)
+    envs.close()
+    return updating(lambda: model.train(gradient_steps=1, batch_size=size))
+
+
+def updating(update: Callable[[], None]) -> Callable[[float], float]:
+    """A contender whose rate is updates a second."""
+
+    def run(seconds: float) -> float:
+        count, began = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - began) < seconds:
+            update()
+            count += 1
+        return count / elapsed
+
+    return run
+
+
+def main() -> None:
+    args = tyro.cli(UpdateArgs)
+    logging.disable(logging.WARNING)
+    torch.set_float32_matmul_precision(make_config("Pong-v5", algo="dqn").matmul_precision)
+    report = Report("dqn_update", "DQN over images, updates", {"repeats": args.repeats, "seconds": args.seconds})
+    report.extra["torch_threads"] = {}
+    for size in args.sizes:
+        contenders = {
+            "headrace": ours(size, bf16=True),
+            "stable-baselines3": stable_baselines(size),
+            "headrace, float32": ours(size, bf16=False),
+        }
+        chosen = {label: threaded(run, args.seconds / 2) for label, run in contenders.items()}
+        rates = alternate({label: run for label, (_, run) in chosen.items()}, args)
+        name = f"Pong-v5, minibatch {size}"
+        report.cases.append(Case(name, rates, dict(LEAST), unit="updates/s"))
+        report.extra["torch_threads"][name] = {label: threads for label, (threads, _) in chosen.items()}
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()
