@@ -35,6 +35,7 @@ SCRIPTS = {
     "dqn_update": ["--repeats", "1", "--seconds", "0.5", "--sizes", "32"],
     "ppo_learning": ["--seeds", "1", "--tasks", "CartPole-v1"],
     "mujoco_learning": ["--quick"],
+    "sac_update": ["--quick"],
     "tag_training": ["--quick"],
     "tag_learning": ["--quick"],
     "memory": ["--scale", "0.01"],

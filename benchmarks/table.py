@@ -30,6 +30,7 @@ ORDER = (
     "dqn_update",
     "learn_pong",
     "mujoco_learning",
+    "sac_update",
     "tag_training",
     "tag_learning",
     "memory",

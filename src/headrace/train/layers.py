@@ -26,6 +26,20 @@ def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
     return params if log_std is None else torch.cat((params, log_std.expand_as(params)), -1)
 
 
+class FullPrecision:
+    """A block whose products are of float32 factors, whatever ``matmul_precision`` says.
+
+    For last layers: of products of few rows or columns, rounding the factors is most of the time.
+    """
+
+    def __enter__(self) -> None:
+        self._before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_float32_matmul_precision(self._before)
+
+
 def gradient_of(parameter: Tensor) -> Tensor:
     """Where a parameter's gradient goes, in the buffer of its `headrace.train.optimiser.FlatAdam`."""
     assert parameter.grad is not None, "FlatAdam gives every parameter its gradient buffer"

@@ -12,7 +12,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from headrace.train.layers import gradient_of, orthogonal, pass_activation_
+from headrace.train.layers import FullPrecision, gradient_of, orthogonal, pass_activation_
 
 
 class Towers(nn.Module):
@@ -64,7 +64,9 @@ class Towers(nn.Module):
         for weight, bias in layers:
             h = act(torch.bmm(h, weight).add_(bias))  # baddbmm costs a pass more
             saved.append(h)
-        return torch.mul(h, last).sum(2).add_(last_bias), saved  # a product of one column is slower
+        with FullPrecision():
+            values = torch.bmm(last, h.mT)
+        return values.squeeze(1).add_(last_bias), saved
 
     def _of(self, towers: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
         """The parameters of the first so many."""
@@ -95,10 +97,11 @@ class Towers(nn.Module):
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
         """Overwrite every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
         first, layers, last, last_bias = self._layers
-        x, h, column = saved[0], saved[-1], d.unsqueeze(2)
-        torch.sum(h * column, 1, keepdim=True, out=gradient_of(last))
+        x, h = saved[0], saved[-1]
+        with FullPrecision():
+            torch.bmm(d.unsqueeze(1), h, out=gradient_of(last))
         torch.sum(d, 1, keepdim=True, out=gradient_of(last_bias))
-        d = torch.mul(column, last)  # [K, B, H]
+        d = torch.mul(d.unsqueeze(2), last)  # [K, B, H]
         for i in reversed(range(len(layers))):
             (weight, bias), below = layers[i], saved[i + 1]
             d = pass_activation_(d, saved[i + 2], self.relu)
@@ -120,4 +123,5 @@ class Towers(nn.Module):
             d = pass_activation_(d, saved[i + 2], self.relu)
             d = torch.bmm(d, layers[i][0].mT)
         d = pass_activation_(d, saved[1], self.relu)
-        return torch.bmm(d, first[:, begin:-1].mT).sum(0)
+        with FullPrecision():
+            return torch.bmm(first[:, begin:-1], d.mT).sum(0).t()
