@@ -131,7 +131,8 @@ class Config:
     critic_learning_rate: float = 1e-3
     """Adam's step size for the critic; learning_rate is the actor's. What lowers that lowers this alike."""
     exploration_noise: float = 0.1
-    """Of ddpg and td3: standard deviation of the Gaussian noise on actions, in units of half the action range."""
+    """Of ddpg and td3: standard deviation of the Gaussian noise on actions, in units of half the action range. For the
+    first `learning_starts` steps, when the actor knows nothing yet, actions are all but random."""
     policy_delay: int = 2
     """Of td3: updates of the critics for one of the actor and of the targets."""
     target_noise: float = 0.2

@@ -232,6 +232,9 @@ class BoundedActions(BoxActions):
             raise OptionError(f"DDPG, TD3 and SAC need actions of a Box with bounds, not {space}")
         super().__init__(space.low, space.high, np.dtype(space.dtype), device)
 
+    def explore(self, widely: bool) -> None:
+        """Explore over the whole range, or as is usual; most do so by themselves."""
+
 
 class Deterministic(BoundedActions):
     """What an actor says, with Gaussian noise to explore; params are actions within [-1, 1].
@@ -244,9 +247,13 @@ class Deterministic(BoundedActions):
         super().__init__(space, device)
         self.size = self.noise_size
         self.exploration = exploration
+        self.spread = torch.tensor(float(exploration), device=device)  # of the noise, now
+
+    def explore(self, widely: bool) -> None:
+        self.spread.fill_(1.0 if widely else self.exploration)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        noisy = torch.add(params, noise, alpha=self.exploration).clamp_(-1.0, 1.0)
+        noisy = torch.addcmul(params, noise, self.spread).clamp_(-1.0, 1.0)
         return noisy.view(-1, *self.action_shape)
 
     def mode(self, params: Tensor) -> Tensor:

@@ -73,6 +73,21 @@ def test_no_iteration_waits_for_the_device(algo):
     collector.pool.close()
 
 
+@pytest.mark.parametrize("algo", ["ddpg", "td3"])
+def test_actions_are_all_but_random_before_the_first_update(algo):
+    sizes = {"num_envs": 50, "num_steps": 4, "hidden": (8,), "replay_size": 1000, "minibatch_size": 16}
+    config = make_config("Pendulum-v1", algo=algo, **sizes, learning_starts=500, replay_ratio=0.01)
+    collector, (policy,) = collecting("device", config)
+    chance, spreads = torch.Generator().manual_seed(1), []
+    for _ in range(4):
+        collector.draw(chance)
+        (samples,) = collector.collect()
+        policy.learn(samples, 0, chance)
+        spreads.append(samples.actions.std().item())
+    assert min(spreads[:3]) > 0.6 and spreads[3] < 0.3  # of 200 steps each
+    collector.pool.close()
+
+
 @pytest.mark.parametrize("settings", [{}, NORMALISED])
 @pytest.mark.parametrize("algo", ["td3", "sac"])  # and DDPG in its own tests
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, algo, settings):

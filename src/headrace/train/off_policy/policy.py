@@ -102,6 +102,7 @@ class OffPolicy(Policy):
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
         self._counted = 0
+        self.explore(0)
         self._actor_measured = torch.zeros(len(self.actor_statistics), device=device)
         # what the Trainer's updates are made of, where a CUDA graph finds it
         self._experience: Experience | None = None
@@ -122,7 +123,8 @@ class OffPolicy(Policy):
             raise OptionError(f"{algorithm} has no network for images, {images}; network='mlp' takes them as vectors")
 
     def explore(self, step: int) -> None:
-        """Explore as is due ``step`` agent steps into a run; most algorithms always explore alike."""
+        """Explore as is due after so many steps: widely until the first update, while the actor knows nothing."""
+        self.distribution.explore(widely=step < self.config.learning_starts)
 
     def optimiser_of(self, part: str) -> FlatAdam:
         """What learns a part."""
@@ -190,8 +192,11 @@ class OffPolicy(Policy):
 
     def learn(self, samples: Experience, step: int, generator: torch.Generator) -> None:
         """The updates that are due after one more rollout, ``step`` agent steps into the run."""
+        if self.replay is None:
+            return
         due = self._due()
-        if due == 0 or self.replay is None:
+        self.explore(self._collected)
+        if due == 0:
             return
         self._experience = samples
         rates = UpdateRates.of(self.config, step)
@@ -281,6 +286,7 @@ class OffPolicy(Policy):
         if kept:
             self._ring().load(kept)
             self._collected = int(kept["collected"])
+            self.explore(self._collected)
         else:
             which = f"policy {self.name!r}" if self.name else "the policy"
             self.caveat = f"{which} begins with an empty replay, as save_replay=False left it out of the checkpoint"
