@@ -75,6 +75,7 @@ class TaskSpec:
         frame_skip: simulator frames in one agent step, for reporting frames/s.
         options: the task's own options, defaults filled in.
         agents: the types of a multi-agent environment's agents; empty for one agent.
+        render_fps: agent steps a second at which pictures look natural: real time, where there is such a thing.
     """
 
     task: str
@@ -85,6 +86,7 @@ class TaskSpec:
     frame_skip: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     agents: tuple[AgentType, ...] = ()
+    render_fps: float = 30.0
 
     @property
     def num_agents(self) -> int:

@@ -20,6 +20,7 @@ from headrace.errors import OptionError
 from headrace.pool.spec import Field, Task, TaskSpec
 
 TASKS: tuple[str, ...] = tuple(GAME_OF)
+FRAMES_PER_SECOND = 60  # of the console
 
 
 def build(task: str, **options: Any) -> Task:
@@ -54,6 +55,7 @@ def build(task: str, **options: Any) -> Task:
         max_episode_steps=max_episode_steps,
         frame_skip=given.frame_skip,
         options=settings,
+        render_fps=FRAMES_PER_SECOND / given.frame_skip,
     )
     from headrace.pool.executors.threads import ThreadsExecutor
 

@@ -155,4 +155,4 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 ENV = KernelEnv("Acrobot", State, View, reset, step, observe, render)
-TASKS = {"Acrobot-v1": KernelTask(ENV, OBSERVATION, ACTION, INFO, max_episode_steps=500)}
+TASKS = {"Acrobot-v1": KernelTask(ENV, OBSERVATION, ACTION, INFO, max_episode_steps=500, render_fps=15)}

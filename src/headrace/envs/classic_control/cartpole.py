@@ -113,6 +113,6 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 ENV = KernelEnv("CartPole", State, View, reset, step, observe, render)
 TASKS = {
-    f"CartPole-{version}": KernelTask(ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=limit)
+    f"CartPole-{version}": KernelTask(ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=limit, render_fps=50)
     for version, limit in (("v0", 200), ("v1", 500))
 }

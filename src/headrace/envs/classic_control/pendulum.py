@@ -114,6 +114,7 @@ TASKS = {
         ACTION,
         options=OPTIONS,
         max_episode_steps=200,
+        render_fps=20,
     )
     for version, first in (("v0", False), ("v1", True))
 }

@@ -87,7 +87,9 @@ def versions(game: str, env: KernelEnv, channels: int, useful: Sequence[int], **
     for version, actions in (("v0", ALL_ACTIONS), ("v1", useful)):
         playable = replace(env, tables={"action_set": np.array(actions, np.int32)})
         space = gym.spaces.Discrete(len(actions))
-        tasks[f"MinAtar-{game}-{version}"] = KernelTask(playable, observation, space, options=all_options)
+        tasks[f"MinAtar-{game}-{version}"] = KernelTask(
+            playable, observation, space, options=all_options, render_fps=15
+        )
     return tasks
 
 

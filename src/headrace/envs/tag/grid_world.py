@@ -190,4 +190,4 @@ ENV = MultiAgentEnv(
     render=render,
     shapes={"was_at": ("trail", "num_agents")} | dict.fromkeys(("x", "y", "paid"), ("num_agents",)),
 )
-TASKS = {"TagGridWorld-v0": KernelTask(ENV, agents=agent_types, options=OPTIONS, max_episode_steps=100)}
+TASKS = {"TagGridWorld-v0": KernelTask(ENV, agents=agent_types, options=OPTIONS, max_episode_steps=100, render_fps=10)}

@@ -207,5 +207,6 @@ TASKS = {
         gym.spaces.Box(0, 31, (3,), np.int32),
         gym.spaces.Discrete(2),
         options=OPTIONS,
+        render_fps=2,
     )
 }

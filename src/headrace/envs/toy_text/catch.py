@@ -96,5 +96,6 @@ TASKS = {
         lambda options: gym.spaces.Box(0.0, 1.0, (options["height"], options["width"]), np.float32),
         gym.spaces.Discrete(3),
         options=OPTIONS,
+        render_fps=4,
     )
 }

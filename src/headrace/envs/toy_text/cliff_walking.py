@@ -83,6 +83,7 @@ TASKS = {
         gym.spaces.Discrete(4),
         (tabular.PROB,),
         {"is_slippery": slippery},
+        render_fps=4,
     )
     for name, slippery in (("CliffWalking-v0", False), ("CliffWalking-v1", False), ("CliffWalkingSlippery-v1", True))
 }

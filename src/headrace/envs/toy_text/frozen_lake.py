@@ -154,6 +154,7 @@ TASKS = {
         (tabular.PROB,),
         options(size),
         limit,
+        render_fps=4,
     )
     for name, size, limit in (("FrozenLake-v1", 4, 100), ("FrozenLake8x8-v1", 8, 200))
 }

@@ -94,5 +94,6 @@ TASKS = {
         gym.spaces.Discrete(2),
         options=OPTIONS,
         max_episode_steps=1000,
+        render_fps=4,
     )
 }

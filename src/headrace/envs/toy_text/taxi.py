@@ -252,6 +252,7 @@ TASKS = {
         INFO,
         options,
         max_episode_steps=200,
+        render_fps=4,
     )
     for name, options in (("Taxi-v3", {}), ("Taxi-v4", OPTIONS))
 }

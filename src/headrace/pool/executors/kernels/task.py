@@ -120,6 +120,7 @@ class KernelTask:
         options: name → `Option`, or simply its default. Those whose names are scalar fields of the
             environment's state arrive there.
         max_episode_steps: an episode is truncated after so many agent steps, 0 for never; an option too.
+        render_fps: agent steps a second at which pictures look natural.
     """
 
     env: AnyEnv | Callable[[Options], AnyEnv]
@@ -129,6 +130,7 @@ class KernelTask:
     options: Mapping[str, Any] = field(default_factory=dict)
     max_episode_steps: int = 0
     agents: tuple[AgentType, ...] | Callable[[Options], tuple[AgentType, ...]] = ()
+    render_fps: float = 30.0
 
     def __call__(self, task: str, **options: Any) -> Task:
         """The task of this name; raises `OptionError` for options that do not exist or do not fit.
@@ -146,6 +148,7 @@ class KernelTask:
             rule = "needs agents=… in its task" if not agents else "is of one agent, so its task has no agents"
             raise KernelError(f"{task}: {env.name} is a {type(env).__name__}, which {rule}")
         rest = {"task": task, "info": info, "max_episode_steps": given.pop("max_episode_steps"), "options": given}
+        rest["render_fps"] = self.render_fps
         if agents:
             spec = multi_agent_spec(agents=agents, **rest)
         else:

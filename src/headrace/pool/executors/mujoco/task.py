@@ -81,6 +81,7 @@ class MujocoTask:
             max_episode_steps=given.pop("max_episode_steps"),
             frame_skip=given["frame_skip"],
             options=given,
+            render_fps=1 / (model.opt.timestep * given["frame_skip"]),
         )
         parts = (env, model, observation, shown)
         return Task(spec, partial(MujocoExecutor, *parts, camera), make_on_device=partial(_on_device, *parts))
