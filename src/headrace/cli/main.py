@@ -17,6 +17,7 @@ from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 
 COMMANDS = {
     "train": "train an agent on a task, and leave a run folder",
+    "watch": "see a run's newest weights play while it trains",
     "play": "show what a trained agent does, and film it",
     "bench": "measure how fast a task's environments run",
     "scale": "find out how many environments train a task fastest",
@@ -28,7 +29,8 @@ EXAMPLES = (
     ("headrace envs cart", "which tasks have 'cart' in their name"),
     ("headrace train CartPole-v1", "a good agent within a minute"),
     ("headrace train Pong-v5 --seed 2", "the same on an Atari game"),
-    ("headrace play runs/…", "watch it, with the folder that train named"),
+    ("headrace watch runs/…", "watch it learn, with the folder that train named"),
+    ("headrace play runs/…", "watch what it has learnt"),
     ("headrace bench Pong-v5 --num-envs 16", "steps a second with random actions"),
     ("headrace scale CartPole-v1", "how many environments train it fastest here?"),
     ("headrace check my_env.py", "is the environment of my own file sound?"),

@@ -33,7 +33,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["Config", "Result", "log_episode", "make_config", "resume", "train"]
 
-CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video")
+CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer")
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,9 @@ class Config:
     """Episodes of one evaluation, played without exploration beside training; 0 for none."""
     evaluate_seconds: float = 5.0
     """Seconds from the beginning of an evaluation to that of the next, at least."""
+    viewer: bool = True
+    """Let whoever is at this machine watch the newest weights play, in a browser (`headrace watch`); nothing is played
+    or drawn while nobody does."""
 
     # DQN
     double: bool = True
@@ -330,7 +333,7 @@ SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "devices", "num_envs", "batch_size",
     "num_threads", "env_options", "policies", "torch_threads", "matmul_precision", "graphs", "host_random", "num_steps",
     "log_steps", "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every",
-    "evaluate_episodes", "evaluate_seconds", "actor_device", "critic_device",
+    "evaluate_episodes", "evaluate_seconds", "actor_device", "critic_device", "viewer",
 }  # fmt: skip
 """settings of a run that its policies share"""
 

@@ -57,6 +57,7 @@ class Dashboard:
         self._live: Live | None = None
         self._shown = 0.0
         self._began = False
+        self._watched: str | None = None
         self._curve: list[tuple[int, float]] = []
 
     def __enter__(self) -> Self:
@@ -86,6 +87,9 @@ class Dashboard:
         if self._live is not None:
             self._live.update(self._picture(trainer), refresh=True)
         else:
+            if trainer.address not in (None, self._watched):
+                self.console.print(f"watch {trainer.address}", highlight=False, soft_wrap=True)
+                self._watched = trainer.address
             self.console.print(self._line(trainer), highlight=False, soft_wrap=True)
 
     def _line(self, trainer: Trainer) -> str:
@@ -131,7 +135,8 @@ class Dashboard:
         parts = [progress, headline, _speed_table(trainer), _split_bar(trainer, width), curve]
         parts += [Text(), _policy_table(trainer)]
         parts += [Text(line, style="dim") for line in trainer.remarks]
-        return Panel(Group(*parts), title=title, subtitle=f"[dim]{trainer.run.path}[/]", width=width + 4)
+        watch = "" if trainer.address is None else f" · watch {trainer.address}"
+        return Panel(Group(*parts), title=title, subtitle=f"[dim]{trainer.run.path}{watch}[/]", width=width + 4)
 
 
 def draw_curve(points: list[tuple[int, float]], width: int, height: int) -> list[str]:

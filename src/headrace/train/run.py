@@ -2,7 +2,7 @@
 
 ``config.json`` what was asked for · ``metrics.jsonl`` what happened, one line a measurement ·
 ``checkpoints/`` and ``replay/`` what is needed to go on · ``videos/`` and ``curve.png`` what to look at ·
-``tensorboard/`` the metrics again, for TensorBoard.
+``tensorboard/`` the metrics again, for TensorBoard · ``viewer.json`` where it can be watched while it trains.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class RunFolder:
         self.videos = self.path / "videos"
         self.tensorboard = self.path / "tensorboard"
         self.plot_file = self.path / "curve.png"
+        self.viewer_file = self.path / "viewer.json"
 
     @classmethod
     def create(cls, path: str | Path | None, config: Config) -> RunFolder:

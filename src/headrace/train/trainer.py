@@ -68,6 +68,7 @@ class Trainer:
         self.seconds = 0.0
         self.best_return = float("-inf")
         self.remarks: list[str] = []
+        self.address: str | None = None  # only runs with workers can be watched
         self._logged = 0
         self._watch = Stopwatch(self.device, "rollout", "learning")
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train

@@ -30,25 +30,31 @@ def record(
     return path
 
 
-def write_video(path: Path, frames: Iterable[np.ndarray], fps: int = 30) -> None:
+def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
     """Encode frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play."""
     import av
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
-        stream, factor = None, 1
-        for frame in frames:
+        stream = None
+        for frame in map(enlarged, frames):
             if stream is None:
-                factor = max(1, -(-SMALLEST_HEIGHT // frame.shape[0]))
-                stream = container.add_stream("libx264", rate=Fraction(fps))
+                # to a thousandth: floats of time steps are no round fractions
+                stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
                 # 4:2:0 needs even sides
-                stream.height, stream.width = (side * factor // 2 * 2 for side in frame.shape[:2])
+                stream.height, stream.width = (side // 2 * 2 for side in frame.shape[:2])
                 stream.pix_fmt = "yuv420p"
-            enlarged = frame.repeat(factor, 0).repeat(factor, 1)[: stream.height, : stream.width]
-            for packet in stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(enlarged), format="rgb24")):
+            even = np.ascontiguousarray(frame[: stream.height, : stream.width])
+            for packet in stream.encode(av.VideoFrame.from_ndarray(even, format="rgb24")):
                 container.mux(packet)
         if stream is not None:
             container.mux(stream.encode())
+
+
+def enlarged(frame: np.ndarray) -> np.ndarray:
+    """A frame uint8[height, width, 3] that is high enough for people, enlarged by a whole factor where it is not."""
+    factor = max(1, -(-SMALLEST_HEIGHT // frame.shape[0]))
+    return frame.repeat(factor, 0).repeat(factor, 1) if factor > 1 else frame
 
 
 def _frames(agent: Agent, pool: headrace.Pool, max_steps: int) -> Iterator[np.ndarray]:

@@ -34,11 +34,15 @@ class Board:
         allowed: steps that all samplers together may have taken, int64[1].
         updates: of the learner, int64[1]; actor_updates: of an actor that learns apart.
         played: episodes that the evaluator has played, int64[1].
+        viewers: how often a viewer has begun to listen, int64[1].
+        port: where it does; 0 for nowhere, int64[1].
     """
 
     def __init__(self, samplers: int):
         words, floats = np.dtype(np.int64), np.dtype(np.float64)
-        fields = dict.fromkeys(("stop", "allowed", "updates", "actor_updates", "played"), ((1,), words))
+        fields = dict.fromkeys(
+            ("stop", "allowed", "updates", "actor_updates", "played", "viewers", "port"), ((1,), words)
+        )
         fields |= dict.fromkeys(("steps", "ended"), ((samplers,), words))
         fields |= {"seconds": ((samplers, len(PARTS)), floats), "episodes": ((samplers, KEPT, 2), floats)}
         self._shared = SharedArrays(fields)
@@ -50,6 +54,7 @@ class Board:
         self._stop, self._episodes, self._ended = shared["stop"], shared["episodes"], shared["ended"]
         self.allowed, self.played = shared["allowed"], shared["played"]
         self.updates, self.actor_updates = shared["updates"], shared["actor_updates"]
+        self.viewers, self.port = shared["viewers"], shared["port"]
         self.steps, self.seconds = shared["steps"], shared["seconds"]
         self._read = np.zeros(len(self.steps), np.int64)
 

@@ -30,7 +30,8 @@ from headrace.train.metrics import MetricsWriter
 from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
 from headrace.train.setup import dealt_seats, find_device, make_policy, prepare
-from headrace.train.workers import evaluator
+from headrace.train.workers import evaluator, viewer
+from headrace.train.workers.address import address
 from headrace.train.workers.board import PARTS, Board
 from headrace.train.workers.supervisor import Supervisor
 from headrace.train.workers.weights import WeightBuffer
@@ -170,6 +171,9 @@ class AsyncTrainer(ABC):
         if config.evaluate_episodes:
             arguments = (config, self.weights, self.evaluations, board)
             workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(board.played[0]))
+        if config.viewer and viewer.has_pictures(config):
+            arguments = (config, self.run.path, self.weights, board)
+            workers.start("viewer", viewer.work, *arguments, progress=lambda: int(board.viewers[0]))
 
     def _learn(self, seconds: float) -> None:
         """Updates, as many as are due, for so long."""
@@ -224,6 +228,12 @@ class AsyncTrainer(ABC):
         return goal is not None and mean is not None and self.tracker.full and mean >= goal
 
     # -- for reporting ---------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str | None:
+        """Where the run can be watched."""
+        port = int(self.board.port[0])
+        return address(port) if port else None
 
     def split(self) -> dict[str, float]:
         """Seconds of all samplers by what they did, and of the learner."""

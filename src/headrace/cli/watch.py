@@ -1,0 +1,73 @@
+"""``headrace watch``: the page on which a run shows itself while it trains."""
+
+from __future__ import annotations
+
+import time
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from headrace.errors import HeadraceError, OptionError
+from headrace.train.run import RunFolder
+from headrace.train.workers.address import find
+
+RUNS = Path("runs")
+PATIENCE = 3.0  # seconds in which a viewer that has just died is back, or one of a new run has begun
+REST = 0.2
+
+
+@dataclass(frozen=True)
+class WatchArgs:
+    """Watch a run while it trains, in a browser: the newest weights at play, and how far the run is.
+
+    For runs with samplers; headrace play shows what any run has learnt, also when it is over. The page can be
+    reached from this machine alone; from another one through ssh -L PORT:127.0.0.1:PORT.
+
+    examples:
+      headrace watch
+      headrace watch runs/mine
+      headrace watch runs/mine --no-browser
+    """
+
+    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
+    """the run folder that headrace train named; the newest in runs/ by default"""
+    browser: bool = True
+    """open the page; else only say where it is"""
+
+
+def run(argv: list[str]) -> int:
+    """Open the page of a run, or say why there is none."""
+    args = tyro.cli(WatchArgs, prog="headrace watch", args=argv)
+    folder, _ = RunFolder.open(args.run or newest(RUNS))
+    url = _await(folder)
+    print(f"watch {url}")
+    if args.browser and not webbrowser.open(url):
+        print("no browser was found here: open that page yourself")
+    return 0
+
+
+def newest(folder: Path) -> Path:
+    """The run that something happened to last.
+
+    Raises:
+        OptionError: there are no runs.
+    """
+    runs = [file.parent for file in folder.glob("*/config.json")]
+    if not runs:
+        raise OptionError(f"there are no runs in {folder}/: headrace watch RUN, with the folder that train named")
+    return max(runs, key=lambda path: path.stat().st_mtime)
+
+
+def _await(folder: RunFolder) -> str:
+    until = time.monotonic() + PATIENCE
+    while (url := find(folder)) is None:
+        if time.monotonic() > until:
+            raise HeadraceError(
+                f"nobody can be watched in {folder.path}: it is over, or trains without a viewer;\n"
+                f"headrace play {folder.path} shows what it has learnt"
+            )
+        time.sleep(REST)
+    return url
