@@ -189,3 +189,15 @@ def test_mistakes_have_names():
         scalars(frame_stack=4)
     with pytest.raises(OptionError, match="Box and Discrete"):
         StepReplay(gym.spaces.Dict({}), DISCRETE, 1, 64, 1)
+
+
+def test_a_replay_read_in_inference_mode_can_be_read_outside():
+    replay = scalars(n_step=2)
+    segment = replay.segment(0)
+    segment.begin()
+    for t in range(20):
+        write(segment, t)
+    with torch.inference_mode():
+        numbers = replay.draw((8,), generator())
+        replay.read(numbers)
+    assert not replay.read(numbers.clone()).inputs.is_inference()

@@ -1,5 +1,6 @@
 """Runs with workers: what they leave behind, and what becomes of them when somebody is killed."""
 
+import dataclasses
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from headrace.errors import OptionError
+from headrace.train import checkpoint as checkpoints
 from headrace.train import resume, train
 from headrace.train.config import make_config
 from headrace.train.dashboard import Dashboard
@@ -189,6 +191,30 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     assert result.steps >= 5000
     assert after[-1]["updates"] > before[-1]["updates"]
     assert after[-1]["episodes"] > before[-1]["episodes"]
+
+
+def test_a_run_goes_on_with_its_replay(tmp_path):
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    run, config = RunFolder.open(tmp_path)
+    newest = checkpoints.newest(run.checkpoints)
+    assert newest is not None
+
+    def caveat(**changes: Any) -> tuple[int, str | None]:
+        trainer = OffPolicyTrainer(dataclasses.replace(config, **changes), run, checkpoints.load(newest))
+        try:
+            assert trainer.pace.due(trainer.step) >= 0
+            return trainer.replay.held, trainer.policy.caveat
+        finally:
+            trainer.close()
+
+    held, none = caveat()
+    assert none is None and 2900 < held <= 3000
+    held, why = caveat(samplers=2)
+    assert held == 0 and why is not None and "another task, size" in why
+    for file in run.replay.glob("*.safetensors"):
+        file.unlink()
+    held, why = caveat()
+    assert held == 0 and why is not None and "cannot be read" in why
 
 
 CHILD = "import sys; from headrace.cli.main import main; sys.exit(main())"

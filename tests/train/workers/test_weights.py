@@ -38,3 +38,5 @@ def test_mistakes_have_names():
         buffer.publish(torch.zeros(4), torch.zeros(2))
     with pytest.raises(OptionError, match="extras must have 2 elements"):
         buffer.publish(torch.zeros(3))
+    buffer.close()
+    buffer.close()

@@ -100,6 +100,11 @@ class DeviceReplay(StepReplay):
         return self._gather(numbers)
 
 
+def replay_on(device: torch.device, replay: StepReplay) -> StepReplay:
+    """The replay as a learner on this device reads it."""
+    return replay if device.type == "cpu" else DeviceReplay(replay, device)
+
+
 class _Staged:
     """Pinned memory for some rows of a segment, and when the device has read it."""
 

@@ -98,22 +98,20 @@ class ReplayFiles:
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
         """Fill the replay's arrays with what a state consists of, and return the files that hold it."""
-        arrays, steps, kept = self.replay.arrays, self.replay.layout.steps, []
+        arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)
         for segment, end in enumerate(written):
-            begin = end
             for chunk in sorted((c for c in chunks if c.segment == segment), key=lambda c: c.low, reverse=True):
                 low, high = max(chunk.low, end - steps), min(chunk.high, end)
                 if low >= high:
                     continue
-                if high != begin:  # rows between were overwritten before they were saved
+                if high != begins[segment]:  # rows between were overwritten before they were saved
                     break
                 places = np.arange(low, high) % steps
                 for name, rows in load_file(self.folder / chunk.name).items():
                     arrays[name][places, segment] = rows[low - chunk.low : high - chunk.low]
-                begin = low
+                begins[segment] = low
                 kept.append(Chunk(segment, chunk.low, high, chunk.name))
-            arrays["begin"][segment] = begin
-        arrays["written"][:] = written
+        arrays["begin"][:], arrays["written"][:] = begins, written
         return kept
 
     def _save_segment(self, segment: int, high: int) -> list[Chunk]:

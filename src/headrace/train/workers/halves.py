@@ -18,6 +18,7 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
 from headrace.train.config import Config
+from headrace.train.off_policy.mirror import replay_on
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.off_policy.steps import StepReplay
 from headrace.train.setup import dealt_seats, find_device, make_policy, prepare
@@ -127,6 +128,7 @@ def work(config: Config, replay: StepReplay, exchange: Exchange, board: Board, l
     seed = seed_of(config, 2**30, life)
     generator = torch.Generator().manual_seed(seed)
     policy.generator.manual_seed(seed)
+    replay = replay_on(device, replay)
     kept, last = time.monotonic(), measured
     with torch.inference_mode():
         while not board.stopped:

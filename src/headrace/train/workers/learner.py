@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.train.config import Config
+from headrace.train.off_policy.mirror import replay_on
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.off_policy.prioritised import PrioritisedReplay
 from headrace.train.off_policy.steps import StepReplay
@@ -28,7 +29,7 @@ class Learner:
 
     def __init__(self, config: Config, policy: OffPolicy, replay: StepReplay, exchange: Exchange):
         self.config, self.policy, self.exchange = config, policy, exchange
-        self.replay = drawn_from(config, replay)
+        self.replay = drawn_from(config, replay_on(policy.device, replay))
         self.updates = 0
         self.generator = torch.Generator().manual_seed(config.seed)
         self.apart = bool(config.actor_device)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, StateError
 from headrace.pool.registry import build_task
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.off_policy.policy import OffPolicy
+from headrace.train.off_policy.saving import ReplayFiles
 from headrace.train.off_policy.steps import StepReplay
 from headrace.train.run import RunFolder
 from headrace.train.workers import halves, sampler
@@ -40,6 +41,7 @@ class OffPolicyTrainer(AsyncTrainer):
     def _make_learner(self) -> Learner:
         assert isinstance(self.policy, OffPolicy)
         self.replay = make_replay(self.config)
+        self._files = ReplayFiles(self.replay, self.run.replay)
         self.exchange = Exchange(self.policy, self.weights, apart=bool(self.config.actor_device))
         return Learner(self.config, self.policy, self.replay, self.exchange)
 
@@ -74,18 +76,32 @@ class OffPolicyTrainer(AsyncTrainer):
         return self.config.replay_ratio is None or self.learner.updates >= self.pace.due(steps)
 
     def load(self, point: Checkpoint) -> int:
-        """As `AsyncTrainer.load`; the replay is empty then."""
+        """As `AsyncTrainer.load`; the replay is what it was, or empty if it was not saved or does not fit any more."""
         metrics = super().load(point)
-        steps = self.config.learning_starts
-        self.policy.caveat = f"the run goes on with an empty replay: {steps:,} steps come before its next update"
+        self.policy.caveat = self._load_replay(point.counters.get("replay"))
         assert isinstance(self.policy, OffPolicy)
         self.board.actor_updates[0] = self.updates // self.policy.actor_every
         return metrics
 
+    def _load_replay(self, written: list[int] | None) -> str | None:
+        """Restore the replay that had so many rows; says in words why it could not be."""
+        reason = "save_replay=False left it out"
+        if written is not None:
+            try:
+                self._files.load(written)
+                return None
+            except StateError as error:
+                reason = str(error)
+        steps = self.config.learning_starts
+        return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
+
     def checkpoint(self) -> Checkpoint:
         """As `AsyncTrainer.checkpoint`, with what an actor that learns apart has learnt."""
         self.learner.settle()
-        return super().checkpoint()
+        point = super().checkpoint()
+        if self.config.save_replay:
+            point.counters["replay"] = self._files.save()
+        return point
 
     def close(self) -> None:
         """As `AsyncTrainer.close`."""

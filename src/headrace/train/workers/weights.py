@@ -93,7 +93,9 @@ class WeightBuffer:
 
     def close(self) -> None:
         """Let go of the memory."""
-        del self._vectors, self._extras, self._versions
+        nothing = self._copies[0][:0]
+        self._vectors, self._extras = nothing, nothing  # which would hold it
+        self._versions = np.zeros(3, np.int64)
         self._arrays.close()
 
 
