@@ -6,6 +6,7 @@ import pytest
 import torch
 from updates import tower
 
+from headrace.train.layers import FullPrecision
 from headrace.train.off_policy.towers import Towers
 from headrace.train.optimiser import FlatAdam
 
@@ -59,3 +60,12 @@ def test_the_loss_is_weighted_and_half_the_squared_error_of_each(weighted):
     torch.testing.assert_close(mean, plain.mean())
     for parameter, gradient in zip(module.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
+
+
+def test_full_precision_ends_with_its_block():
+    torch.set_float32_matmul_precision("medium")
+    with FullPrecision():
+        with FullPrecision():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == "medium"
