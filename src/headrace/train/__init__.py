@@ -200,9 +200,13 @@ def train_here(config: Config, run: RunFolder, saved: Path | None, quiet: bool, 
     from headrace.train.dashboard import Dashboard
     from headrace.train.trainer import Trainer
     from headrace.train.workers.off_policy import OffPolicyTrainer
+    from headrace.train.workers.on_policy import OnPolicyTrainer
 
     point = checkpoints.load(saved) if saved is not None else None
-    trainer = OffPolicyTrainer(config, run, point) if config.samplers > 0 else Trainer(config, run, point, team)
+    if config.samplers > 0:
+        trainer = (OffPolicyTrainer if config.algo in OFF_POLICY else OnPolicyTrainer)(config, run, point)
+    else:
+        trainer = Trainer(config, run, point, team)
     try:
         dashboard = Dashboard(quiet=quiet)
         for policy in trainer.policies:

@@ -45,6 +45,11 @@ class Agent:
         """Those that act, in the order of the task's agents."""
         return [player.policy for player in self._players]
 
+    @property
+    def encoders(self) -> list[InputEncoder]:
+        """What turns observations into their inputs."""
+        return [player.encoder for player in self._players]
+
     @torch.inference_mode()
     def act(self, observations: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
         """Actions as a pool takes them, for observations as it gives them: the most likely ones, or a sample.

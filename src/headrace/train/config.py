@@ -159,8 +159,17 @@ class Config:
 
     # workers
     samplers: int = -1
-    """For algorithms with a replay: processes that step num_envs environments each while this one learns. 0 takes turns
-    in one process, which alone can be repeated exactly; -1 is 1, or 0 for several agents or environments on a GPU."""
+    """Processes that step num_envs environments each while this one learns. 0 takes turns in one process, which alone
+    can be repeated exactly. -1 is 0 for ppo and a2c; for algorithms with a replay it is 1, or 0 for several agents or
+    environments on a GPU. With ppo, whose rollouts are then a little old, advantages are V-trace's; a2c has none."""
+    rollout_slots: int = 1
+    """For ppo with workers: rollouts of each sampler that may wait to be learnt from, beside the one that is learnt
+    from. More even out uneven speeds, and make the policy that acted older; a sampler without a free one waits."""
+    rho_clip: float = 1.0
+    """For ppo with workers: V-trace's limit of the importance weight of a step. The lower, the more the critic is that
+    of the policy that acted."""
+    trace_clip: float = 1.0
+    """For ppo with workers: V-trace's limit of the weights that carry what later steps earned back to earlier ones."""
     publish_every: int = 1
     """Updates between two publications of the weights to samplers and evaluator."""
     actor_device: str = ""
@@ -312,11 +321,11 @@ NETWORKS = ("auto", "mlp", "cnn", "gru")
 
 _AT_LEAST_1 = (
     "total_steps", "num_envs", "num_steps", "epochs", "minibatch_size", "log_steps", "stop_episodes", "copy_every",
-    "copies_kept", "replay_size", "publish_every", "n_step", "policy_delay",
+    "copies_kept", "rollout_slots", "replay_size", "publish_every", "n_step", "policy_delay",
 )  # fmt: skip
 _ABOVE_0 = (
     "learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon", "epsilon_fraction",
-    "initial_temperature",
+    "initial_temperature", "rho_clip", "trace_clip",
 )  # fmt: skip
 _BETWEEN_0_AND_1 = (
     "gamma", "gae_lambda", "target_rate", "priority_exponent", "importance_exponent", "epsilon_start", "epsilon_end",
@@ -333,7 +342,7 @@ SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "devices", "num_envs", "batch_size",
     "num_threads", "env_options", "policies", "torch_threads", "matmul_precision", "graphs", "host_random", "num_steps",
     "log_steps", "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every",
-    "evaluate_episodes", "evaluate_seconds", "actor_device", "critic_device", "viewer",
+    "evaluate_episodes", "evaluate_seconds", "actor_device", "critic_device", "viewer", "rollout_slots",
 }  # fmt: skip
 """settings of a run that its policies share"""
 

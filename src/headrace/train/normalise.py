@@ -82,6 +82,17 @@ class ObservationNormaliser:
         self.mean.copy_(self.statistics.mean)
         self.scale.copy_((self.statistics.variance + 1e-8).rsqrt())
 
+    def pack(self) -> Tensor:
+        """All that it knows as one vector, float64[2 · size + 1]."""
+        known = self.statistics
+        return torch.cat((known.mean, known.variance, known.count.view(1)))
+
+    def unpack(self, packed: Tensor) -> None:
+        """Take over what `pack` gave, from any device."""
+        size = len(self.mean)
+        mean, variance, count = packed.split((size, size, 1))
+        self.load({"mean": mean, "variance": variance, "count": count.view(())})
+
     def tensors(self) -> dict[str, Tensor]:
         """All that it knows, to be copied in place."""
         return {**self.statistics.state(), "shift": self.mean, "scale": self.scale}

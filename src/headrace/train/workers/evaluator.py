@@ -10,12 +10,11 @@ import time
 
 import torch
 
-from headrace.train.agent import Agent
-from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.evaluate import play_episodes, playing_pool
+from headrace.train.workers.acting import unlearnt_agent
 from headrace.train.workers.board import Board
-from headrace.train.workers.sampler import acting_policy, seed_of
+from headrace.train.workers.sampler import seed_of
 from headrace.train.workers.weights import WeightBuffer
 
 REST = 0.05  # seconds between looks at whether there is something to do
@@ -27,17 +26,15 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
     """The process of the evaluator: publishes the weights that it has evaluated, with `RESULTS`."""
     give_way()
     torch.set_num_threads(1)
-    policy, _ = acting_policy(config)
     number = config.evaluate_episodes
     with playing_pool(config, num_envs=number, num_threads=1, seed=seed_of(config, 2**31, life)) as pool:
-        agent = Agent(config, pool.spec, Checkpoint(policy.model(), {}, {}, {}))
-        acting = agent.policies[0].acting
+        agent, acting = unlearnt_agent(config, pool.spec)
         due = 0.0
         while not board.stopped:
             step, version = board.total_steps(), None
             over = step >= config.total_steps
             if over or (time.monotonic() >= due and step >= config.learning_starts):
-                version = weights.read(acting)
+                version = acting.read(weights)
             if version is None:
                 time.sleep(REST)
                 continue
@@ -45,7 +42,7 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
             played = play_episodes(agent, pool, 1, stop=lambda: board.stopped)
             if played is not None:
                 measured = played.mean_return, played.mean_length, step, version
-                results.publish(acting, torch.tensor(measured, dtype=torch.float64))
+                acting.publish(results, torch.tensor(measured, dtype=torch.float64))
                 board.played[0] += number
 
 

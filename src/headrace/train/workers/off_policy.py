@@ -68,6 +68,10 @@ class OffPolicyTrainer(AsyncTrainer):
         pace.note(learner.updates)
         return True
 
+    def _look(self) -> None:
+        super()._look()
+        self.learner.set_rates(self.step)
+
     def finished(self) -> bool:
         """Whether all steps are done, and all that was to be learnt from them."""
         steps = self.board.total_steps()

@@ -21,6 +21,7 @@ from headrace.train.experience import InputEncoder
 from headrace.train.off_policy.policy import OffPolicy
 from headrace.train.off_policy.segment import Segment
 from headrace.train.off_policy.steps import StepReplay
+from headrace.train.policy import Policy
 from headrace.train.seats import Seat
 from headrace.train.setup import dealt_seats, make_policy
 from headrace.train.workers.board import Board
@@ -54,12 +55,11 @@ class Frames:
         return cls(dict(config.env_options))
 
 
-def acting_policy(config: Config) -> tuple[OffPolicy, Seat]:
+def acting_policy(config: Config) -> tuple[Policy, Seat]:
     """A policy that only acts, on the CPU, and its seat."""
     spec = build_task(config.task, **config.env_options).spec
     (seat,) = dealt_seats(config, spec).values()
     policy = make_policy("", dataclasses.replace(config, frozen=True, compile=False), seat, torch.device("cpu"))
-    assert isinstance(policy, OffPolicy)
     return policy, seat
 
 
@@ -83,7 +83,9 @@ class Sampler:
         self, config: Config, number: int, life: int, segment: Segment, weights: WeightBuffer, board: Board
     ) -> None:
         self.config, self.number, self.segment, self.weights, self.board = config, number, segment, weights, board
-        self.policy, seat = acting_policy(config)
+        policy, seat = acting_policy(config)
+        assert isinstance(policy, OffPolicy)
+        self.policy = policy
         seed, frames = seed_of(config, number, life), Frames.of(config)
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
         self.pool = headrace.make(

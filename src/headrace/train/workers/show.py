@@ -19,14 +19,13 @@ import torch
 
 from headrace.errors import HeadraceError, RenderError
 from headrace.pool.pool import Pool
-from headrace.train.agent import Agent
-from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.evaluate import playing_pool
 from headrace.train.masks import MASK
 from headrace.train.video import enlarged
+from headrace.train.workers.acting import Acting, unlearnt_agent
 from headrace.train.workers.board import Board
-from headrace.train.workers.sampler import acting_policy, seed_of
+from headrace.train.workers.sampler import seed_of
 from headrace.train.workers.weights import WeightBuffer
 
 MOST_PICTURES = 30.0  # a second
@@ -103,7 +102,7 @@ class Show:
         self._jpeg = b""
         self._alone = self._drawn = 0.0
         self._version = 0
-        self._acting: torch.Tensor | None = None
+        self._kept: tuple[torch.Tensor, torch.Tensor] | None = None  # the newest weights, and what goes with them
         self.watchers = self.begun = self.pictures = 0
         self.trouble: str | None = None
         self.episode: Episode | None = None
@@ -169,14 +168,15 @@ class Show:
         seed = seed_of(self._config, 2**31 + 1, self._life, self.begun)
         # the step after an episode only begins the next one: its last state is seen as well
         with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, autoreset="next_step") as pool:
-            policy, _ = acting_policy(self._config)
-            agent = Agent(self._config, pool.spec, Checkpoint(policy.model(), {}, {}, {}))
-            self._take_weights(agent, anew=True)
+            agent, acting = unlearnt_agent(self._config, pool.spec)
+            if self._kept is not None:
+                acting.take(*self._kept)
+            self._take_weights(acting)
             obs, info = pool.reset()
             episode = self.episode = Episode(version=self._version)
             due, over = self._show(pool, episode), False
             while not self._left():
-                self._take_weights(agent)
+                self._take_weights(acting)
                 obs, reward, terminated, truncated, info = pool.step(agent.act(obs, True, info.get(MASK)))
                 if over:
                     episode = self.episode = Episode()
@@ -214,13 +214,10 @@ class Show:
         return self._drawn
 
     @torch.no_grad()
-    def _take_weights(self, agent: Agent, anew: bool = False) -> None:
-        acting = agent.policies[0].acting
-        kept = self._acting = acting.clone() if self._acting is None else self._acting
-        version = self._weights.read(kept)
-        self._version = version or self._version
-        if version or (anew and self._version):
-            acting.copy_(kept)
+    def _take_weights(self, acting: Acting) -> None:
+        version = acting.read(self._weights)
+        if version is not None:
+            self._version, self._kept = version, (acting.vector.clone(), acting.known())
 
     def _left(self) -> bool:
         """Whether nobody has watched for a while; who comes then begins another show."""

@@ -24,6 +24,7 @@ from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config
 from headrace.train.dashboard import Dashboard
 from headrace.train.episodes import EpisodeTracker
+from headrace.train.experience import InputEncoder
 from headrace.train.interrupt import Interrupt
 from headrace.train.memory import in_use
 from headrace.train.metrics import MetricsWriter
@@ -31,10 +32,10 @@ from headrace.train.policy import Policy
 from headrace.train.run import RunFolder
 from headrace.train.setup import dealt_seats, find_device, make_policy, prepare
 from headrace.train.workers import evaluator, viewer
+from headrace.train.workers.acting import Acting
 from headrace.train.workers.address import address
 from headrace.train.workers.board import PARTS, Board
 from headrace.train.workers.supervisor import Supervisor
-from headrace.train.workers.weights import WeightBuffer
 
 LOOK = 0.1  # seconds between looks around
 REST = 2e-4  # seconds to wait for new steps
@@ -55,10 +56,6 @@ class Learner(Protocol):
 
     def publish(self) -> None:
         """Give samplers the weights as they are."""
-        ...
-
-    def set_rates(self, step: int) -> None:
-        """Follow the schedules of a run that is ``step`` agent steps old."""
         ...
 
     def statistics(self) -> Tensor | None:
@@ -94,13 +91,14 @@ class AsyncTrainer(ABC):
         self.spec = build_task(config.task, **config.env_options).spec
         (seat,) = dealt_seats(config, self.spec).values()
         prepare(config, [seat])
-        policy = make_policy("", config, seat, self.device)
-        self.policy: Policy = policy
-        self.policies = [policy]
+        self.policy: Policy = make_policy("", config, seat, self.device)
+        self.policies, policy = [self.policy], self.policy
+        self.encoder = InputEncoder(config, seat.observation, self.device)
+        self.acting = Acting(policy, self.encoder)
         self.tracker = policy.tracker = EpisodeTracker(1, config.stop_episodes)
-        self.weights = WeightBuffer(policy.acting.numel(), self._extras())
-        self.evaluations = WeightBuffer(policy.acting.numel(), len(evaluator.RESULTS))
-        self._evaluated = torch.zeros_like(policy.acting, device="cpu")
+        self.weights = self.acting.buffer(self._extras())
+        self.evaluations = self.acting.buffer(len(evaluator.RESULTS))
+        self._evaluated = torch.zeros_like(policy.acting, device="cpu"), self.acting.known()
         self.board = Board(config.samplers)
         self.seconds, self.restarts = 0.0, 0
         self.best_return, self.evaluation = float("-inf"), dict[str, float]()
@@ -197,7 +195,6 @@ class AsyncTrainer(ABC):
             self.remarks.append(words)
         self.restarts = self.supervisor.restarts
         self._look_at_board()
-        self.learner.set_rates(self.step)
         self._rates.note(self.step, self.updates)
         if self.step - self._logged >= config.log_steps:
             self._log()
@@ -207,9 +204,11 @@ class AsyncTrainer(ABC):
         ended = self.board.new_episodes()
         if len(ended.returns):
             self.tracker.add(*map(torch.from_numpy, ended))
-        found = torch.zeros(len(evaluator.RESULTS), dtype=torch.float64)
-        if self.evaluations.read(self._evaluated, found) is not None:
-            self._note_evaluation(dict(zip(evaluator.RESULTS, found.tolist(), strict=True)))
+        vector, known = self._evaluated
+        found = torch.zeros(len(evaluator.RESULTS) + len(known), dtype=torch.float64)
+        if self.evaluations.read(vector, found) is not None:
+            results, known[:] = found.split((len(evaluator.RESULTS), len(known)))
+            self._note_evaluation(dict(zip(evaluator.RESULTS, results.tolist(), strict=True)))
 
     def _note_evaluation(self, found: dict[str, float]) -> None:
         self.evaluation = found
@@ -282,18 +281,18 @@ class AsyncTrainer(ABC):
     @torch.no_grad()
     def save_best(self) -> None:
         """Keep the weights that were evaluated last as the best."""
-        learning = self.policy.acting.clone()
-        self.policy.acting.copy_(self._evaluated)
+        learning = self.acting.vector.clone(), self.acting.known()
+        self.acting.take(*self._evaluated)
         counters = self._counters() | {"step": int(self.evaluation["step"])}
-        point = Checkpoint(self.policy.model(), {}, {}, counters)
+        point = Checkpoint(self.acting.model(), {}, {}, counters)
         checkpoints.save(self.run.checkpoints, checkpoints.BEST, point)
-        self.policy.acting.copy_(learning)
+        self.acting.take(*learning)
 
     def checkpoint(self) -> Checkpoint:
         """Everything that this process knows of how the run goes on; samplers begin new episodes."""
         state: dict[str, Tensor] = {"generator": self.learner.generator.get_state()}
         state |= checkpoints.prefixed("episodes", self.tracker.state())
-        return Checkpoint(self.policy.model(), self.policy.optimisers(), state, self._counters())
+        return Checkpoint(self.acting.model(), self.policy.optimisers(), state, self._counters())
 
     def _counters(self) -> dict[str, Any]:
         return {
@@ -308,7 +307,7 @@ class AsyncTrainer(ABC):
     def load(self, point: Checkpoint) -> int:
         """Continue from a checkpoint; returns how many bytes of the metrics belong to it."""
         try:
-            self.policy.load_model(point.model)
+            self.acting.load_model(point.model)
             self.policy.load_optimisers(point.optimizer)
             self.learner.generator.set_state(point.state["generator"])
             self.tracker.load(checkpoints.group("episodes", point.state))

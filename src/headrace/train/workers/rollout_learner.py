@@ -1,0 +1,136 @@
+"""Learning from rollouts as they come: values and ratios anew, V-trace, and PPO's updates.
+
+A slot goes back to its sampler as soon as it has been copied, so that the next rollout is collected while this one is
+learnt from.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headrace.train import checkpoint as checkpoints
+from headrace.train.config import Config
+from headrace.train.experience import InputEncoder
+from headrace.train.normalise import RewardScaler
+from headrace.train.policy import Policy
+from headrace.train.ppo import Samples
+from headrace.train.vtrace import vtrace
+from headrace.train.workers.acting import Acting
+from headrace.train.workers.rollouts import Rollouts, Slot
+from headrace.train.workers.weights import WeightBuffer
+
+ROWS = 1024  # that go through the network at once, before updates: of images a rollout's activations would not fit
+
+
+class RolloutLearner:
+    """A policy that learns from rollouts of others and publishes what it has become.
+
+    Attributes:
+        steps: agent steps learnt from, those before a resumption included.
+        updates: gradient steps, likewise.
+        generator: draws minibatches.
+    """
+
+    def __init__(
+        self, config: Config, policy: Policy, encoder: InputEncoder, rollouts: Rollouts, weights: WeightBuffer
+    ) -> None:
+        self.config, self.policy, self.rollouts, self.weights = config, policy, rollouts, weights
+        self.device, self._encoder, self._acting = policy.device, encoder, Acting(policy, encoder)
+        self.steps = self.updates = 0
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self._scalers: list[RewardScaler] = []
+        if config.normalise_rewards:
+            self._scalers = [RewardScaler(config.num_envs, config.gamma, self.device) for _ in range(config.samplers)]
+            for scaler in self._scalers:
+                scaler.statistics = self._scalers[0].statistics
+        rows = config.num_steps * config.num_envs
+        self._inputs = torch.zeros(rows, *encoder.shape, dtype=encoder.dtype, device=self.device)
+        self._measured: tuple[Tensor, Tensor] | None = None
+        self.publish()
+
+    def learn(self) -> bool:
+        """All updates from one rollout, and their result for everybody; answers whether there was a rollout."""
+        found = self.rollouts.next()
+        if found is None:
+            return False
+        with torch.inference_mode():
+            samples = self._samples(*found)
+        self.policy.learn(samples, self.steps, self.generator)
+        self.steps += len(self._inputs)
+        self.publish()
+        self.updates = int(self.policy.optimiser.steps)
+        return True
+
+    def publish(self) -> None:
+        """Give samplers the weights as they are, and what is known of observations."""
+        self._acting.publish(self.weights)
+
+    def statistics(self) -> Tensor | None:
+        """The last update's, as `Policy.statistics`; None if there was none."""
+        return self.policy.losses
+
+    def staleness(self) -> dict[str, float]:
+        """How old the last rollout was: in versions of the weights, and how far the policy had gone from it (KL)."""
+        if self._measured is None:
+            return {}
+        versions, divergence = self._measured
+        return {"versions": float(versions), "divergence": float(divergence)}
+
+    def state(self) -> dict[str, Tensor]:
+        """What else of it decides how a run goes on; samplers begin new episodes."""
+        return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
+
+    def load_state(self, saved: dict[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        if self._scalers:
+            self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
+
+    def _samples(self, sampler: int, slot: Slot) -> Samples:
+        """What a slot gives to learn; it is released, and statistics of observations and rewards are updated."""
+        config, rows = self.config, len(self._inputs)
+        seen = torch.from_numpy(slot.observations)
+        self._encoder(seen[:-1].flatten(0, 1), self._inputs)
+        ended = int(slot.ended)
+        after = torch.cat((seen[-1], torch.from_numpy(slot.finals[:ended])))
+        following = torch.empty(len(after), *self._inputs.shape[1:], dtype=self._inputs.dtype, device=self.device)
+        self._encoder(after, following)
+        if self._encoder.normaliser is not None:
+            raw = seen[:-1].to(self.device, torch.float32)
+            self._encoder.normaliser.update(raw.view(self._inputs.shape))
+        actions, acted, rewards, terminated, truncated, places = (
+            torch.from_numpy(array).to(self.device, copy=True)
+            for array in (
+                slot.actions, slot.log_probs, slot.rewards, slot.terminated, slot.truncated, slot.places[:ended],
+            )
+        )  # fmt: skip
+        versions, fresh = torch.from_numpy(slot.versions).double(), bool(slot.fresh)
+        self.rollouts.release(sampler)
+
+        if self._scalers:
+            scaler = self._scalers[sampler]
+            if fresh:
+                scaler.running.zero_()
+            rewards = scaler(rewards, terminated | truncated)
+        parts = [self.policy.forward(part) for part in self._inputs.split(ROWS)]
+        params, values = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+        last, finals = self.policy.forward(following)[1].split((config.num_envs, ended))
+        final_values = torch.zeros(rows, device=self.device).scatter_(0, places, finals)
+        actions = actions.flatten(0, 1)
+        log_ratios = self.policy.distribution.evaluate(params, actions)[0] - acted.flatten()
+        self._measured = self.weights.version - versions.mean(), (log_ratios.exp() - 1 - log_ratios).mean()
+        shape = rewards.shape
+        targets = vtrace(
+            rewards,
+            torch.cat((values, last)).view(len(rewards) + 1, -1),
+            terminated,
+            truncated,
+            final_values.view(shape),
+            log_ratios.view(shape),
+            config.gamma,
+            config.gae_lambda,
+            config.rho_clip,
+            config.trace_clip,
+        )
+        advantages, returns = targets.advantages.flatten(), targets.values.flatten()
+        return Samples(self._inputs, actions, acted.flatten(), advantages, returns, values)

@@ -1,0 +1,264 @@
+"""PPO with workers: the same arithmetic as without, whole rollouts whoever is killed, and it learns."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headrace
+from headrace.errors import OptionError
+from headrace.train import checkpoint as checkpoints
+from headrace.train import resume, train
+from headrace.train.config import Config, make_config
+from headrace.train.dashboard import Dashboard
+from headrace.train.evaluate import evaluate
+from headrace.train.metrics import read_metrics
+from headrace.train.rollout import observation_name
+from headrace.train.run import RunFolder
+from headrace.train.trainer import Trainer
+from headrace.train.workers.on_policy import OnPolicyTrainer
+from headrace.train.workers.rollout_sampler import RolloutSampler
+from headrace.train.workers.rollouts import Slot
+from headrace.train.workers.sampler import seed_of
+
+SETTINGS: dict[str, Any] = {
+    "samplers": 1,
+    "num_envs": 4,
+    "num_steps": 64,
+    "minibatch_size": 128,
+    "epochs": 2,
+    "hidden": (16, 16),
+    "log_steps": 500,
+    "evaluate_episodes": 2,
+    "evaluate_seconds": 0.2,
+    "stop_at_return": None,
+    "tensorboard": False,
+    "video": False,
+}
+NORMALISED: dict[str, Any] = {"normalise_observations": True, "normalise_rewards": True}
+
+
+def begun(tmp_path, task: str = "Pendulum-v1", **settings: Any) -> OnPolicyTrainer:
+    config = make_config(task, **(SETTINGS | settings))
+    return OnPolicyTrainer(config, RunFolder.create(tmp_path, config))
+
+
+def sampler_of(trainer: OnPolicyTrainer) -> RolloutSampler:
+    return RolloutSampler(trainer.config, 0, 0, trainer.rollouts, trainer.weights, trainer.board)
+
+
+def filled(sampler: RolloutSampler) -> Slot:
+    slot = sampler.rollouts.free(0)
+    assert slot is not None
+    assert sampler.fill(slot)
+    sampler.rollouts.publish(0)
+    return slot
+
+
+def write_rollout(slot: Slot, trainer: Trainer, log_probs: torch.Tensor) -> None:
+    """A rollout of the synchronous loop, as a sampler would have written it."""
+    collector, (experience,) = trainer.collector, trainer.collector.experiences
+    slot.begin(True)
+    slot.observations[...] = collector.observations[observation_name(experience.seat)].numpy()
+    slot.actions[...], slot.log_probs[...] = experience.actions.numpy(), log_probs.view(slot.log_probs.shape).numpy()
+    slot.rewards[...], slot.versions[...] = collector.rewards.numpy(), 1
+    slot.terminated[...], slot.truncated[...] = collector.terminated.numpy(), collector.truncated.numpy()
+    finals = collector._finals(experience.seat)
+    if finals is not None:
+        for t, n, last in zip(finals.t.tolist(), finals.columns.tolist(), finals.observations.numpy(), strict=True):
+            slot.add_finals(t, np.array([n]), last[None])
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("Pendulum-v1", {"num_steps": 256, "gae_lambda": 1.0, **NORMALISED}),
+        ("CartPole-v1", {"gae_lambda": 0.9, "value_clip_range": 0.1}),
+    ],
+)
+def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settings):
+    config = make_config(task, **(SETTINGS | settings | {"samplers": 0}))
+    alone = Trainer(config, RunFolder.create(tmp_path / "0", config))
+    apart = begun(tmp_path / "1", task, **settings)
+    try:
+        assert torch.equal(alone.policies[0].acting, apart.policy.acting)
+        before = apart.policy.acting.clone()
+        alone.collector.draw(alone.generator)
+        (samples,) = alone.collector.collect()
+        slot = apart.rollouts.free(0)
+        assert slot is not None
+        write_rollout(slot, alone, samples.log_probs)
+        apart.rollouts.publish(0)
+        apart.learner.generator.set_state(alone.generator.get_state())
+        alone.policies[0].learn(samples, 0, alone.generator)
+        assert apart.learner.learn()
+        assert int(slot.ended) == (4 if task == "Pendulum-v1" else 0)
+        assert (apart.policy.acting - before).abs().max() > 1e-3
+        torch.testing.assert_close(apart.policy.acting, alone.policies[0].acting, rtol=1e-3, atol=2e-5)
+        assert apart.learner.staleness()["divergence"] == pytest.approx(0.0, abs=1e-6)
+        assert apart.learner.updates == int(alone.policies[0].optimiser.steps)
+        if config.normalise_observations:
+            normaliser = alone.collector.experiences[0].encoder.normaliser
+            assert normaliser is not None
+            torch.testing.assert_close(apart.acting.known(), normaliser.pack())
+    finally:
+        alone.close()
+        apart.close()
+
+
+def test_a_sampler_writes_what_happened(tmp_path):
+    trainer = begun(tmp_path, num_steps=256, **NORMALISED)
+    try:
+        sampler = sampler_of(trainer)
+        trainer.acting.take(trainer.acting.vector, torch.tensor([0.1, -0.2, 0.5, 0.4, 0.7, 9.0, 50.0]).double())
+        trainer.learner.publish()
+        slot = filled(sampler)
+        assert (slot.versions == trainer.weights.version).all()
+        assert bool(slot.fresh)
+        inputs = torch.empty(256 * 4, 3)
+        trainer.encoder(torch.from_numpy(slot.observations[:-1]).flatten(0, 1), inputs)
+        params, _ = trainer.policy.forward(inputs)
+        actions = torch.from_numpy(slot.actions).flatten(0, 1)
+        log_probs = trainer.policy.distribution.evaluate(params, actions)[0]
+        torch.testing.assert_close(torch.from_numpy(slot.log_probs).flatten(), log_probs, rtol=1e-4, atol=1e-4)
+        assert len(np.unique(slot.actions)) > 1000
+        # the same actions in another pool of the same seed
+        taken = trainer.policy.distribution.to_env(torch.from_numpy(slot.actions)).numpy()
+        with headrace.make(
+            "Pendulum-v1", num_envs=4, seed=seed_of(trainer.config, 0, 0), autoreset="same_step"
+        ) as pool:
+            seen, _ = pool.reset()
+            np.testing.assert_array_equal(slot.observations[0], seen)
+            for t in range(256):
+                seen, reward, terminated, truncated, info = pool.step(taken[t])
+                np.testing.assert_array_equal(slot.observations[t + 1], seen)
+                np.testing.assert_array_equal(slot.rewards[t], reward)
+                np.testing.assert_array_equal(slot.terminated[t], terminated)
+                np.testing.assert_array_equal(slot.truncated[t], truncated)
+                if truncated.any():
+                    np.testing.assert_array_equal(slot.finals[: int(slot.ended)], info["final_obs"])
+                    assert slot.places[: int(slot.ended)].tolist() == [4 * t + n for n in range(4)]
+        assert int(slot.ended) == 4
+        last = slot.observations[-1].copy()
+        assert trainer.learner.learn()
+        slot = filled(sampler)
+        np.testing.assert_array_equal(slot.observations[0], last)
+        assert not bool(slot.fresh)
+        assert (slot.versions == 3).all()
+        sampler.close()
+    finally:
+        trainer.close()
+
+
+def test_a_sampler_without_a_free_slot_waits_and_drops_nothing(tmp_path):
+    trainer = begun(tmp_path, "CartPole-v1", rollout_slots=2)
+    sampler = sampler_of(trainer)
+    thread = threading.Thread(target=sampler.run)
+    thread.start()
+    try:
+        for learnt in range(4):
+            until = time.monotonic() + 30
+            while trainer.rollouts.waiting < 2:
+                assert time.monotonic() < until
+                time.sleep(0.001)
+            time.sleep(0.02)
+            assert trainer.board.total_steps() == (learnt + 2) * 64 * 4
+            assert trainer.learner.learn()
+        assert trainer.learner.steps == 4 * 64 * 4
+        assert trainer.learner.staleness()["versions"] >= 1
+    finally:
+        trainer.board.stop()
+        thread.join()
+        sampler.close()
+        trainer.close()
+
+
+def test_cartpole_is_learnt(tmp_path):
+    result = train(
+        "CartPole-v1", run_dir=tmp_path, quiet=True, samplers=1, total_steps=400_000, tensorboard=False, video=False
+    )
+    assert result.reason == "solved"
+    assert result.mean_return is not None
+    assert result.mean_return >= 475
+    last = read_metrics(tmp_path / "metrics.jsonl")[-1]
+    assert 0 < last["staleness"]["versions"] <= 2
+    assert last["updates"] > 0
+    assert last["updates"] % 32 == 0  # 8 epochs of 4 minibatches
+    assert evaluate(tmp_path, 8).mean_return > 300
+
+
+def test_a_run_goes_on_where_it_was(tmp_path):
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, total_steps=4000, **SETTINGS, **NORMALISED)
+    before = read_metrics(tmp_path / "metrics.jsonl")
+    assert before[-1]["evaluation"]["length"] == 200
+    assert len(evaluate(tmp_path, 2, which="best").returns) == 2
+    learnt = -(-4000 // 256) * 256
+
+    def saved() -> checkpoints.Checkpoint:
+        path = checkpoints.newest(tmp_path / "checkpoints")
+        assert path is not None
+        return checkpoints.load(path)
+
+    point = saved()
+    assert point.counters["learnt"] == learnt
+    assert point.counters["updates"] == learnt // 256 * 4
+    assert float(point.model["normaliser.count"]) == learnt
+    assert float(point.state["rewards.count"]) == learnt
+    config = Config.from_json((tmp_path / "config.json").read_text())
+    again = OnPolicyTrainer(config, RunFolder(tmp_path), point)
+    assert again.learner.steps == learnt
+    assert float(again.acting.known()[-1]) == learnt
+    assert torch.equal(again.acting.model()["network.log_std"], point.model["network.log_std"])
+    again.close()
+    result = resume(tmp_path, quiet=True, total_steps=6000)
+    assert result.steps >= 6000
+    assert float(saved().model["normaliser.count"]) == -(-6000 // 256) * 256
+    assert read_metrics(tmp_path / "metrics.jsonl")[: len(before)] == before
+
+
+def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_path):
+    trainer = begun(tmp_path, "CartPole-v1", samplers=2, total_steps=100_000, epochs=8)
+    killed: list[int] = []
+
+    def kill() -> None:
+        while len(killed) < 6:
+            time.sleep(0.2)
+            for name, pid in trainer.supervisor.pids().items():
+                if name.startswith("sampler") and trainer.board.total_steps() > 0 and len(killed) < 6:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    try:
+        thread.start()
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert trainer.restarts >= 2
+        assert trainer.learner.steps == -(-100_000 // 256) * 256
+        assert (trainer.board.steps > 0).all()
+        assert torch.isfinite(trainer.policy.acting).all()
+    finally:
+        trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("Taxi-v3", {}, "action masks"),
+        ("CartPole-v1", {"network": "gru"}, "recurrent"),
+        ("CartPole-v1", {"algo": "a2c"}, "a2c"),
+        ("CartPole-v1", {"batch_size": 2}, "batch_size=2 is for samplers=0"),
+        ("CartPole-v1", {"rho_clip": 0.0}, "rho_clip"),
+        ("CartPole-v1", {"rollout_slots": 0}, "rollout_slots"),
+        ("TagContinuous-v0", {}, "several agents"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, task, settings, words):
+    with pytest.raises(OptionError, match=words):
+        train(task, run_dir=tmp_path, quiet=True, **(SETTINGS | settings))
