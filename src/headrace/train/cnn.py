@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -10,11 +11,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.layers import initialised, with_log_std
+from headrace.train.layers import gradient_of, initialised, through_activation, with_log_std
 
 SMALL_SIDE = 8  # shorter images have nothing for a filter to find
 NATURE_SIDE = 36  # the least that three layers of the Nature-CNN leave anything of
 BLOCK = 4  # pixels that the Nature-CNN's first filters move by
+STRIDES = 1, 2, 1  # of its layers, the first over blocks
+
+
+class Saved(NamedTuple):
+    """What a pass forward leaves for the one back: weights as they were multiplied with, and what came of it."""
+
+    weights: list[Tensor]
+    activations: list[Tensor]
 
 
 class NatureTrunk(nn.Module):
@@ -43,14 +52,43 @@ class NatureTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+        return self.forward_saving(x)[0]
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
+        """As `forward`, and what `backward_into_gradients` needs."""
         dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
-        first = self.conv1
-        filters = (first.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
-        filters = filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3)  # [32, 16·C, 2, 2]
-        x = _conv(blocks(x).to(dtype), filters, first.bias, 1)
-        x = _conv(x, self.conv2.weight, self.conv2.bias, 2)
-        x = _conv(x, self.conv3.weight, self.conv3.bias, 1)
-        return F.linear(x.flatten(1), self.dense.weight.to(dtype), self.dense.bias.to(dtype)).relu_().float()
+        filters = (self.conv1.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
+        weights = [filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3), self.conv2.weight, self.conv3.weight]
+        weights = [weight.to(dtype, memory_format=torch.channels_last) for weight in weights]
+        x = blocks(x).to(dtype)  # [B, 16·C, H / 4, W / 4]
+        saved = [x]
+        for layer, weight, stride in zip(self._convolutions(), weights, STRIDES, strict=True):
+            x = F.conv2d(x, weight, layer.bias.to(dtype), stride).relu_()
+            saved.append(x)
+        weights.append(self.dense.weight.to(dtype))
+        saved.append(x.flatten(1))
+        x = F.linear(saved[-1], weights[-1], self.dense.bias.to(dtype)).relu_()
+        saved.append(x)
+        return x.float(), Saved(weights, saved)
+
+    def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        weights, (*seen, flat, features) = saved
+        d = through_activation(d.to(features.dtype), features, relu=True)
+        d = _dense_backward(self.dense, flat, weights[-1], d)
+        d = d.view(seen[-1].shape).contiguous(memory_format=torch.channels_last)
+        layers = list(zip(self._convolutions(), weights, STRIDES, seen, seen[1:], strict=False))
+        for number, (layer, weight, stride, below, above) in reversed(list(enumerate(layers))):
+            d, d_weight = _conv_backward(
+                layer, below, weight, through_activation(d, above, relu=True), stride, number > 0
+            )
+            if number == 0:  # blocks are pixels again
+                d_weight = d_weight.unflatten(1, (-1, BLOCK, BLOCK)).permute(0, 1, 4, 2, 5, 3)
+                d_weight = d_weight.flatten(4, 5).flatten(2, 3).to(torch.float32).mul_(1 / 255)
+            gradient_of(layer.weight).copy_(d_weight)
+
+    def _convolutions(self) -> tuple[Any, ...]:
+        return self.conv1, self.conv2, self.conv3
 
 
 class SmallTrunk(nn.Module):
@@ -69,8 +107,22 @@ class SmallTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        x = F.relu(F.conv2d(x.float(), self.conv.weight * self.scale, self.conv.bias))
-        return F.relu(self.dense(x.flatten(1)))
+        return self.forward_saving(x)[0]
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
+        """As `forward`, and what `backward_into_gradients` needs."""
+        pixels, filters = x.float(), self.conv.weight * self.scale
+        found = F.conv2d(pixels, filters, self.conv.bias).relu_()
+        features = F.linear(found.flatten(1), self.dense.weight, self.dense.bias).relu_()
+        return features, Saved([filters, self.dense.weight], [pixels, found, features])
+
+    def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        weights, (pixels, found, features) = saved
+        d = through_activation(d, features, relu=True)
+        d = _dense_backward(self.dense, found.flatten(1), weights[1], d).view(found.shape)
+        _, d_weight = _conv_backward(self.conv, pixels, weights[0], through_activation(d, found, relu=True), 1, False)
+        torch.mul(d_weight, self.scale, out=gradient_of(self.conv.weight))
 
 
 class ImageActorCritic(nn.Module):
@@ -140,7 +192,22 @@ def is_image(space: gym.Space) -> bool:
     return not flat and min(shape[1:]) >= SMALL_SIDE
 
 
-def _conv(x: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
-    """A convolution in the type of its input, then a ReLU."""
-    weight = weight.to(x.dtype, memory_format=torch.channels_last)
-    return F.conv2d(x, weight, bias.to(x.dtype), stride).relu_()
+def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
+    """Overwrite a layer's gradients, and answer that of its input, given that of its output."""
+    if x.dtype == torch.float32:
+        torch.mm(d.t(), x, out=gradient_of(layer.weight))
+    else:
+        gradient_of(layer.weight).copy_(torch.mm(d.t(), x))
+    torch.sum(d, 0, dtype=torch.float32, out=gradient_of(layer.bias))
+    return torch.mm(d, weight)
+
+
+def _conv_backward(
+    layer: Any, x: Tensor, weight: Tensor, d: Tensor, stride: int, further: bool
+) -> tuple[Tensor, Tensor]:
+    """Overwrite the gradient of a layer's biases; answers those of its input, if ``further``, and of its filters."""
+    below, filters, bias = torch.ops.aten.convolution_backward(
+        d, x, weight, [len(weight)], [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [further, True, True]
+    )
+    gradient_of(layer.bias).copy_(bias)
+    return below, filters

@@ -111,6 +111,19 @@ def test_gradients_are_those_of_autograd(space, settings, dueling):
         torch.testing.assert_close(mine.grad, other.grad, rtol=1e-3, atol=1e-5, msg=name)
 
 
+def test_gradients_in_bfloat16_are_close():
+    networks: list[Any] = [policy_for(IMAGES, bf16=bf16).network.q for bf16 in (False, True)]
+    q, rough = networks
+    inputs, d = some_transitions(IMAGES, 32, 3).inputs, torch.randn(32, 4, generator=generator(1))
+    for network in networks:
+        with torch.inference_mode():
+            _, saved = network.forward_saving(inputs)
+            network.backward_into_gradients(saved, d)
+    for (name, mine), other in zip(rough.named_parameters(), q.parameters(), strict=True):
+        assert mine.grad is not None and other.grad is not None and mine.grad.dtype == torch.float32
+        assert F.cosine_similarity(mine.grad.flatten(), other.grad.flatten(), 0) > 0.99, name
+
+
 @pytest.mark.parametrize("space", [VECTORS, SMALL_IMAGES, IMAGES])
 def test_dueling_values_are_a_state_value_and_advantages_around_0(space):
     q: Any = policy_for(space, dueling=True).network.q

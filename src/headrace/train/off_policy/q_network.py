@@ -1,7 +1,6 @@
 """Networks that say what every action is worth.
 
-Small perceptrons have backward passes of their own, as all of ours do; over images, and in networks of the user's,
-autograd does it: there, arithmetic costs far more than the graph.
+Ours have backward passes of their own; those of the user's are left to autograd.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.cnn import is_image, trunk_for
+from headrace.train.cnn import Saved, is_image, trunk_for
 from headrace.train.config import Config
 from headrace.train.layers import gradient_of, initialised, orthogonal, through_activation
 from headrace.train.networks import OwnNetwork, input_size, uses_images
@@ -103,8 +102,45 @@ class PerceptronQ(nn.Module):
                 d = d @ weight
 
 
-class Differentiated(nn.Module):
-    """The two passes by autograd, also where inference mode is on."""
+class ImageQ(nn.Module):
+    """A trunk of convolutions with a `Head`; where that is dueling, the last layer is twice as wide."""
+
+    def __init__(self, space: gym.Space, actions: int, dueling: bool, bf16: bool):
+        super().__init__()
+        self.trunk = trunk_for(space, bf16, 2 if dueling else 1)
+        self.head = Head(self.trunk.features, actions, dueling)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images uint8[B, C, H, W] to action values float32[B, A]."""
+        return self.head(self.trunk(x))
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Saved]]:
+        """As `forward`, and what `backward_into_gradients` needs."""
+        features, saved = self.trunk.forward_saving(x)
+        return self.head(features), (features, saved)
+
+    @torch.inference_mode()
+    def backward_into_gradients(self, saved: tuple[Tensor, Saved], d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        features, trunk = saved
+        self.trunk.backward_into_gradients(trunk, self.head.backward_into_gradients(features, d))
+
+
+class OwnQ(nn.Module):
+    """A user's network, whose action parameters are taken for action values; what else it says is left alone.
+
+    Autograd makes its passes, also where inference mode is on.
+    """
+
+    def __init__(self, name: str, space: gym.Space, actions: int):
+        super().__init__()
+        self.own = OwnNetwork(name, space, actions, None)
+        if self.own.memory_size:
+            raise OptionError(f"{name} is recurrent: DQN learns from single steps, with networks without memory")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs to action values float32[B, A]."""
+        return self.own(x)[0]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """As `forward`, and what `backward_into_gradients` needs."""
@@ -118,33 +154,6 @@ class Differentiated(nn.Module):
             for parameter in self.parameters():
                 gradient_of(parameter).zero_()
             saved.backward(d.clone() if d.is_inference() else d)
-
-
-class ImageQ(Differentiated):
-    """A trunk of convolutions with a `Head`; where that is dueling, the last layer is twice as wide."""
-
-    def __init__(self, space: gym.Space, actions: int, dueling: bool, bf16: bool):
-        super().__init__()
-        self.trunk = trunk_for(space, bf16, 2 if dueling else 1)
-        self.head = Head(self.trunk.features, actions, dueling)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Images uint8[B, C, H, W] to action values float32[B, A]."""
-        return self.head(self.trunk(x))
-
-
-class OwnQ(Differentiated):
-    """A user's network, whose action parameters are taken for action values; what else it says is left alone."""
-
-    def __init__(self, name: str, space: gym.Space, actions: int):
-        super().__init__()
-        self.own = OwnNetwork(name, space, actions, None)
-        if self.own.memory_size:
-            raise OptionError(f"{name} is recurrent: DQN learns from single steps, with networks without memory")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Inputs to action values float32[B, A]."""
-        return self.own(x)[0]
 
 
 def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
