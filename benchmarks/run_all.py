@@ -36,6 +36,7 @@ SCRIPTS = {
     "ppo_learning": ["--seeds", "1", "--tasks", "CartPole-v1"],
     "mujoco_learning": ["--quick"],
     "sac_update": ["--quick"],
+    "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],
     "tag_training": ["--quick"],
     "tag_learning": ["--quick"],
     "memory": ["--scale", "0.01"],

@@ -1,0 +1,132 @@
+"""What an evaluator and a viewer cost the learner: its updates a second with them, beside those without.
+
+One run of SAC. In turns of a few seconds each evaluator and viewer are stopped (SIGSTOP), run as they do by default,
+and run while somebody watches the viewer's pictures: so all three see the same replay, weights and machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from common import OURS, Args, Case, Report, alternate
+from headrace.train.config import make_config
+from headrace.train.dashboard import Dashboard
+from headrace.train.run import RunFolder
+from headrace.train.workers.address import find
+from headrace.train.workers.off_policy import OffPolicyTrainer
+
+ALONE = "without both"
+NOBODY, SOMEBODY = "nobody watches", "somebody watches"
+BESIDE = ("evaluator", "viewer")
+BEGIN, NOTICE = 0.3, 1.5  # seconds until all do what they are to, and until a viewer knows that nobody watches
+
+
+@dataclass
+class WatchingArgs(Args):
+    """The learner's updates a second with evaluator and viewer, and without."""
+
+    tasks: list[str] = field(default_factory=lambda: ["Pendulum-v1", "HalfCheetah-v5"])
+    """what SAC learns"""
+    repeats: int = 10
+    seconds: float = 6.0
+    """length of one turn; no shorter than evaluations are apart, or they weigh too much"""
+
+
+class Turns:
+    """Contenders in a run that is under way; each answers updates a second.
+
+    Attributes:
+        rates: by contender, one a turn; empty if the run ended before.
+        watched: bytes of pictures.
+    """
+
+    def __init__(self, trainer: OffPolicyTrainer, args: WatchingArgs):
+        self._trainer, self._args = trainer, args
+        self.rates: dict[str, list[float]] = {}
+        self.watched = 0
+
+    def __call__(self) -> None:
+        """All turns; then the run is interrupted."""
+        contenders = {NOBODY: self._rate, ALONE: self._alone, SOMEBODY: self._somebody}
+        try:
+            while self._trainer.updates < 500 or find(self._trainer.run) is None:
+                time.sleep(0.1)
+            self.rates = alternate(contenders, self._args)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def _rate(self, seconds: float) -> float:
+        time.sleep(BEGIN)
+        learner, began = self._trainer.learner, time.perf_counter()
+        updates = learner.updates
+        time.sleep(seconds)
+        return (learner.updates - updates) / (time.perf_counter() - began)
+
+    def _alone(self, seconds: float) -> float:
+        pids = [self._trainer.supervisor.pids()[name] for name in BESIDE]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            return self._rate(seconds)
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    def _somebody(self, seconds: float) -> float:
+        over = threading.Event()
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(f"{self._trainer.address}/stream", timeout=60) as pictures:
+            thread = threading.Thread(target=self._look, args=(pictures, over))
+            thread.start()
+            rate = self._rate(seconds)
+            over.set()
+            thread.join()
+        time.sleep(NOTICE)
+        return rate
+
+    def _look(self, pictures: HTTPResponse, over: threading.Event) -> None:
+        while not over.is_set():
+            self.watched += len(pictures.read1(1 << 16))
+
+
+def measured(task: str, args: WatchingArgs) -> list[Case]:
+    """Both comparisons, from the turns in one run."""
+    free: dict[str, Any] = {"total_steps": 10**9, "stop_at_return": None, "tensorboard": False, "save_replay": False}
+    config = make_config(task, algo="sac", samplers=1, **free)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = OffPolicyTrainer(config, RunFolder.create(Path(folder) / "run", config))
+        turns = Turns(trainer, args)
+        thread = threading.Thread(target=turns)
+        try:
+            thread.start()
+            trainer.train(Dashboard(quiet=True))
+            thread.join()
+        finally:
+            trainer.close()
+    assert turns.watched > 0
+    return [
+        Case(f"{task}, {name}", {OURS: turns.rates[name], ALONE: turns.rates[ALONE]}, {ALONE: 0.97}, "updates/s")
+        for name in (NOBODY, SOMEBODY)
+    ]
+
+
+def main() -> None:
+    args = tyro.cli(WatchingArgs)
+    cases = [case for task in args.tasks for case in measured(task, args)]
+    settings = {"repeats": args.repeats, "seconds": args.seconds, "algo": "sac"}
+    Report("watching", "SAC with evaluator and viewer, beside SAC without", settings, cases).write(args.out)
+
+
+if __name__ == "__main__":
+    main()
