@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -26,11 +27,17 @@ def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
     return params if log_std is None else torch.cat((params, log_std.expand_as(params)), -1)
 
 
-class FullPrecision:
-    """A block whose products are of float32 factors, whatever ``matmul_precision`` says.
+NARROW = 64
+"""columns up to which rounding a product's factors for matrix units takes longer than it saves"""
 
-    For last layers: of products of few rows or columns, rounding the factors is most of the time.
-    """
+
+def narrow(columns: int) -> AbstractContextManager[object]:
+    """A block for products of so many columns, on one side: in full precision if they are few."""
+    return FullPrecision() if columns <= NARROW else nullcontext()
+
+
+class FullPrecision:
+    """A block whose products are of float32 factors, whatever ``matmul_precision`` says."""
 
     def __enter__(self) -> None:
         self._before = torch.get_float32_matmul_precision()

@@ -12,9 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.layers import FullPrecision, gradient_of, orthogonal, pass_activation_, through_activation
-
-FEW_ROWS = 64  # up to which rounding the factors of products for matrix units takes longer than it saves
+from headrace.train.layers import gradient_of, narrow, orthogonal, pass_activation_, through_activation
 
 
 class Perceptron(nn.Module):
@@ -38,21 +36,20 @@ class Perceptron(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Inputs float32[B, inputs] to outputs float32[B, outputs]."""
-        if len(x) > FEW_ROWS:
-            return self.forward_saving(x)[-1]
-        with FullPrecision():
+        with narrow(len(x)):
             return self.forward_saving(x)[-1]
 
     def forward_saving(self, x: Tensor) -> list[Tensor]:
         """The activations [x, h1, …, outputs], for the backward passes."""
-        saved = [x]
-        for weight, bias in self._layers[:-1]:
-            x = F.linear(x, weight, bias)
-            x = x.relu_() if self.relu else x.tanh_()
+        saved, last = [x], len(self._layers) - 1
+        for layer, (weight, bias) in enumerate(self._layers):
+            with narrow(min(weight.shape)):
+                x = F.linear(x, weight, bias)
+            if layer < last:
+                x = x.relu_() if self.relu else x.tanh_()
+            elif self.squash:
+                x = x.tanh_()
             saved.append(x)
-        with FullPrecision():
-            x = F.linear(x, *self._layers[-1])
-        saved.append(x.tanh_() if self.squash else x)
         return saved
 
     @torch.inference_mode()
@@ -60,17 +57,12 @@ class Perceptron(nn.Module):
         """Overwrite every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
         if self.squash:
             d = through_activation(d, saved[-1], relu=False)
-        with FullPrecision():
-            d = self._backward(len(self._layers) - 1, saved, d)
-        for layer in reversed(range(len(self._layers) - 1)):
-            d = self._backward(layer, saved, d)
-
-    def _backward(self, layer: int, saved: list[Tensor], d: Tensor) -> Tensor:
-        """Fill the gradients of one layer, given that of its sums; answers that of the sums of the layer below."""
-        weight, bias = self._layers[layer]
-        torch.mm(d.t(), saved[layer], out=gradient_of(weight))
-        torch.sum(d, 0, out=gradient_of(bias))
-        return pass_activation_(d @ weight, saved[layer], self.relu) if layer > 0 else d
+        for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):
+            with narrow(min(weight.shape)):
+                torch.mm(d.t(), saved[layer], out=gradient_of(weight))
+                torch.sum(d, 0, out=gradient_of(bias))
+                if layer > 0:
+                    d = pass_activation_(d @ weight, saved[layer], self.relu)
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor) -> Tensor:

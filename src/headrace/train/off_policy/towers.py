@@ -12,7 +12,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from headrace.train.layers import FullPrecision, gradient_of, orthogonal, pass_activation_
+from headrace.train.layers import gradient_of, narrow, orthogonal, pass_activation_
 
 
 class Towers(nn.Module):
@@ -59,12 +59,13 @@ class Towers(nn.Module):
         """Values [K, B], of the first ``towers`` if given, and the activations [x, h1, …] for the backward passes."""
         act = torch.relu_ if self.relu else torch.tanh_
         first, layers, last, last_bias = self._of(towers)
-        h = act(torch.bmm(x.expand(len(first), *x.shape), first))  # [K, B, H]
+        with narrow(x.shape[1]):
+            h = act(torch.bmm(x.expand(len(first), *x.shape), first))  # [K, B, H]
         saved = [x, h]
         for weight, bias in layers:
             h = act(torch.bmm(h, weight).add_(bias))  # baddbmm costs a pass more
             saved.append(h)
-        with FullPrecision():
+        with narrow(1):
             values = torch.bmm(last, h.mT)
         return values.squeeze(1).add_(last_bias), saved
 
@@ -98,7 +99,7 @@ class Towers(nn.Module):
         """Overwrite every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
         first, layers, last, last_bias = self._layers
         x, h = saved[0], saved[-1]
-        with FullPrecision():
+        with narrow(1):
             torch.bmm(d.unsqueeze(1), h, out=gradient_of(last))
         torch.sum(d, 1, keepdim=True, out=gradient_of(last_bias))
         d = torch.mul(d.unsqueeze(2), last)  # [K, B, H]
@@ -109,7 +110,8 @@ class Towers(nn.Module):
             torch.sum(d, 1, keepdim=True, out=gradient_of(bias))
             d = torch.bmm(d, weight.mT)
         d = pass_activation_(d, saved[1], self.relu)
-        torch.bmm(x.t().expand(self.towers, x.shape[1], len(x)), d, out=gradient_of(first))
+        with narrow(x.shape[1]):
+            torch.bmm(x.t().expand(self.towers, x.shape[1], len(x)), d, out=gradient_of(first))
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor, begin: int) -> Tensor:
@@ -123,5 +125,5 @@ class Towers(nn.Module):
             d = pass_activation_(d, saved[i + 2], self.relu)
             d = torch.bmm(d, layers[i][0].mT)
         d = pass_activation_(d, saved[1], self.relu)
-        with FullPrecision():
+        with narrow(first.shape[1] - begin):
             return torch.bmm(first[:, begin:-1], d.mT).sum(0).t()
