@@ -32,6 +32,7 @@ SCRIPTS = {
     "mujoco_pool": ["--repeats", "2", "--seconds", "0.2", "--tasks", "HalfCheetah-v5", "--sizes", "64", "1024"],
     "mujoco_pixels": ["--repeats", "2", "--seconds", "0.2", "--tasks", "CheetahRun-v1"],
     "ppo_speed": ["--repeats", "1", "--seconds", "0.5", "--pong-envs", "8"],
+    "replay": ["--repeats", "1", "--seconds", "0.2", "--steps", "100000"],
     "dqn_update": ["--repeats", "1", "--seconds", "0.5", "--sizes", "32"],
     "ppo_learning": ["--seeds", "1", "--tasks", "CartPole-v1"],
     "mujoco_learning": ["--quick"],

@@ -28,6 +28,7 @@ ORDER = (
     "ppo_speed",
     "ppo_learning",
     "dqn_update",
+    "replay",
     "learn_pong",
     "mujoco_learning",
     "sac_update",

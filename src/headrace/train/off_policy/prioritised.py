@@ -105,8 +105,10 @@ class PrioritisedReplay:
 
     def _follow(self) -> None:
         """Give new transitions the highest priority, and take it from those that are not to be drawn any more."""
-        gone, come = [], []
-        for segment, now in enumerate(self.replay.ranges()):
+        gone, come, ranges = [], [], self.replay.ranges()
+        if ranges == self._known:
+            return
+        for segment, now in enumerate(ranges):
             (low, high), self._known[segment] = self._known[segment], now
             gone.append(self._rows(segment, low, min(now[0], high)))
             come.append(self._rows(segment, max(now[0], high), now[1]))

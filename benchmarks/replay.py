@@ -1,0 +1,128 @@
+"""Minibatches from a replay beside stable-baselines3's: numbers drawn, transitions gathered, on one thread.
+
+Ours is full and in shared memory, as a run with samplers has it; by priority, it also gives every transition that was
+read a new priority. Of Atari, stable-baselines3's buffer gets an eighth of the steps: it holds each image eight times, in
+stacks of four and again in what followed, and would take that much more memory. Rates are minibatches a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+
+from common import Args, Case, Report, alternate
+from headrace.train.off_policy.prioritised import PrioritisedReplay
+from headrace.train.off_policy.steps import StepReplay
+
+ENVS = 16
+EPISODE = 500
+
+
+@dataclass
+class ReplayArgs(Args):
+    """Minibatches from a replay."""
+
+    steps: int = 1_000_000
+    """of HalfCheetah's environments; Atari has a hundredth of them"""
+
+
+@dataclass
+class Kind:
+    """What a replay holds."""
+
+    observation: gym.spaces.Box
+    action: gym.Space
+    batch: int
+    steps: int
+    n_step: int = 1
+    stack: int = 1
+
+
+def full(kind: Kind) -> StepReplay:
+    """A replay of one segment that was written from end to end, and a little more."""
+    rows = kind.steps // ENVS
+    replay = StepReplay(kind.observation, kind.action, 1, rows, ENVS, kind.n_step, frame_stack=kind.stack)
+    segment, random = replay.segment(0), np.random.default_rng(0)
+    shape, dtype = segment.row.observation.shape, segment.row.observation.dtype
+    seen = random.integers(0, 255, shape).astype(dtype)
+    segment.begin()
+    no = np.zeros(ENVS, bool)
+    for t in range(rows + 100):
+        row = segment.row
+        row.observation[...], row.action[...], row.reward[...] = seen, 0, 1
+        segment.publish(no, ~no if t % EPISODE == EPISODE - 1 else no)
+    return replay
+
+
+def calling(call: Callable[[], Any]) -> Callable[[float], float]:
+    """A contender whose rate is calls a second."""
+
+    def run(seconds: float) -> float:
+        calls, start = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < seconds:
+            for _ in range(10):
+                call()
+            calls += 10
+        return calls / elapsed
+
+    return run
+
+
+def ours(kind: Kind) -> dict[str, Callable[[float], float]]:
+    """Drawn alike, and by priority."""
+    replay, generator = full(kind), torch.Generator().manual_seed(0)
+    prioritised, errors = PrioritisedReplay(replay, 0.5), torch.rand(kind.batch)
+
+    def alike() -> None:
+        replay.read(replay.draw((kind.batch,), generator))
+
+    def by_priority() -> None:
+        numbers = prioritised.draw((kind.batch,), generator)
+        prioritised.read(numbers)
+        prioritised.update(numbers, errors)
+
+    return {"headrace": calling(alike), "headrace, by priority": calling(by_priority)}
+
+
+def theirs(kind: Kind) -> dict[str, Callable[[float], float]]:
+    """stable-baselines3's buffer, filled by hand."""
+    try:
+        from stable_baselines3.common.buffers import ReplayBuffer
+    except ImportError:
+        return {}
+    space = kind.observation
+    if kind.stack > 1:
+        space = gym.spaces.Box(0, 255, (kind.stack, *space.shape[1:]), np.uint8)
+    steps = kind.steps // (8 if kind.stack > 1 else 1)
+    buffer = ReplayBuffer(steps, space, kind.action, device="cpu", n_envs=ENVS)
+    buffer.observations[:], buffer.next_observations[:], buffer.full = 1, 1, True
+    return {"stable-baselines3": calling(lambda: buffer.sample(kind.batch))}
+
+
+def main() -> None:
+    args = tyro.cli(ReplayArgs)
+    torch.set_num_threads(1)
+    robot = gym.spaces.Box(-np.inf, np.inf, (17,), np.float32), gym.spaces.Box(-1, 1, (6,), np.float32)
+    screen = gym.spaces.Box(0, 255, (1, 84, 84), np.uint8), gym.spaces.Discrete(6)
+    kinds = {
+        "HalfCheetah, 256": Kind(*robot, 256, args.steps),
+        "HalfCheetah, 256 of 3 steps": Kind(*robot, 256, args.steps, n_step=3),
+        "Atari, 32 of 4 x 84 x 84": Kind(*screen, 32, args.steps // 100, stack=4),
+        "Atari, 32 of 3 steps": Kind(*screen, 32, args.steps // 100, n_step=3, stack=4),
+    }
+    report = Report("replay", "Minibatches from a replay, one thread", {"steps": args.steps, "envs": ENVS})
+    for name, kind in kinds.items():
+        peers = theirs(kind) if kind.n_step == 1 else {}
+        report.cases.append(Case(name, alternate(ours(kind) | peers, args), unit="minibatches/s"))
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()
