@@ -135,8 +135,8 @@ class Dashboard:
         parts = [progress, headline, _speed_table(trainer), _split_bar(trainer, width), curve]
         parts += [Text(), _policy_table(trainer)]
         parts += [Text(line, style="dim") for line in trainer.remarks]
-        watch = "" if trainer.address is None else f" · watch {trainer.address}"
-        return Panel(Group(*parts), title=title, subtitle=f"[dim]{trainer.run.path}{watch}[/]", width=width + 4)
+        watch = "" if trainer.address is None else f"watch {trainer.address} · "
+        return Panel(Group(*parts), title=title, subtitle=f"[dim]{watch}{trainer.run.path}[/]", width=width + 4)
 
 
 def draw_curve(points: list[tuple[int, float]], width: int, height: int) -> list[str]:

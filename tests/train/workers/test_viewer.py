@@ -297,8 +297,10 @@ def test_a_training_can_be_watched_until_it_ends(tmp_path: Path) -> None:
     thread = threading.Thread(target=look, daemon=True)
     try:
         thread.start()
-        assert trainer.train(Dashboard(quiet=True)) == "interrupted"
+        shown = io.StringIO()
+        assert trainer.train(Dashboard(shown)) == "interrupted"
         thread.join()
+        assert shown.getvalue().count(f"watch {trainer.address}\n") == 1
         assert len(seen) == 3
         assert trainer.restarts == 0
     finally:
