@@ -1,8 +1,8 @@
 """Minibatches from a replay beside stable-baselines3's: numbers drawn, transitions gathered, on one thread.
 
 Ours is full and in shared memory, as a run with samplers has it; by priority, it also gives every transition that was
-read a new priority. Of Atari, stable-baselines3's buffer gets an eighth of the steps: it holds each image eight times, in
-stacks of four and again in what followed, and would take that much more memory. Rates are minibatches a second.
+read a new priority. Of Atari, stable-baselines3's buffer gets an eighth of the steps: it holds each image eight times,
+in stacks of four and again in what followed, and would take that much more memory. Rates are minibatches a second.
 """
 
 from __future__ import annotations
