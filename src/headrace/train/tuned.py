@@ -230,7 +230,20 @@ _CARTPOLE_DQN: dict[str, Any] = {
     "epsilon_end": 0.01,
     "epsilon_fraction": 0.2,
 }
+# Found here on MinAtar-Breakout-v1: a mean return of 7 within 80,000 steps.
+_MINATAR_DQN: dict[str, Any] = {
+    "total_steps": 500_000,
+    "minibatch_size": 64,
+    "learning_rate": 5e-4,
+    "loss": "huber",
+    "target_rate": 0.01,
+    "n_step": 3,
+    "epsilon_end": 0.02,
+    "epsilon_fraction": 0.05,
+    "env_options": {"max_episode_steps": 5000},
+}
 TUNED_DQN: dict[str, dict[str, Any]] = {
+    **dict.fromkeys((task for task in TUNED if task.startswith("MinAtar-")), _MINATAR_DQN),
     "Pong-v5": _PONG_DQN,
     "CartPole-v0": {**_CARTPOLE_DQN, "stop_at_return": 195.0},
     "CartPole-v1": {**_CARTPOLE_DQN, "stop_at_return": 475.0},
