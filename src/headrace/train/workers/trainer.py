@@ -200,7 +200,8 @@ class AsyncTrainer(ABC):
             self._log()
 
     def _look_at_board(self) -> None:
-        self.step, self.updates = self.board.total_steps(), self.learner.updates
+        self.step = self.board.total_steps()
+        self.updates = self.board.updates[0] = self.learner.updates
         ended = self.board.new_episodes()
         if len(ended.returns):
             self.tracker.add(*map(torch.from_numpy, ended))
