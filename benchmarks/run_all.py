@@ -35,6 +35,7 @@ SCRIPTS = {
     "replay": ["--repeats", "1", "--seconds", "0.2", "--steps", "100000"],
     "dqn_update": ["--repeats", "1", "--seconds", "0.5", "--sizes", "32"],
     "ppo_learning": ["--seeds", "1", "--tasks", "CartPole-v1"],
+    "async_ppo": ["--quick"],
     "mujoco_learning": ["--quick"],
     "sac_update": ["--quick"],
     "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],

@@ -2,7 +2,8 @@
 
 The process that was asked to train is the learner. Between updates it looks around, a few times a second: at the
 workers, the episodes that ended, what the evaluator found, and whether a line of metrics or a checkpoint is due.
-What samplers write and the learner reads is a subclass's: `headrace.train.workers.off_policy`.
+What samplers write and the learner reads is a subclass's: `headrace.train.workers.off_policy`,
+`headrace.train.workers.on_policy`.
 """
 
 from __future__ import annotations
