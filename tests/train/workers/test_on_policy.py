@@ -157,6 +157,31 @@ def test_a_sampler_writes_what_happened(tmp_path):
         trainer.close()
 
 
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("MinAtar-Breakout-v1", {"num_steps": 16}),
+        ("FrozenLake-v1", {}),
+        ("MountainCarContinuous-v0", NORMALISED),
+        ("Pong-v5", {"num_steps": 4, "num_envs": 2}),
+    ],
+)
+def test_all_kinds_of_observations_are_learnt_from(tmp_path, task, settings):
+    trainer = begun(tmp_path, task, **settings)
+    try:
+        sampler = sampler_of(trainer)
+        for _ in range(2):
+            before = trainer.policy.acting.clone()
+            filled(sampler)
+            assert trainer.learner.learn()
+            assert not torch.equal(trainer.policy.acting, before)
+            assert torch.isfinite(trainer.policy.acting).all()
+            assert abs(trainer.learner.staleness()["divergence"]) < 1e-5
+        sampler.close()
+    finally:
+        trainer.close()
+
+
 def test_a_sampler_without_a_free_slot_waits_and_drops_nothing(tmp_path):
     trainer = begun(tmp_path, "CartPole-v1", rollout_slots=2)
     sampler = sampler_of(trainer)
