@@ -23,7 +23,7 @@ from headrace.errors import OptionError, UnknownTaskError
 from headrace.train import memory
 from headrace.train.config import Config, make_config
 from headrace.train.probe import Probe, measure
-from headrace.train.scaler import GAIN, Scale, _key, _recall, _remember, cache_file, forget, scale
+from headrace.train.scaler import FINDINGS, GAIN, Scale, _key, cache_file, forget, scale
 
 CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {"seconds": 0.05, "most_envs": 32}
@@ -83,22 +83,22 @@ DAMAGED = ['{"task": 1}', "null", "[1]", '[{"key": {}}]', '[{"key": 1, "best": {
 def test_a_damaged_memory_is_none(text: str) -> None:
     cache_file().parent.mkdir(parents=True)
     cache_file().write_text(text, encoding="latin1")
-    assert _recall(_key(config())) is None and forget() == 0
+    assert FINDINGS.recall(_key(config())) is None and forget() == 0
     found = Scale(Probe(16, 64, 1.0), (), "enough")
-    _remember(_key(config()), found)
-    assert _recall(_key(config())) == dataclasses.replace(found, remembered=True) and forget() == 1
+    FINDINGS.remember(_key(config()), found)
+    assert FINDINGS.recall(_key(config())) == dataclasses.replace(found, remembered=True) and forget() == 1
 
 
 def test_what_was_found_holds_for_what_it_was_found_for() -> None:
     found = Scale(Probe(64, 256, 1.0, memory=1 << 50), (), "enough")
     two, three = (config(num_envs=32 * groups, batch_size=32) for groups in (2, 3))
-    _remember(_key(two), found)
+    FINDINGS.remember(_key(two), found)
     assert found.settings(two) == {"num_envs": 64, "minibatch_size": 256, "batch_size": 32}
-    assert _recall(_key(config(num_envs=128, batch_size=64))) is not None, "two groups as well"
-    assert _recall(_key(three)) is None
-    assert _recall(_key(config(num_envs=64, batch_size=32, target_kl=0.1))) is None
+    assert FINDINGS.recall(_key(config(num_envs=128, batch_size=64))) is not None, "two groups as well"
+    assert FINDINGS.recall(_key(three)) is None
+    assert FINDINGS.recall(_key(config(num_envs=64, batch_size=32, target_kl=0.1))) is None
     # nor where it would go beyond the limits of today: then it is measured again
-    _remember(_key(config()), found)
+    FINDINGS.remember(_key(config()), found)
     narrow: dict[str, Any] = QUICK | {"most_envs": 16}
     again = scale(config(), **narrow)
     assert not again.remembered and again.best.num_envs == 16

@@ -13,21 +13,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import os
-import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import headrace
 from headrace.errors import OptionError, WorkerError
-from headrace.pool.registry import usable_cores
 from headrace.train import memory
 from headrace.train.config import Config
+from headrace.train.findings import Findings, Key, machine, plain
 from headrace.train.probe import Probe, allowance, device_of, measure
 from headrace.train.setup import dealt_seats
 
@@ -92,12 +87,12 @@ def scale(
     if not (0 < memory_share <= 1 and seconds > 0 and most_envs >= 1):
         raise OptionError("memory_share must be in (0, 1], seconds above 0, most_envs at least 1")
     key = _key(config)
-    known = None if again else _recall(key)
+    known = None if again else FINDINGS.recall(key)
     if known is not None and _within(known.best, most_envs, allowance(config, memory_share)[1]):
         return known
     found = _Search(config, seconds, memory_share, most_envs, show).run()
     with contextlib.suppress(OSError):  # without a place for it, it is measured anew the next time
-        _remember(key, found)
+        FINDINGS.remember(key, found)
     return found
 
 
@@ -203,64 +198,27 @@ def _sized(config: Config, num_envs: int, minibatch_size: int) -> Config:
 
 def cache_file() -> Path:
     """Where it is remembered: ``$XDG_CACHE_HOME/headrace/scale.json``, by default in ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace" / "scale.json"
+    return FINDINGS.file
 
 
 def forget(task: str | None = None) -> int:
     """Forget what was found for a task, or for all; returns how many findings that were."""
-    findings = _findings()
-    kept = [finding for finding in findings if task is not None and finding[0].get("task") != task]
-    if len(kept) < len(findings):
-        _write(kept)
-    return len(findings) - len(kept)
+    return FINDINGS.forget(lambda key: task is None or key.get("task") == task)
 
 
-def _key(config: Config) -> dict[str, Any]:
+def _key(config: Config) -> Key:
     """What a finding holds for: this machine, and what the speed of training depends on."""
-    device = device_of(config)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     values = asdict(config)
-    key = {"machine": {"device": name, "cores": usable_cores()}, "groups": _groups(config)}
-    return json.loads(json.dumps(key | {name: values[name] for name in DECIDES}))
+    key = {"machine": machine(device_of(config)), "groups": _groups(config)}
+    return plain(key | {name: values[name] for name in DECIDES})
 
 
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+def _encoded(found: Scale) -> dict[str, Any]:
+    return {"best": asdict(found.best), "ended": found.ended, "probes": [asdict(p) for p in found.probes]}
 
 
-def _recall(key: dict[str, Any]) -> Scale | None:
-    return next((found for other, found in _findings() if other == key), None)
+def _decoded(best: Any, ended: str, probes: Any) -> Scale:
+    return Scale(Probe(**best), tuple(Probe(**p) for p in probes), ended, remembered=True)
 
 
-def _remember(key: dict[str, Any], found: Scale) -> None:
-    _write([*((other, kept) for other, kept in _findings() if other != key), (key, found)])
-
-
-def _findings() -> list[tuple[dict[str, Any], Scale]]:
-    """All of them, and what they hold for; none where the file is missing or damaged."""
-    try:
-        return [_finding(**entry) for entry in json.loads(cache_file().read_text())]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-def _finding(key: dict[str, Any], best: Any, ended: str, probes: Any) -> tuple[dict[str, Any], Scale]:
-    """An entry of the file."""
-    return dict(key), Scale(Probe(**best), tuple(Probe(**p) for p in probes), ended, remembered=True)
-
-
-def _write(findings: list[tuple[dict[str, Any], Scale]]) -> None:
-    entries = [
-        {"key": key, "best": asdict(found.best), "ended": found.ended, "probes": [asdict(p) for p in found.probes]}
-        for key, found in findings
-    ]
-    file = cache_file()
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary.write_text(json.dumps(entries, indent=1) + "\n")
-    temporary.replace(file)
+FINDINGS = Findings("scale", _encoded, _decoded)
