@@ -21,6 +21,7 @@ COMMANDS = {
     "play": "show what a trained agent does, and film it",
     "bench": "measure how fast a task's environments run",
     "scale": "find out how many environments train a task fastest",
+    "tune": "find out how many samplers, and which minibatch, suit this machine",
     "envs": "list the tasks",
     "check": "find out whether a task keeps the contract of environments",
 }
@@ -33,6 +34,7 @@ EXAMPLES = (
     ("headrace play runs/…", "watch what it has learnt"),
     ("headrace bench Pong-v5 --num-envs 16", "steps a second with random actions"),
     ("headrace scale CartPole-v1", "how many environments train it fastest here?"),
+    ("headrace tune HalfCheetah-v5", "and how many processes sample for SAC?"),
     ("headrace check my_env.py", "is the environment of my own file sound?"),
 )
 

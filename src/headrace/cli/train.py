@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from rich.console import Console
 
 from headrace.cli.options import JSON, parse_options
 from headrace.errors import OptionError
-from headrace.train import Result, resume, train
-from headrace.train.config import Config, make_config
+from headrace.train import Result, resume, samplers_of, train
+from headrace.train.config import OFF_POLICY, Config, make_config
 from headrace.train.run import RunFolder
 
 
@@ -34,7 +35,8 @@ class TrainArgs(Config):
       headrace train CartPole-v1
       headrace train Pong-v5 --total-steps 2000000 --seed 2
       headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
-      headrace train Pendulum-v1 --algo ddpg
+      headrace train HalfCheetah-v5 --algo sac
+      headrace train Pendulum-v1 --algo ddpg --no-tune
       headrace train CartPole-v1 --run-dir runs/mine --scale
       headrace train --resume runs/mine
       headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
@@ -55,6 +57,9 @@ class TrainArgs(Config):
     """show no progress"""
     scale: bool = False
     """train with the num_envs and minibatch_size that are fastest here: measured once, then remembered"""
+    tune: bool = True
+    """for algorithms with a replay, and long runs: headrace tune finds samplers, num_envs, threads and minibatch_size,
+    once on this machine; not where one of samplers, num_envs and minibatch_size is given"""
     env_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     copies: tyro.conf.Suppress[str | None] = None
     schedules: Annotated[Any, JSON] = field(default_factory=dict)
@@ -76,6 +81,8 @@ def run(argv: list[str]) -> int:
         asked = overrides(args)
         if args.scale:
             asked |= _scaled(args.task, asked)
+        elif args.tune:
+            asked |= _tuned(args, asked, argv)
         result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **asked)
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
@@ -100,6 +107,20 @@ def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
         raise OptionError(f"--scale finds {' and '.join(sorted(given))} itself: leave one of them out")
     config = make_config(task, **asked)
     return find_scale(config).settings(config)
+
+
+def _tuned(args: TrainArgs, asked: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
+    """What the tuner finds for this task, where there is something to tune, that nobody has chosen."""
+    given = {word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")} | asked.keys()
+    if args.algo not in OFF_POLICY or given & {"samplers", "num_envs", "minibatch_size"}:
+        return {}
+    config = make_config(args.task, **asked)
+    if config.frozen or not samplers_of(config):
+        return {}
+    from headrace.cli.tune import find_tuning
+
+    console = Console(highlight=False, quiet=args.quiet)
+    return find_tuning(config, console, keep=given, briefly=True).settings(config)
 
 
 def parse(argv: list[str]) -> TrainArgs:

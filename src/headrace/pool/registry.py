@@ -75,6 +75,14 @@ def build_task(task: str, **options: Any) -> Task:
     return build(task, **options)
 
 
+def family(task: str) -> str:
+    """The module whose function builds a task; raises `UnknownTaskError` if there is none of this name."""
+    build_task(task)
+    build = _builders[_found(task)]
+    assert not isinstance(build, str)
+    return build.__module__
+
+
 def _found(task: str) -> str:
     """The registered name; a file or module in front of it (``my_env.py:MyTask-v0``) is imported first."""
     if not isinstance(task, str) or task in _builders:

@@ -93,7 +93,7 @@ def train(
         asked = make_config(**{"task": task, **dataclasses.asdict(config), **overrides}, defaults=False)
         return _resume(run_dir, {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}, quiet)
     config = make_config(task, **overrides)
-    config = dataclasses.replace(config, samplers=_samplers(config))
+    config = dataclasses.replace(config, samplers=samplers_of(config))
     _check_task(config)
     return _run(config, RunFolder.create(run_dir, config), None, quiet)
 
@@ -169,7 +169,7 @@ def _check_task(config: Config) -> None:
     dealt_seats(config, build_task(config.task, **config.env_options).spec)
 
 
-def _samplers(config: Config) -> int:
+def samplers_of(config: Config) -> int:
     """How many processes sample, where the configuration leaves it open."""
     from headrace.pool.registry import build_task
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+
+from headrace.errors import HeadraceError
 
 KIB = 1024
 
@@ -47,6 +50,30 @@ def limit(device: torch.device, bytes_more: int) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = data + bytes_more if hard == resource.RLIM_INFINITY else min(data + bytes_more, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+@contextmanager
+def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
+    """`limit`, for a while."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    limit(device, bytes_more)
+    try:
+        yield
+    finally:
+        if device.type == "cuda":
+            torch.cuda.set_per_process_memory_fraction(1.0, device)
+        else:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def is_lack(error: BaseException) -> bool:
+    """Whether an exception says that there is not enough memory; torch's and Warp's are RuntimeErrors."""
+    words = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError)
+        and not isinstance(error, HeadraceError)
+        and any(word in words for word in ("out of memory", "alloc"))
+    )
 
 
 def readable(size: float) -> str:

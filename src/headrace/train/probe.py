@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from headrace.errors import HeadraceError
 from headrace.train import memory
 from headrace.train.config import Config
 from headrace.train.graphs import EAGER_CALLS
@@ -94,8 +93,8 @@ def _probe(config: Config, seconds: float, share: float, run_dir: Path) -> Probe
     memory.limit(device, usable)
     try:
         rate, used, note = *_rate(config, device, seconds, at_first, run_dir), ""
-    except (MemoryError, RuntimeError) as error:  # torch's and Warp's are of the second kind
-        if not _is_lack_of_memory(error):
+    except (MemoryError, RuntimeError) as error:
+        if not memory.is_lack(error):
             raise
         rate, used, note = 0.0, memory.peak(device, at_first), "out of memory"
     return Probe(config.num_envs, config.minibatch_size, rate, used, allowed, note)
@@ -138,10 +137,3 @@ def _rate(config: Config, device: torch.device, seconds: float, free_at_first: i
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _is_lack_of_memory(error: Exception) -> bool:
-    words = str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        not isinstance(error, HeadraceError) and any(word in words for word in ("out of memory", "alloc"))
-    )

@@ -1,0 +1,150 @@
+"""``headrace tune``: how many samplers, environments and threads, and which minibatch, suit this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from headrace.cli.options import parse_options
+from headrace.errors import OptionError
+from headrace.train.config import Config, make_config
+from headrace.train.workers.probe import Probe
+from headrace.train.workers.tuner import FINDINGS, LIMIT, Tuning, forget, tune
+
+COLUMNS = (
+    ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),
+    ("update frames/s", 15), ("cores", 5), ("GPU", 4), ("staleness", 9),
+)  # fmt: skip
+"""headings, and their widths"""
+
+
+@dataclass(frozen=True)
+class TuneArgs:
+    """Find the samplers, environments, threads and minibatch that suit this machine, by measuring runs with them.
+
+    The minibatch doubles until the samples a second that updates learn from (update frames) no longer grow by 5 %; then
+    samplers and their environments do while sampling grows without the update frames falling. Learning rates and replay
+    ratio follow the minibatch. What was found is remembered for this machine, tasks like this one, and the algorithm;
+    headrace train does so by itself the first time, and trains with it.
+
+    Threads are those of a sampler's environments + those of the learner; staleness is in versions of the weights.
+
+    examples:
+      headrace tune HalfCheetah-v5
+      headrace tune Pong-v5 --algo dqn --device cuda
+      headrace tune HalfCheetah-v5 --replay-ratio None --again
+      headrace tune HalfCheetah-v5 --forget
+    """
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    """name of the task; headrace envs lists them"""
+    algo: str = "sac"
+    """learning algorithm, one that has a replay"""
+    device: str | None = None
+    """where the learner is: cpu, cuda or cuda:i"""
+    hidden: tuple[int, ...] | None = None
+    """widths of the network's hidden layers"""
+    total_steps: int | None = None
+    """agent steps of the run that it is for"""
+    replay_ratio: Annotated[str, tyro.conf.arg(metavar="FLOAT|None")] = ""
+    """updates for every step; None lets samplers and learner go as fast as they can"""
+    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """a task option as name=value; may be repeated"""
+    seconds: float = 1.0
+    """length of one measurement, after everything runs"""
+    limit: float = LIMIT
+    """seconds after which no further measurement is begun"""
+    again: bool = False
+    """measure anew although it is known"""
+    forget: bool = False
+    """forget what was found for tasks like TASK, or for all, and measure nothing"""
+
+
+def run(argv: list[str]) -> int:
+    """Measure, and print a row for each size."""
+    args = tyro.cli(TuneArgs, prog="headrace tune", args=argv)
+    if args.forget:
+        count = forget(args.task or None)
+        print(f"{count} finding{'' if count == 1 else 's'} forgotten ({FINDINGS.file})")
+        return 0
+    if not args.task:
+        raise OptionError("which task? headrace tune TASK, such as HalfCheetah-v5; headrace envs lists them")
+    config = make_config(args.task, **_overrides(args))
+    console = Console(highlight=False)
+    found = find_tuning(config, console, seconds=args.seconds, limit=args.limit, again=args.again)
+    for words in found.ended:
+        console.print(f"  {words}", soft_wrap=True)
+    settings = " ".join(f"--{name.replace('_', '-')} {_word(value)}" for name, value in found.settings(config).items())
+    console.print(f"the same by hand:  headrace train {args.task} --algo {args.algo} {settings}", soft_wrap=True)
+    return 0
+
+
+def find_tuning(config: Config, console: Console, keep: Collection[str] = (), **how: Any) -> Tuning:
+    """`headrace.train.workers.tuner.tune`, its probes shown as they are made, and what came of them in two lines."""
+    shown = []
+
+    def show(probe: Probe) -> None:
+        if not shown:
+            console.print(f"{config.task}, {config.algo}, training on {config.device}: which size suits this machine?")
+            console.print("  ".join(f"{name:>{width}}" for name, width in COLUMNS), soft_wrap=True)
+        shown.append(probe)
+        console.print(_row(probe), soft_wrap=True)
+
+    with console.status("measuring"):
+        found = tune(config, show=show, keep=keep, **how)
+    for probe in found.probes if found.remembered else ():
+        show(probe)
+    console.print(_summary(config, found), soft_wrap=True)
+    return found
+
+
+def _summary(config: Config, found: Tuning) -> str:
+    """What was found, and where it is kept."""
+    best, size = found.best, found.best.size
+    samplers = f"{size.samplers} sampler{'s' if size.samplers > 1 else ''} of {size.num_envs:,} environments"
+    speeds = f"{best.sampling:,.0f} steps/s, {best.update_frames:,.0f} update frames/s"
+    followed = dataclasses.replace(config, **found.settings(config))
+    rates = f"learning rate {followed.learning_rate:.2g}, replay ratio {_word(followed.replay_ratio)}"
+    if found.remembered:
+        memo = f"measured earlier ({FINDINGS.file}); headrace tune --again measures anew"
+    elif found.kept:
+        memo = f"remembered in {FINDINGS.file}; --no-tune trains without it"
+    else:
+        memo = f"not remembered: {found.ended[0]}"
+    return f"tuned: {samplers}, minibatches of {size.minibatch_size:,} ({rates}): {speeds}\n  {memo}"
+
+
+def _row(probe: Probe) -> str:
+    size = probe.size
+    values = [f"{size.samplers:,}", f"{size.num_envs:,}", f"{size.num_threads}+{size.torch_threads}"]
+    values.append(f"{size.minibatch_size:,}")
+    if not probe.note:
+        speeds = (probe.sampling, probe.updates, probe.update_frames)
+        values += [f"{speed:,.0f}" for speed in speeds]
+        values.append("-" if probe.cores is None else f"{probe.cores:.1f}")
+        values.append("-" if probe.gpu is None else f"{probe.gpu:.0%}")
+        values.append("-" if probe.staleness is None else f"{probe.staleness:,.1f}")
+    words = "  ".join(f"{value:>{width}}" for value, (_, width) in zip(values, COLUMNS, strict=False))
+    return f"{words}  {probe.note}" if probe.note else words
+
+
+def _overrides(args: TuneArgs) -> dict[str, Any]:
+    names = ("device", "hidden", "total_steps")
+    overrides: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.replay_ratio:
+        try:
+            overrides["replay_ratio"] = None if args.replay_ratio == "None" else float(args.replay_ratio)
+        except ValueError:
+            raise OptionError(f"--replay-ratio must be a number or None, not {args.replay_ratio!r}") from None
+    if args.option:
+        overrides["env_options"] = parse_options(args.option)
+    return {"algo": args.algo, **overrides}
+
+
+def _word(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

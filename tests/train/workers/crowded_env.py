@@ -1,0 +1,24 @@
+"""An environment whose pools raise when they have more than 8 of it, for tests of what is said to who would tune it."""
+
+import dataclasses
+from typing import Any
+
+import headrace
+from headrace.pool.batch import BatchRing
+from headrace.pool.executor import Executor
+from headrace.pool.registry import build_task
+from headrace.pool.spec import PoolSettings, Task, TaskSpec
+
+
+def build(task: str, **options: Any) -> Task:
+    pendulum = build_task("Pendulum-v1", **options)
+
+    def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> Executor:
+        if settings.num_envs > 8:
+            raise ValueError(f"{settings.num_envs} are too many")
+        return pendulum.make_executor(spec, settings, ring)
+
+    return dataclasses.replace(pendulum, make_executor=make_executor)
+
+
+headrace.register("Crowded-v0", build)
