@@ -41,6 +41,8 @@ SCRIPTS = {
     "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],
     "tag_training": ["--quick"],
     "tag_learning": ["--quick"],
+    "tuner": ["--quick"],
+    "batch_rule": ["--quick"],
     "memory": ["--scale", "0.01"],
 }
 """script → what makes it quick"""

@@ -23,7 +23,7 @@ from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError, WorkerError
 from headrace.train.config import Config, make_config
 from headrace.train.off_policy.batch_rule import TIMES, follow_batch, largest_batch
-from headrace.train.workers import tuner
+from headrace.train.workers import memory, tuner
 from headrace.train.workers.probe import Probe, Size, measure
 from headrace.train.workers.tuner import FINDINGS, GAIN, Search, Tuning, best_of, forget, holds, limits, tune, usable
 
@@ -45,8 +45,8 @@ def _nothing_is_known() -> None:
 
 def config(task: str = "Pendulum-v1", **changes: Any) -> Config:
     """Settings under which no more than 16 environments and twice the minibatch are tried."""
-    settings: dict[str, Any] = {"algo": "ddpg", "hidden": (16,), "num_envs": 8, "total_steps": 16_000}
-    return make_config(task, **(settings | {"learning_starts": 1000, "minibatch_size": 32} | changes))
+    values: dict[str, Any] = {"algo": "ddpg", "hidden": (16,), "num_envs": 8, "total_steps": 16_000}
+    return make_config(task, **(values | {"learning_starts": 1000, "minibatch_size": 32} | changes))
 
 
 def free(**changes: Any) -> Config:
@@ -249,7 +249,7 @@ def test_a_damaged_memory_is_none(text: str) -> None:
     assert FINDINGS.recall({"a": [1, 2]}) == dataclasses.replace(found, remembered=True) and forget() == 1
 
 
-def test_what_cannot_be_done_is_a_row_with_its_reason() -> None:
+def test_what_cannot_be_done_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = tune(
         config(CROWDED, replay_ratio=None), keep={"minibatch_size", "torch_threads", "num_threads", "samplers"}, **QUICK
     )
@@ -258,9 +258,10 @@ def test_what_cannot_be_done_is_a_row_with_its_reason() -> None:
     assert second.size.num_envs == 16 and "ValueError: 16 are too many" in second.note and second.sampling == 0
     assert found.best == first and "16 are too many" in found.ended[0]
     size = first.size
-    crowd = measure(config(), dataclasses.replace(size, num_envs=1 << 30), 0.05)
-    assert "of shared memory were wanted" in crowd.note
-    batch = measure(config(hidden=(4096, 4096)), dataclasses.replace(size, minibatch_size=1 << 30), 0.05)
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "free", lambda device: 1000)
+        assert "of shared memory were wanted, but 1000 B are free" in measure(config(), size, 0.05).note
+    batch = measure(config(hidden=(1 << 14,)), dataclasses.replace(size, minibatch_size=1 << 22), 0.05)
     assert batch.note == "out of memory"
     assert not multiprocessing.active_children()
 
@@ -286,6 +287,7 @@ def test_nothing_is_left_when_ctrl_c_ends_it(tmp_path: Path, monkeypatch: pytest
     def press() -> None:
         while not ended.is_set() and not multiprocessing.active_children():
             time.sleep(0.01)
+        time.sleep(0.3)  # processes are started deaf to it
         if not ended.is_set():
             os.kill(os.getpid(), signal.SIGINT)
 

@@ -93,6 +93,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0) -> Probe:
         replay_size=min(config.replay_size, REPLAY),
         learning_starts=0,
         evaluate_episodes=0,
+        viewer=False,
         tensorboard=False,
         load=None,
     )
