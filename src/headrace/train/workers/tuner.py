@@ -44,7 +44,8 @@ FOLLOWS = ("learning_rate", "critic_learning_rate", "target_rate", "target_updat
 """settings that follow the minibatch"""
 DECIDES = (
     "algo", "device", "env_options", "network", "hidden", "activation", "bf16", "compile", "graphs", "num_envs",
-    "minibatch_size", "n_step", "prioritised", "matmul_precision", "actor_device", "critic_device",
+    "minibatch_size", "n_step", "prioritised", "replay_ratio", "matmul_precision", "actor_device",
+    "critic_device",
 )  # fmt: skip
 """settings that speed depends on, and those that are of this version: what was found holds for these"""
 
@@ -375,7 +376,7 @@ def _key(config: Config, keep: Collection[str]) -> Key:
     kept = {name: values[name] for name in sorted({*LEARNING, *SAMPLING}.intersection(keep))}
     return plain(
         {"machine": machine(find_device(config.device)), "family": _family(config.task, config.env_options)}
-        | {"free": config.replay_ratio is None, "kept": kept, "batch_kept": _batch_is_kept(config, keep)}
+        | {"kept": kept, "batch_kept": _batch_is_kept(config, keep)}
         | {name: values[name] for name in DECIDES if name in values}
     )
 
