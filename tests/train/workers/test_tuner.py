@@ -46,7 +46,8 @@ def _nothing_is_known() -> None:
 def config(task: str = "Pendulum-v1", **changes: Any) -> Config:
     """Settings under which no more than 16 environments and twice the minibatch are tried."""
     values: dict[str, Any] = {"algo": "ddpg", "hidden": (16,), "num_envs": 8, "total_steps": 16_000}
-    return make_config(task, **(values | {"learning_starts": 1000, "minibatch_size": 32} | changes))
+    values |= {"learning_starts": 1000, "minibatch_size": 32} | changes
+    return make_config(task, **values)
 
 
 def free(**changes: Any) -> Config:
