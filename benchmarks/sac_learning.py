@@ -103,7 +103,9 @@ def ours(config: Config, args: LearningArgs) -> Outcome:
         try:
             trainer.train(copies)
             policy: Any = trainer.policies[0]
-            updates = trainer.updates if isinstance(trainer, OffPolicyTrainer) else int(policy.updates)
+            updates = int((config.replay_ratio or 0) * (trainer.step - config.learning_starts))
+            if isinstance(trainer, OffPolicyTrainer):
+                updates = trainer.updates
             outcome = Outcome(config.seed, round(trainer.seconds, 2), trainer.step, updates)
             with playing_pool(config, num_envs=args.episodes, seed=9000) as pool:
                 agent = Agent(config, pool.spec, Checkpoint(policy.model(), {}, {}, {}))

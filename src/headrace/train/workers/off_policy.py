@@ -20,6 +20,8 @@ from headrace.train.workers.pace import Pace
 from headrace.train.workers.sampler import Frames
 from headrace.train.workers.trainer import AsyncTrainer
 
+HEAD_START = 100  # updates of the critics before the first of an actor that learns apart
+
 
 class OffPolicyTrainer(AsyncTrainer):
     """A run of an algorithm with a replay, and with workers.
@@ -64,6 +66,8 @@ class OffPolicyTrainer(AsyncTrainer):
         learner, pace = self.learner, self.pace
         if learner.updates >= pace.due(self.board.total_steps()) or not self.replay.held:
             return False
+        if self.config.actor_device and not self.board.actor_updates[0] and learner.updates > HEAD_START:
+            return False  # critics of an actor that has not begun yet would learn nothing but how it began
         learner.update()
         pace.note(learner.updates)
         return True
