@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
+from headrace.pool.registry import usable_cores
 from headrace.train.config import Config, make_config
 from headrace.train.workers.probe import Probe
 from headrace.train.workers.tuner import FINDINGS, LIMIT, Tuning, forget, tune
@@ -21,6 +23,9 @@ COLUMNS = (
     ("update frames/s", 15), ("cores", 5), ("GPU", 4), ("staleness", 9),
 )  # fmt: skip
 """headings, and their widths"""
+
+
+BUSY = 0.15  # of the cores: what other programs may take without a word
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,9 @@ def _summary(config: Config, found: Tuning) -> str:
         memo = f"remembered in {FINDINGS.file}; --no-tune trains without it"
     else:
         memo = f"not remembered: {found.ended[0]}"
+    others = [probe.others for probe in found.probes if probe.others is not None]
+    if others and (taken := statistics.median(others)) > BUSY * usable_cores():
+        memo += f"\n  other programs took {taken:.1f} cores meanwhile: without them another size may be better"
     return f"tuned: {samplers}, minibatches of {size.minibatch_size:,} ({rates}): {speeds}\n  {memo}"
 
 

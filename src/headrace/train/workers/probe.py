@@ -15,11 +15,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from headrace.errors import HeadraceError, WorkerError
+from headrace.pool.registry import usable_cores
 from headrace.train import memory
 from headrace.train.config import Config
 from headrace.train.graphs import EAGER_CALLS
@@ -54,6 +55,7 @@ class Probe:
         sampling: agent steps a second, of all samplers.
         updates: a second.
         cores: processor seconds a second that learner and workers took; None where the system does not say.
+        others: those that other programs took meanwhile; None where it does not say, or leaves us a part of the cores.
         gpu: share of the time in which the GPU was busy; None without one, or where it is not known.
         staleness: versions of the weights between those that acted and the newest, in the minibatch drawn last.
         note: what kept it from being measured.
@@ -63,6 +65,7 @@ class Probe:
     sampling: float = 0.0
     updates: float = 0.0
     cores: float | None = None
+    others: float | None = None
     gpu: float | None = None
     staleness: float | None = None
     note: str = ""
@@ -117,6 +120,16 @@ def _measured(config: Config, size: Size, seconds: float, folder: Path) -> Probe
             torch.cuda.empty_cache()
 
 
+class _State(NamedTuple):
+    """Where a run is: its steps and updates, and processor seconds of it and of all programs."""
+
+    at: float
+    steps: int
+    updates: int
+    mine: float | None
+    all: float | None
+
+
 class _Trial(OffPolicyTrainer):
     """A run that ends once it has been measured."""
 
@@ -127,13 +140,14 @@ class _Trial(OffPolicyTrainer):
         with memory.limited(self.device, int(MEMORY_SHARE * memory.free(self.device))):
             self._warm_up()
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
-            if any(_differ([window[name] for window in windows]) for name in ("sampling", "updates")):
+            if any(_differ([window[name] or 0.0 for window in windows]) for name in ("sampling", "updates")):
                 windows.append(self._window(seconds / WINDOWS))
             busy = _gpu_use(self.device)
-        middle = {name: statistics.median(window[name] for window in windows) for name in ("sampling", "updates")}
-        cores = [window["cores"] for window in windows if window["cores"] is not None]
-        used = statistics.median(cores) if cores else None
-        return {**middle, "cores": used, "gpu": busy, "staleness": self.learner.staleness().get("versions")}
+        middle: dict[str, Any] = {}
+        for name in windows[0]:
+            known = [rate for window in windows if (rate := window[name]) is not None]
+            middle[name] = statistics.median(known) if known else None
+        return {**middle, "gpu": busy, "staleness": self.learner.staleness().get("versions")}
 
     def _warm_up(self) -> None:
         """Until every sampler steps, and everything that updates make at first is made."""
@@ -145,21 +159,27 @@ class _Trial(OffPolicyTrainer):
                 raise WorkerError(f"after {PATIENCE:.0f} s there were no steps of each sampler and no updates")
         self._learn_and_look(SETTLE)
 
-    def _window(self, seconds: float) -> dict[str, Any]:
+    def _window(self, seconds: float) -> dict[str, float | None]:
         """Rates over a time of this length, and to the end of the last update in it."""
-        began, steps, updates, used = self._state()
-        while time.perf_counter() - began < seconds:
-            self._learn_and_look(began + seconds - time.perf_counter())
-        ended, steps_now, updates_now, used_now = self._state()
-        took = ended - began
-        cores = None if used is None or used_now is None else (used_now - used) / took
-        return {"sampling": (steps_now - steps) / took, "updates": (updates_now - updates) / took, "cores": cores}
+        before = self._state()
+        while time.perf_counter() - before.at < seconds:
+            self._learn_and_look(before.at + seconds - time.perf_counter())
+        after = self._state()
+        took = after.at - before.at
+        mine, all_programs = _difference(before.mine, after.mine), _difference(before.all, after.all)
+        return {
+            "sampling": (after.steps - before.steps) / took,
+            "updates": (after.updates - before.updates) / took,
+            "cores": None if mine is None else mine / took,
+            "others": None if mine is None or all_programs is None else max(0.0, all_programs - mine) / took,
+        }
 
-    def _state(self) -> tuple[float, int, int, float | None]:
+    def _state(self) -> _State:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        used = _processor_seconds(list(self.supervisor.pids().values()))
-        return time.perf_counter(), self.board.total_steps(), self.learner.updates, used
+        mine = _processor_seconds(list(self.supervisor.pids().values()))
+        steps, updates = self.board.total_steps(), self.learner.updates
+        return _State(time.perf_counter(), steps, updates, mine, _all_processor_seconds())
 
     def _learn_and_look(self, seconds: float) -> None:
         self._learn(max(0.0, seconds))
@@ -179,6 +199,22 @@ def _processor_seconds(workers: list[int]) -> float | None:
         return None
     ticks = sum(int(stat[11]) + int(stat[12]) for stat in stats)  # user and system
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _all_processor_seconds() -> float | None:
+    """Of all programs on this machine; None where the system does not say, or this process may not use all cores."""
+    if usable_cores() != os.cpu_count():
+        return None
+    try:
+        words = Path("/proc/stat").read_text().split(maxsplit=8)
+    except OSError:
+        return None
+    user, nice, system, _, _, interrupts, soft = map(int, words[1:8])
+    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
 
 
 def _gpu_use(device: torch.device) -> float | None:
