@@ -46,7 +46,7 @@ class TunerArgs:
     """of the grid"""
     environments: tuple[int, ...] = (4, 8, 16, 32, 64)
     """of each sampler, in the grid"""
-    times: tuple[int, ...] = (1, 2, 4)
+    times: tuple[int, ...] = (1, 4, 16)
     """minibatches of the grid, as multiples of the algorithm's own"""
     seconds: float = 1.0
     """length of one measurement"""
