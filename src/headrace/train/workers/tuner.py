@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
@@ -35,6 +36,8 @@ NEAR = 1.1  # who misses it by less is measured twice: others use the machine, t
 LIMIT = 50.0  # seconds of a search, before its last probe
 SHARE = 0.1  # of a run's time, what may be spent on looking for its size
 WORTHWHILE = 10.0  # seconds that a search has to have, so that it can find anything
+FACTORS = {"minibatch_size": (2.0, 4.0), "num_envs": (2.0, 4.0), "samplers": (2.0, 1.5)}
+"""by what a number is multiplied: by the second where the first does not help, as rates rise unevenly"""
 STEPS_EACH = 1000
 MOST_ENVS = 1 << 14  # of one sampler
 ENOUGH = "sampling is faster than the replay ratio can use"
@@ -216,7 +219,7 @@ class Search:
         if self.limit < WORTHWHILE:
             self._over = f"all {self.config.total_steps:,} steps take about {run:.0f} s: too short a run to tune for"
 
-    def _climb(self, best: Probe, names: tuple[str, ...], better: Callable[[Probe, Probe], str]) -> Probe:
+    def _climb(self, best: Probe, names: tuple[str, ...], better: Callable[[Probe, Probe, float], str]) -> Probe:
         """Vary these numbers in turn, until none of them helps."""
         before = None
         while before != best:
@@ -225,28 +228,24 @@ class Search:
                 best = self._grow(best, name, better)
         return best
 
-    def _grow(self, best: Probe, name: str, better: Callable[[Probe, Probe], str]) -> Probe:
-        """Double a number as long as it helps; where twice as many samplers are too many, half as many again."""
-        if name in self._kept:
-            return best
-        halves = 4
-        while not self._over:
-            value = getattr(best.size, name)
-            larger = value * halves // 2
-            why = self._forbidden(best, name, larger) if larger > value else "there is nothing in between"
+    def _grow(self, best: Probe, name: str, better: Callable[[Probe, Probe, float], str]) -> Probe:
+        """Multiply a number as long as it helps, by 2 or, where that does not, by what `FACTORS` has beside it."""
+        factors = FACTORS.get(name, (2.0,))
+        tries = list(factors)
+        while tries and not self._over and name not in self._kept:
+            factor, value = tries.pop(0), getattr(best.size, name)
+            larger = int(value * factor)
+            why, probe = self._forbidden(best, name, larger) if larger > value else "nothing is in between", best
             if not why:
-                probe = self._measured(self._with(best.size, name, larger), best, better)
-                if probe is None:
+                gain = GAIN ** max(1.0, math.log2(factor))
+                measured = self._measured(self._with(best.size, name, larger), best, better, gain)
+                if measured is None:
                     break
-                why = probe.note or better(best, probe)
-                if not why:
-                    best = probe
-                    continue
-            if halves == 4:
+                probe, why = measured, measured.note or better(best, measured, gain)
+            if not why:
+                best, tries = probe, list(factors)
+            elif factor == factors[0]:
                 self._ended[name] = why if why == ENOUGH else f"{_words(name, larger)}: {why}"
-            if name != "samplers" or halves == 3:
-                break
-            halves = 3
         return best
 
     def _forbidden(self, best: Probe, name: str, value: int) -> str:
@@ -272,18 +271,20 @@ class Search:
         envs = max(1, min(changed.num_envs, self._most_envs // changed.samplers))
         return dataclasses.replace(changed, num_envs=envs, num_threads=min(changed.num_threads, envs))
 
-    def _learns_more(self, best: Probe, probe: Probe) -> str:
+    def _learns_more(self, best: Probe, probe: Probe, gain: float) -> str:
         growth = _growth(best.update_frames, probe.update_frames)
-        return "" if growth >= GAIN else f"update frames a second {_change(growth)}"
+        return "" if growth >= gain else f"update frames a second {_change(growth)}"
 
-    def _samples_more(self, best: Probe, probe: Probe) -> str:
+    def _samples_more(self, best: Probe, probe: Probe, gain: float) -> str:
         most = max(known.update_frames for known in self._known.values())
         if probe.update_frames * GAIN < most:
             return f"update frames a second {_change(_growth(most, probe.update_frames))}"
         growth = _growth(best.sampling, probe.sampling)
-        return "" if growth >= GAIN else f"steps a second {_change(growth)}"
+        return "" if growth >= gain else f"steps a second {_change(growth)}"
 
-    def _measured(self, size: Size, best: Probe, better: Callable[[Probe, Probe], str]) -> Probe | None:
+    def _measured(
+        self, size: Size, best: Probe, better: Callable[[Probe, Probe, float], str], gain: float
+    ) -> Probe | None:
         """What is known of a size, the mean of two measurements if it misses by little; None when the time is over."""
         if size in self._known:
             return self._known[size]
@@ -291,7 +292,7 @@ class Search:
             self._over = f"the {self.limit:.0f} s for the search are over"
             return None
         probe = self._probe(size)
-        if not probe.note and better(best, probe) and not better(best, _scaled(probe, NEAR)):
+        if not probe.note and better(best, probe, gain) and not better(best, _scaled(probe, NEAR), gain):
             probe = self._known[size] = _mean(probe, self._probe(size))
         return probe
 
