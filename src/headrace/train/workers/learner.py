@@ -10,9 +10,10 @@ from torch import Tensor
 
 from headrace.train.config import Config
 from headrace.train.off_policy.mirror import replay_on
-from headrace.train.off_policy.policy import OffPolicy, UpdateRates
+from headrace.train.off_policy.policy import OffPolicy, Updater, UpdateRates
 from headrace.train.off_policy.prioritised import PrioritisedReplay
 from headrace.train.off_policy.steps import StepReplay
+from headrace.train.replay import Transitions
 from headrace.train.workers.halves import CRITIC, Exchange
 
 
@@ -38,12 +39,14 @@ class Learner:
         self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
         self._since = 0
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64)
+        self._batch: Transitions | None = None
+        self._improve = Updater(policy, self._last_batch, config.graphs)
 
     @torch.inference_mode()
     def update(self) -> None:
         """One update, and its result for everybody."""
         rows = self._rows = self.replay.draw((self.config.minibatch_size,), self.generator)
-        batch = self.replay.read(rows)
+        batch = self._batch = self._in_place(self.replay.read(rows))
         self.updates += 1
         self._since += 1
         if self.apart:
@@ -51,11 +54,28 @@ class Learner:
             if self.updates % self.policy.actor_every == 0:
                 self.policy.move_targets()
         else:
-            self._measured += self.policy.improve(batch, self._rates)
+            self._measured += self._improve(self._rates)
         if isinstance(self.replay, PrioritisedReplay):
             self.replay.update(rows, self.policy.errors)
         if self.updates % self.config.publish_every == 0:
             self.publish()
+
+    def _last_batch(self) -> Transitions:
+        assert self._batch is not None
+        return self._batch
+
+    def _in_place(self, batch: Transitions) -> Transitions:
+        """The batch where a CUDA graph of an update looks for it: always in the same memory."""
+        if self.policy.device.type == "cpu":
+            return batch
+        if self._batch is None:
+            return Transitions(
+                **{name: tensor.clone() for name, tensor in batch._asdict().items() if tensor is not None}
+            )
+        for name, there in self._batch._asdict().items():
+            if there is not None:
+                there.copy_(getattr(batch, name))
+        return self._batch
 
     def begin(self) -> None:
         """Let everybody have what there is before the first update."""
