@@ -35,7 +35,7 @@ SPEEDS = {
     "stepping": "stepping",
     "inference": "with inference",
     "training": "with training",
-    "sampling": "sampled",
+    "sampling": "steps/s",
     "updates": "updates/s",
     "update_frames": "update frames/s",
 }
@@ -98,9 +98,10 @@ class Dashboard:
             for (name, value), policy in zip(_returns(trainer), trainer.policies, strict=True)
         )
         speeds = ", ".join(f"{speed} {SPEEDS[name]}" for name, speed in _speeds(trainer).items())
+        speeds = f"steps/s: {speeds}" if "stepping" in trainer.speeds() else speeds
         return (
             f"{trainer.config.task}  step {trainer.step:,} of {trainer.config.total_steps:,}  "
-            f"return {returns.strip()}  steps/s: {speeds}  {_memory(trainer)}  {trainer.seconds:.1f} s"
+            f"return {returns.strip()}{_evaluated(trainer)}  {speeds}  {_memory(trainer)}  {trainer.seconds:.1f} s"
         )
 
     def _picture(self, trainer: Trainer) -> Panel:
@@ -123,6 +124,7 @@ class Dashboard:
             ("return ", "dim"),
             *returns,
             (goal, "dim"),
+            (_evaluated(trainer), "green"),
             ("   episodes ", "dim"),
             f"{trainer.tracker.episodes:,}",
             ("   memory ", "dim"),
@@ -180,6 +182,11 @@ def _returns(trainer: Trainer) -> list[tuple[str, str]]:
     return [(policy.name, _shown(policy.tracker.mean_return())) for policy in trainer.policies]
 
 
+def _evaluated(trainer: Trainer) -> str:
+    """What the evaluator found last, if there is one."""
+    return f"   evaluated {trainer.evaluation['return']:.1f}" if trainer.evaluation else ""
+
+
 def _types(policy: Policy) -> str:
     """The mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
     types = policy.tracker.by_type().items()
@@ -200,8 +207,10 @@ def _split_bar(trainer: Trainer, width: int) -> Text:
     """Where the time goes: one bar in three colours, and its legend."""
     shares = _shares(trainer)
     bar = Text()
+    end = 0.0
     for name, share in shares.items():
-        bar.append("━" * round(share * width), style=COLOURS[name])
+        begin, end = end, end + share * width
+        bar.append("━" * (round(end) - round(begin)), style=COLOURS[name])
     bar.append("\n")
     for name, share in shares.items():
         bar.append("■ ", style=COLOURS[name])
@@ -215,9 +224,10 @@ def _speeds(trainer: Trainer) -> dict[str, str]:
 
 def _speed_table(trainer: Trainer) -> Text:
     """Steps a second of environments alone, with the policies' choices, and of the whole."""
-    text = Text("steps/s", style="dim")
-    for name, speed in _speeds(trainer).items():
-        text.append(f"   {SPEEDS[name]} ", style="dim")
+    speeds = _speeds(trainer)
+    text = Text("steps/s   " if "stepping" in speeds else "", style="dim")
+    for i, (name, speed) in enumerate(speeds.items()):
+        text.append(f"{'   ' if i else ''}{SPEEDS[name]} ", style="dim")
         text.append(speed, style="not dim bold" if name == "training" else "not dim")
     return text
 

@@ -67,6 +67,7 @@ class Trainer:
         self.step = self.iteration = 0
         self.seconds = 0.0
         self.best_return = float("-inf")
+        self.evaluation: dict[str, float] = {}
         self.remarks: list[str] = []
         self.address: str | None = None  # only runs with workers can be watched
         self._logged = 0

@@ -1,6 +1,7 @@
 """Runs with workers: what they leave behind, and what becomes of them when somebody is killed."""
 
 import dataclasses
+import io
 import json
 import math
 import os
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from headrace.errors import OptionError
 from headrace.train import checkpoint as checkpoints
@@ -83,6 +85,22 @@ def test_several_samplers_share_the_steps(tmp_path):
         assert trainer.step - 3 * 2 <= trainer.replay.steps <= trainer.step
     finally:
         trainer.close()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_screen_shows_rates_and_evaluations(tmp_path, terminal):
+    screen = io.StringIO()
+    dashboard = Dashboard(screen)
+    dashboard.console = Console(file=screen, force_terminal=terminal, width=110, color_system=None)
+    config = make_config("Pendulum-v1", **but(total_steps=1000))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    try:
+        trainer.train(dashboard)
+    finally:
+        trainer.close()
+    shown = screen.getvalue()
+    assert all(words in shown for words in ("steps/s", "updates/s", "update frames/s", "evaluated -"))
+    assert ("sampler waits" in shown) == terminal
 
 
 def test_it_stops_once_it_is_solved(tmp_path):
