@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,12 @@ import headrace
 from headrace.pool.executors.threads import ThreadsExecutor
 
 NATIVE = Path(__file__).parent / "native"
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, which some tests send to themselves: shells start what runs in the background deaf to it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

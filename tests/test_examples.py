@@ -23,8 +23,8 @@ ARGUMENTS = {
     "tag_grid.py": ["--total-steps", "10000"],
     "tag_plane.py": ["--total-steps", "10000"],
 }
-QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video"}
-"""settings in which a quick run differs from what the command says"""
+QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video", "samplers"}
+"""settings in which a quick run differs from what the command says, or that are chosen when it begins"""
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
