@@ -28,7 +28,7 @@ from headrace.train.workers.weights import WeightBuffer
 
 CRITIC = "critic"
 REST = 1e-4  # seconds between looks at whether the critics are ahead again
-KEEP = 1.0  # seconds between publications of what a checkpoint needs of the actor's optimisers
+KEEP = 0.1  # seconds between publications of what a checkpoint needs of the actor's optimisers
 
 
 class Exchange:
