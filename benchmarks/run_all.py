@@ -41,6 +41,8 @@ SCRIPTS = {
     "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],
     "tag_training": ["--quick"],
     "tag_learning": ["--quick"],
+    "sac_learning": ["--seeds", "1", "--tasks", "Pendulum-v1", "--steps", "2000"],
+    "worker_kills": ["--kills", "5", "--steps", "2000"],
     "tuner": ["--quick"],
     "batch_rule": ["--quick"],
     "memory": ["--scale", "0.01"],
