@@ -16,22 +16,10 @@ from torch import Tensor, nn
 
 from headrace.train.distributions import Deterministic
 from headrace.train.networks import input_size
+from headrace.train.off_policy.actor_critic import ActorCritic
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.perceptron import Perceptron
 from headrace.train.replay import Transitions
-
-
-class ActorCritic(nn.Module):
-    """An actor that maps inputs [B, D] to actions within [-1, 1], [B, A], and a critic of both together."""
-
-    def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str):
-        super().__init__()
-        self.actor = Perceptron(inputs, actions, hidden, activation, squash=True)
-        self.critic = Perceptron(inputs + actions, 1, hidden, activation)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions for inputs, and zeros in place of values: collecting needs none."""
-        return self.actor(x), x.new_zeros(len(x))
 
 
 class DDPG(OffPolicy):
@@ -54,7 +42,10 @@ class DDPG(OffPolicy):
         config, seat = self.config, self.seat
         distribution = Deterministic(seat.action, config.exploration_noise, self.device)
         inputs = input_size(seat.observation)
-        return distribution, ActorCritic(inputs, distribution.size, config.hidden, config.activation)
+        actions, shape = distribution.size, (config.hidden, config.activation)
+        return distribution, ActorCritic(
+            Perceptron(inputs, actions, *shape, squash=True), Perceptron(inputs + actions, 1, *shape)
+        )
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:

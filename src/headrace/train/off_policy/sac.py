@@ -19,6 +19,7 @@ from headrace.train.config import Config
 from headrace.train.distributions import SquashedGaussian
 from headrace.train.layers import gradient_of
 from headrace.train.networks import input_size
+from headrace.train.off_policy.actor_critic import ActorCritic
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.off_policy.towers import Towers
 from headrace.train.perceptron import Perceptron
@@ -33,18 +34,13 @@ class Temperature(nn.Module):
         self.log = nn.Parameter(torch.tensor([math.log(initial)]))
 
 
-class SoftActorCritic(nn.Module):
-    """An actor that maps inputs [B, D] to the parameters of a `SquashedGaussian`, twin critics, the temperature."""
+class SoftActorCritic(ActorCritic):
+    """An actor that says the parameters of a `SquashedGaussian`, twin critics, and the temperature."""
 
     def __init__(self, inputs: int, actions: int, config: Config):
-        super().__init__()
-        self.actor = Perceptron(inputs, 2 * actions, config.hidden, config.activation)
-        self.critic = Towers(inputs + actions, config.hidden, config.activation)
+        actor = Perceptron(inputs, 2 * actions, config.hidden, config.activation)
+        super().__init__(actor, Towers(inputs + actions, config.hidden, config.activation))
         self.temperature = Temperature(config.initial_temperature)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Action parameters for inputs, and zeros in place of values: collecting needs none."""
-        return self.actor(x), x.new_zeros(len(x))
 
 
 class SAC(OffPolicy):

@@ -12,30 +12,18 @@ from torch import Tensor, nn
 
 from headrace.train.distributions import Deterministic
 from headrace.train.networks import input_size
+from headrace.train.off_policy.actor_critic import ActorCritic
 from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.off_policy.towers import Towers
 from headrace.train.perceptron import Perceptron
 from headrace.train.replay import Transitions
 
 
-class TwinCritics(nn.Module):
-    """An actor that maps inputs [B, D] to actions within [-1, 1], [B, A], and two critics of both together."""
-
-    def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str):
-        super().__init__()
-        self.actor = Perceptron(inputs, actions, hidden, activation, squash=True)
-        self.critic = Towers(inputs + actions, hidden, activation)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions for inputs, and zeros in place of values: collecting needs none."""
-        return self.actor(x), x.new_zeros(len(x))
-
-
 class TD3(OffPolicy):
     """A deterministic policy μ, its twin critics Q, and their targets μ' and Q'.
 
     Attributes:
-        network: a `TwinCritics`.
+        network: an `ActorCritic`.
 
     Raises:
         OptionError: the actions are not continuous and bounded, or the network is to be another than an MLP.
@@ -45,14 +33,17 @@ class TD3(OffPolicy):
     actor_statistics = ("actor_loss",)
     statistics = (*critic_statistics, *actor_statistics)
 
-    network: TwinCritics
+    network: ActorCritic
 
     def _make(self) -> tuple[Any, nn.Module]:
         config, seat = self.config, self.seat
         self.actor_every = config.policy_delay
         distribution = Deterministic(seat.action, config.exploration_noise, self.device)
         inputs = input_size(seat.observation)
-        return distribution, TwinCritics(inputs, distribution.size, config.hidden, config.activation)
+        actions, shape = distribution.size, (config.hidden, config.activation)
+        return distribution, ActorCritic(
+            Perceptron(inputs, actions, *shape, squash=True), Towers(inputs + actions, *shape)
+        )
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
