@@ -42,6 +42,8 @@ SCRIPTS = {
     "tag_training": ["--quick"],
     "tag_learning": ["--quick"],
     "sac_learning": ["--seeds", "1", "--tasks", "Pendulum-v1", "--steps", "2000"],
+    "final_returns": ["--cases", "Pendulum-v1 sac", "--seeds", "1", "--steps", "1500"],
+    "together": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "0.5"],
     "worker_kills": ["--kills", "5", "--steps", "2000"],
     "tuner": ["--quick"],
     "batch_rule": ["--quick"],

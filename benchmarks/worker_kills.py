@@ -72,6 +72,7 @@ def run(args: KillArgs, kills: int) -> Outcome:
             "num_envs": 2,
             "actor_device": "cpu",
             "evaluate_seconds": 0.5,
+            "evaluate_share": 1.0,
             "stop_at_return": None,
         }
         total = {"total_steps": args.steps, "seed": args.seed, "tensorboard": False, "save_replay": False}

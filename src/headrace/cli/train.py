@@ -18,7 +18,7 @@ from rich.console import Console
 
 from headrace.cli.options import JSON, parse_options
 from headrace.errors import OptionError
-from headrace.train import Result, resume, samplers_of, train
+from headrace.train import Result, expect_workers, resume, settled, train
 from headrace.train.config import OFF_POLICY, Config, make_config
 from headrace.train.run import RunFolder
 
@@ -115,7 +115,9 @@ def _tuned(args: TrainArgs, asked: dict[str, Any], argv: Sequence[str]) -> dict[
     if args.algo not in OFF_POLICY or given & {"samplers", "num_envs", "minibatch_size"}:
         return {}
     config = make_config(args.task, **asked)
-    if config.frozen or not samplers_of(config):
+    expect_workers(config)
+    config = settled(config)
+    if config.frozen or not config.samplers:
         return {}
     from headrace.cli.tune import find_tuning
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 from headrace.pool.registry import usable_cores
+from headrace.train import settled
 from headrace.train.config import Config, make_config
 from headrace.train.workers.probe import Probe
 from headrace.train.workers.tuner import FINDINGS, LIMIT, Tuning, forget, tune
@@ -79,7 +80,7 @@ def run(argv: list[str]) -> int:
         return 0
     if not args.task:
         raise OptionError("which task? headrace tune TASK, such as HalfCheetah-v5; headrace envs lists them")
-    config = make_config(args.task, **_overrides(args))
+    config = settled(make_config(args.task, **_overrides(args)))
     console = Console(highlight=False)
     found = find_tuning(config, console, seconds=args.seconds, limit=args.limit, again=args.again)
     for words in found.ended:

@@ -19,7 +19,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.errors import OptionError, RenderError
-from headrace.train.config import OFF_POLICY, Config, make_config
+from headrace.train.config import ACTOR_CRITICS, OFF_POLICY, Config, make_config
+from headrace.train.processes import worker_context
 from headrace.train.run import RunFolder
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def train(
         asked = make_config(**{"task": task, **dataclasses.asdict(config), **overrides}, defaults=False)
         return _resume(run_dir, {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}, quiet)
     config = make_config(task, **overrides)
-    config = dataclasses.replace(config, samplers=samplers_of(config))
+    expect_workers(config)
+    config = settled(config)
     _check_task(config)
     return _run(config, RunFolder.create(run_dir, config), None, quiet)
 
@@ -148,8 +150,6 @@ def log_episode(
 
 
 def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool) -> Result:
-    from headrace.train import checkpoint as checkpoints
-
     run, config = RunFolder.open(run_dir)
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
@@ -157,6 +157,9 @@ def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool) -> Result
     if changes:
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
         run.write_config(config)
+    expect_workers(config)
+    from headrace.train import checkpoint as checkpoints
+
     newest = checkpoints.newest(run.checkpoints)
     return _run(config, run, newest, quiet)
 
@@ -169,15 +172,27 @@ def _check_task(config: Config) -> None:
     dealt_seats(config, build_task(config.task, **config.env_options).spec)
 
 
-def samplers_of(config: Config) -> int:
-    """How many processes sample, where the configuration leaves it open."""
-    from headrace.pool.registry import build_task
+def expect_workers(config: Config) -> None:
+    """Let what workers are forked from be imported while this process imports the same, if the run may have some."""
+    if config.samplers > 0 or (config.samplers < 0 and config.algo in OFF_POLICY):
+        worker_context()
 
-    if config.samplers >= 0:
-        return config.samplers
+
+def settled(config: Config) -> Config:
+    """The configuration with which a run begins: what it leaves open is decided for its task and this machine."""
+    from headrace.pool.registry import build_task, usable_cores
+
     task = build_task(config.task, **config.env_options)
-    apart = config.algo in OFF_POLICY and not (task.spec.agents or config.devices or config.batch_size)
-    return int(apart and (config.device == "cpu" or task.kernel is None))
+    samplers, actor_device = config.samplers, config.actor_device
+    if samplers < 0:
+        workers = config.algo in OFF_POLICY and not (task.spec.agents or config.devices or config.batch_size)
+        samplers = int(workers and (config.device == "cpu" or task.kernel is None))
+    if actor_device == "auto":
+        # nobody who keeps a pace needs a whole core beside the two halves
+        halves = config.algo in ACTOR_CRITICS and samplers > 0 and config.replay_ratio is not None
+        on_cpu = (config.critic_device or config.device) == "cpu"
+        actor_device = "cpu" if halves and on_cpu and usable_cores() > 1 else ""
+    return dataclasses.replace(config, samplers=samplers, actor_device=actor_device)
 
 
 def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:

@@ -172,15 +172,18 @@ class Config:
     """For ppo with workers: V-trace's limit of the weights that carry what later steps earned back to earlier ones."""
     publish_every: int = 1
     """Updates between two publications of the weights to samplers and evaluator."""
-    actor_device: str = ""
+    actor_device: str = "auto"
     """Let the actor learn in a process of its own, on this device: cpu or cuda:i, also the one on which the critics
-    learn. The halves of an update then run at the same time, each with what the other was publish_every updates ago."""
+    learn. The halves of an update then run at the same time, each with what the other was publish_every updates ago.
+    "" keeps them together; auto does so on a GPU, on a single core, and where replay_ratio is None."""
     critic_device: str = ""
     """Where the critics learn, if not on `device`."""
     evaluate_episodes: int = 8
     """Episodes of one evaluation, played without exploration beside training; 0 for none."""
     evaluate_seconds: float = 5.0
     """Seconds from the beginning of an evaluation to that of the next, at least."""
+    evaluate_share: float = 0.02
+    """The part of all cores' time that evaluations may take; where one takes long, fewer are made. 1 sets no limit."""
     viewer: bool = True
     """Let whoever is at this machine watch the newest weights play, in a browser (`headrace watch`); nothing is played
     or drawn while nobody does."""
@@ -267,6 +270,11 @@ class Config:
                 raise OptionError(f"policy {name!r} must have a name, without dots")
             self.of_policy(name)
 
+    @property
+    def apart(self) -> bool:
+        """Whether the actor learns in a process of its own."""
+        return self.actor_device not in ("", "auto")
+
     def at(self, step: int) -> Config:
         """These settings after so many agent steps, as `schedules` says."""
         if not self.schedules:
@@ -316,6 +324,8 @@ class Config:
 
 OFF_POLICY = ("ddpg", "td3", "sac", "dqn")
 """algorithms that learn from a replay"""
+ACTOR_CRITICS = ("ddpg", "td3", "sac")
+"""those whose update has two halves"""
 
 NETWORKS = ("auto", "mlp", "cnn", "gru")
 
@@ -325,7 +335,7 @@ _AT_LEAST_1 = (
 )  # fmt: skip
 _ABOVE_0 = (
     "learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon", "epsilon_fraction",
-    "initial_temperature", "rho_clip", "trace_clip",
+    "initial_temperature", "rho_clip", "trace_clip", "evaluate_share",
 )  # fmt: skip
 _BETWEEN_0_AND_1 = (
     "gamma", "gae_lambda", "target_rate", "priority_exponent", "importance_exponent", "epsilon_start", "epsilon_end",
@@ -342,7 +352,8 @@ SHARED = {
     "task", "total_steps", "stop_at_return", "stop_episodes", "seed", "device", "devices", "num_envs", "batch_size",
     "num_threads", "env_options", "policies", "torch_threads", "matmul_precision", "graphs", "host_random", "num_steps",
     "log_steps", "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every",
-    "evaluate_episodes", "evaluate_seconds", "actor_device", "critic_device", "viewer", "rollout_slots",
+    "evaluate_episodes", "evaluate_seconds", "evaluate_share", "actor_device", "critic_device", "viewer",
+    "rollout_slots",
 }  # fmt: skip
 """settings of a run that its policies share"""
 

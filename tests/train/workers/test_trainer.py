@@ -43,6 +43,7 @@ SETTINGS: dict[str, Any] = {
     "log_steps": 500,
     "evaluate_episodes": 2,
     "evaluate_seconds": 0.2,
+    "evaluate_share": 1.0,
     "stop_at_return": None,
     "tensorboard": False,
     "video": False,

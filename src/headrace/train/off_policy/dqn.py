@@ -64,7 +64,7 @@ class DQN(OffPolicy):
         return distribution, make_q_network(config, self.seat.observation, distribution.size)
 
     def _check_network(self) -> None:
-        if self.config.actor_device:
+        if self.config.apart:
             raise OptionError("DQN has no actor apart from its action values: leave actor_device empty")
 
     def explore(self, step: int) -> None:

@@ -1,6 +1,7 @@
 """Evaluation: whole episodes without exploration, by the newest weights, while everybody else goes on.
 
-It gives way to all others: on a busy machine it gets what they leave over.
+It gives way to all others: on a busy machine it gets what they leave over. Even so it takes caches and memory from
+them, and cores that they leave for a moment only; so it rests for as long as its share of all cores asks for.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import time
 
 import torch
 
+from headrace.pool.registry import usable_cores
 from headrace.train.config import Config
 from headrace.train.evaluate import play_episodes, playing_pool
 from headrace.train.workers.acting import unlearnt_agent
@@ -38,12 +40,14 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
             if version is None:
                 time.sleep(REST)
                 continue
-            due = time.monotonic() + config.evaluate_seconds
+            began, used = time.monotonic(), time.process_time()
             played = play_episodes(agent, pool, 1, stop=lambda: board.stopped)
             if played is not None:
                 measured = played.mean_return, played.mean_length, step, version
                 acting.publish(results, torch.tensor(measured, dtype=torch.float64))
                 board.played[0] += number
+            took = (time.process_time() - used) / (config.evaluate_share * usable_cores())
+            due = began + max(config.evaluate_seconds, took)
 
 
 def give_way() -> None:

@@ -33,7 +33,7 @@ class Learner:
         self.replay = drawn_from(config, replay_on(policy.device, replay))
         self.updates = 0
         self.generator = torch.Generator().manual_seed(config.seed)
-        self.apart = bool(config.actor_device)
+        self.apart = config.apart
         self._rates = UpdateRates.of(config, 0)
         self._measured = torch.zeros(len(policy.statistics), device=policy.device)
         self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)

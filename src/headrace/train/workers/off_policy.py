@@ -44,7 +44,7 @@ class OffPolicyTrainer(AsyncTrainer):
         assert isinstance(self.policy, OffPolicy)
         self.replay = make_replay(self.config)
         self._files = ReplayFiles(self.replay, self.run.replay)
-        self.exchange = Exchange(self.policy, self.weights, apart=bool(self.config.actor_device))
+        self.exchange = Exchange(self.policy, self.weights, apart=self.config.apart)
         return Learner(self.config, self.policy, self.replay, self.exchange)
 
     def _extras(self) -> int:
@@ -54,7 +54,7 @@ class OffPolicyTrainer(AsyncTrainer):
     def _start(self) -> None:
         self.learner.begin()
         super()._start()
-        if self.config.actor_device:
+        if self.config.apart:
             made = self.board.actor_updates
             arguments = (self.config, self.replay, self.exchange, self.board)
             self.supervisor.start("actor", halves.work, *arguments, progress=lambda: int(made[0]))
@@ -66,7 +66,7 @@ class OffPolicyTrainer(AsyncTrainer):
         learner, pace = self.learner, self.pace
         if learner.updates >= pace.due(self.board.total_steps()) or not self.replay.held:
             return False
-        if self.config.actor_device and not self.board.actor_updates[0] and learner.updates > HEAD_START:
+        if self.config.apart and not self.board.actor_updates[0] and learner.updates > HEAD_START:
             return False  # critics of an actor that has not begun yet would learn nothing but how it began
         learner.update()
         pace.note(learner.updates)

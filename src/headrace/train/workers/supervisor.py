@@ -7,7 +7,6 @@ its last exception. All end with the process that started them, however that end
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import threading
 import time
@@ -17,9 +16,8 @@ from multiprocessing import connection
 from typing import Any
 
 from headrace.errors import WorkerError
-from headrace.train.processes import Report, cause_of_death, deaf, end_with_parent
+from headrace.train.processes import Report, cause_of_death, deaf, end_with_parent, worker_context
 
-PRELOADED = "headrace.train.workers.sampler"
 MOST_RAISED = 2  # times in a row that a worker may raise before it has done anything
 MOST_KILLED = 20  # times in a row that it may be killed before it has
 PATIENCE = 3.0  # seconds in which workers may end by themselves once they are told
@@ -58,9 +56,7 @@ class Supervisor:
 
     def __init__(self, tell: Callable[[], None]):
         self._tell = tell
-        # a server that has imported everything once: a worker then starts within a few hundredths of a second
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([PRELOADED])
+        self._context = worker_context()
         self._workers: list[_Worker] = []
         self.restarts = 0
 

@@ -1,0 +1,147 @@
+"""Returns after equal numbers of agent steps, beside stable-baselines3: the same networks, batches, rates and updates.
+
+Weights are judged after every twentieth of a run, by the mean return of ten episodes without exploration. A run's
+final return is the mean of its last three judgements. Intervals are bootstrapped over runs: 95 % of the means of as
+many runs, drawn from those that there are. Nothing here is a matter of speed.
+
+    python benchmarks/final_returns.py [--cases "Hopper-v5 sac"] [--contenders headrace]
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common import OURS, RESULTS, machine
+from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, settings, stable_baselines
+
+CASES: dict[str, tuple[int, int]] = {
+    "Pendulum-v1 sac": (20_000, 5),
+    "Hopper-v5 sac": (60_000, 3),
+    "HalfCheetah-v5 sac": (60_000, 3),
+    "HalfCheetah-v5 td3": (60_000, 3),
+}
+"""task and algorithm → agent steps, seeds"""
+JUDGED = 20  # times in a run
+FINAL = 3  # judgements that a final return is the mean of
+DRAWS = 10_000
+
+
+@dataclass
+class ReturnsArgs:
+    """Final returns at equal steps, beside stable-baselines3's."""
+
+    cases: tuple[str, ...] = tuple(CASES)
+    """task and algorithm"""
+    contenders: tuple[str, ...] = (OURS, PEER)
+    """who runs; what the JSON file says of others stays"""
+    seeds: int = 0
+    """runs of each; 0 for as many as in the published figures"""
+    steps: int = 0
+    """agent steps of a run; 0 for those of the published figures"""
+    episodes: int = 10
+    """of one judgement"""
+    threads: int = 1
+    """of stable-baselines3's products"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
+
+
+def final(outcome: Outcome) -> float:
+    """A run's final return."""
+    return statistics.fmean(mean for _, _, mean in outcome.curve[-FINAL:])
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """95 % of the means of as many values, drawn from these."""
+    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def gain(mine: list[float], theirs: list[float]) -> tuple[float, float, float]:
+    """How much higher our mean is, and 95 % of that, drawn from the runs of both."""
+    chance = np.random.default_rng(0)
+    drawn = [chance.choice(values, (DRAWS, len(values))).mean(1) for values in (mine, theirs)]
+    low, high = np.percentile(drawn[0] - drawn[1], (2.5, 97.5))
+    return statistics.fmean(mine) - statistics.fmean(theirs), float(low), float(high)
+
+
+def main() -> None:
+    args = tyro.cli(ReturnsArgs)
+    logging.disable(logging.WARNING)
+    path = args.out / "final_returns.json"
+    runs = known(json.loads(path.read_text())) if path.exists() else {}
+    for case in args.cases:
+        (task, algo), (steps, seeds) = case.split(), CASES.get(case, (60_000, 3))
+        steps, there = args.steps or steps, runs.setdefault(case, {})
+        there |= {name: [] for name in args.contenders}
+        judging = Judging(0.0, steps // JUDGED, args.episodes)
+        for seed in range(1, (args.seeds or seeds) + 1):
+            for name in args.contenders:
+                if name == PEER:
+                    there[name].append(stable_baselines(task, algo, seed, steps, judging, args.threads))
+                else:
+                    config = settings(task, algo, equal(task, algo), seed=seed, total_steps=steps)
+                    there[name].append(ours(config, judging))
+                show(case, name, there[name][-1])
+                write(path, runs)
+    summarise(runs)
+
+
+def show(case: str, name: str, outcome: Outcome) -> None:
+    """A line a run."""
+    Console(highlight=False).print(
+        f"{case}, {name}, seed {outcome.seed}: {final(outcome):.0f} after {outcome.steps:,} steps, "
+        f"{outcome.updates:,} updates, {outcome.seconds:.0f} s",
+        soft_wrap=True,
+    )
+
+
+def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
+    """All that is known so far: a run is long, and may be the last."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    compared: dict[str, Any] = {}
+    for case, there in runs.items():
+        if there.get(OURS) and there.get(PEER):
+            finals = {name: [final(outcome) for outcome in there[name]] for name in (OURS, PEER)}
+            compared[case] = [round(value, 1) for value in gain(finals[OURS], finals[PEER])]
+    record = {
+        "name": "final_returns",
+        "title": "Returns after equal numbers of steps",
+        "command": "python benchmarks/final_returns.py",
+        "machine": machine(),
+        "gain": compared,
+        "passed": {case: high >= 0 for case, (_, _, high) in compared.items()},
+        "runs": plain(runs),
+    }
+    path.write_text(json.dumps(record) + "\n")
+
+
+def summarise(runs: dict[str, dict[str, list[Outcome]]]) -> None:
+    """A row a contender."""
+    table = Table("case", "contender", "runs", "final return", "95 %", "ours is higher by")
+    for case, there in runs.items():
+        for name, outcomes in there.items():
+            values = [final(outcome) for outcome in outcomes]
+            low, high = interval(values)
+            more = ""
+            if name == PEER and there.get(OURS):
+                mean, least, most = gain([final(outcome) for outcome in there[OURS]], values)
+                more = f"{mean:,.0f} ({least:,.0f} … {most:,.0f})"
+            row = (case, name, str(len(values)), f"{statistics.fmean(values):,.0f}", f"{low:,.0f} … {high:,.0f}", more)
+            table.add_row(*row)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""Runs of off-policy algorithms, ours and stable-baselines3's, with copies of their weights to be judged afterwards.
+
+The clock begins when training does, for our workers when their processes are started, and stands still while weights
+are judged: without exploration, by the mean return of some episodes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.train import settled
+from headrace.train.agent import Agent
+from headrace.train.checkpoint import Checkpoint
+from headrace.train.config import Config, make_config
+from headrace.train.dashboard import Dashboard
+from headrace.train.evaluate import play_episodes, playing_pool
+from headrace.train.run import RunFolder
+from headrace.train.trainer import Trainer
+from headrace.train.workers.off_policy import OffPolicyTrainer
+
+PEER = "stable-baselines3"
+SEED = 9000  # of the episodes that judge
+
+EQUAL: dict[str, dict[str, Any]] = {
+    "sac": {
+        "hidden": (256, 256), "activation": "relu", "minibatch_size": 256, "gamma": 0.99, "target_rate": 0.005,
+        "learning_rate": 3e-4, "critic_learning_rate": 3e-4, "anneal_learning_rate": False, "replay_ratio": 1.0,
+        "learning_starts": 1000, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
+    },
+    "td3": {
+        "hidden": (256, 256), "activation": "relu", "minibatch_size": 256, "gamma": 0.99, "target_rate": 0.005,
+        "learning_rate": 1e-3, "critic_learning_rate": 1e-3, "anneal_learning_rate": False, "replay_ratio": 1.0,
+        "learning_starts": 1000, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
+        "exploration_noise": 0.1,
+    },
+}  # fmt: skip
+"""the networks, batches, rates and updates a step that stable-baselines3 is given too, in `PEERS`"""
+PEERS: dict[str, dict[str, Any]] = {
+    "sac": {"learning_starts": 1000},
+    "td3": {"learning_starts": 1000, "policy_kwargs": {"net_arch": [256, 256]}},
+}
+"""algorithm → what makes stable-baselines3's default settings those of `EQUAL`"""
+PENDULUM: dict[str, Any] = {"learning_rate": 1e-3, "critic_learning_rate": 1e-3}
+"""rl-baselines3-zoo's settings for Pendulum-v1"""
+
+
+@dataclass
+class Outcome:
+    """One run: its curve, and how long it took."""
+
+    seed: int
+    seconds: float = 0.0
+    steps: int = 0
+    updates: int = 0
+    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    """(agent steps, seconds, mean return without exploration)"""
+
+    def reached(self, goal: float) -> tuple[float, int] | None:
+        """Seconds and steps after which the return was first at least this."""
+        return next(((seconds, step) for step, seconds, mean in self.curve if mean >= goal), None)
+
+
+@dataclass
+class Judging:
+    """When weights are judged, and when a run may end before its last step.
+
+    Attributes:
+        seconds, steps: from one judgement to the next, at least so many of each.
+        episodes: of one judgement.
+        goal: the return that ends a run; None for no such.
+    """
+
+    seconds: float
+    steps: int
+    episodes: int
+    goal: float | None = None
+
+    def due(self, curve: list[tuple[int, float, float]], step: int, seconds: float) -> bool:
+        """Whether it is time again."""
+        last = curve[-1] if curve else (0, 0.0, 0.0)
+        return step - last[0] >= self.steps and seconds - last[1] >= self.seconds
+
+    def satisfied(self, curve: list[tuple[int, float, float]]) -> bool:
+        """Whether the run may end."""
+        return self.goal is not None and bool(curve) and curve[-1][2] >= self.goal
+
+
+class _Copies(Dashboard):
+    """Copies of a trainer's weights, whenever they are to be judged."""
+
+    def __init__(self, judging: Judging):
+        super().__init__(quiet=True)
+        self.judging, self.taken = judging, list[tuple[int, float, torch.Tensor]]()
+
+    def update(self, trainer: Any, force: bool = False) -> None:
+        marks = [(step, seconds, 0.0) for step, seconds, _ in self.taken]
+        if force or self.judging.due(marks, trainer.step, trainer.seconds):
+            self.taken.append((trainer.step, trainer.seconds, trainer.policies[0].acting.clone()))
+
+
+def settings(task: str, algo: str, how: dict[str, Any], **common: Any) -> Config:
+    """Ours, as a run begins with them."""
+    fixed = {"stop_at_return": None, "tensorboard": False, "evaluate_episodes": 0, "checkpoint_seconds": 1e9}
+    return settled(make_config(task, algo=algo, **(fixed | {"viewer": False} | how | common)))
+
+
+def equal(task: str, algo: str) -> dict[str, Any]:
+    """Our settings that are also stable-baselines3's."""
+    return EQUAL[algo] | (PENDULUM if task == "Pendulum-v1" else {})
+
+
+def ours(config: Config, judging: Judging) -> Outcome:
+    """Train with our own, with or without workers."""
+    copies, outcome = _Copies(judging), Outcome(config.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.create(Path(folder) / "run", config)
+        trainer = OffPolicyTrainer(config, run) if config.samplers > 0 else Trainer(config, run)
+        try:
+            trainer.train(copies)
+            outcome.seconds, outcome.steps = round(trainer.seconds, 2), trainer.step
+            outcome.updates = int((config.replay_ratio or 0) * (trainer.step - config.learning_starts))
+            if isinstance(trainer, OffPolicyTrainer):
+                outcome.updates = trainer.updates
+            with playing_pool(config, num_envs=judging.episodes, seed=SEED) as pool:
+                policy: Any = trainer.policies[0]
+                agent = Agent(config, pool.spec, Checkpoint(policy.model(), {}, {}, {}))
+                acting: Any = agent.policies[0]
+                for step, seconds, weights in copies.taken:
+                    acting.acting.copy_(weights)
+                    played = play_episodes(agent, pool, 1)
+                    assert played is not None
+                    outcome.curve.append((step, round(seconds, 2), round(played.mean_return, 2)))
+                    if judging.satisfied(outcome.curve):
+                        break
+        finally:
+            trainer.close()
+    return outcome
+
+
+def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judging, threads: int) -> Outcome:
+    """Train with stable-baselines3's, which takes turns between one environment and one update."""
+    import gymnasium as gym
+    import stable_baselines3
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    outcome = Outcome(seed)
+
+    class Judge(BaseCallback):
+        """Judges whenever it is time, and does not count how long that takes."""
+
+        def _on_training_start(self) -> None:
+            self.began = time.perf_counter()
+
+        def _on_step(self) -> bool:
+            now = time.perf_counter()
+            if judging.due(outcome.curve, self.num_timesteps, now - self.began):
+                note(self.num_timesteps, now - self.began)
+                self.began += time.perf_counter() - now
+            return not judging.satisfied(outcome.curve)
+
+    def note(step: int, seconds: float) -> None:
+        outcome.curve.append((step, round(seconds, 2), round(_judged(model, task, judging.episodes), 2)))
+
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
+    rate: dict[str, Any] = {"learning_rate": PENDULUM["learning_rate"]} if task == "Pendulum-v1" else {}
+    options = PEERS[algo] | rate
+    if algo == "td3":
+        noise = stable_baselines3.common.noise.NormalActionNoise
+        size = gym.make(task).action_space.shape
+        options["action_noise"] = noise(np.zeros(size), np.full(size, EQUAL[algo]["exploration_noise"]))
+    maker = getattr(stable_baselines3, algo.upper())
+    model = maker("MlpPolicy", gym.make(task), seed=seed, device="cpu", **options)
+    judge = Judge()
+    model.learn(steps, callback=judge)
+    outcome.seconds = round(time.perf_counter() - judge.began, 2)
+    outcome.steps, outcome.updates = model.num_timesteps, model._n_updates
+    if outcome.curve and outcome.curve[-1][0] < outcome.steps:
+        note(outcome.steps, outcome.seconds)
+    return outcome
+
+
+def _judged(model: Any, task: str, episodes: int) -> float:
+    """Mean return of a model of stable-baselines3 without exploration, all episodes side by side."""
+    import gymnasium as gym
+
+    envs = gym.make_vec(task, episodes, vectorization_mode="sync")
+    obs, _ = envs.reset(seed=SEED)
+    returns, left = np.zeros(episodes), np.ones(episodes, bool)
+    while left.any():
+        actions, _ = model.predict(obs, deterministic=True)
+        obs, rewards, terminated, truncated, _ = envs.step(actions)
+        returns += rewards * left
+        left &= ~(terminated | truncated)
+    envs.close()
+    return float(returns.mean())
+
+
+def known(record: dict[str, Any]) -> dict[str, dict[str, list[Outcome]]]:
+    """The runs of an earlier record, by case and contender."""
+    return {
+        case: {name: [Outcome(**one) for one in outcomes] for name, outcomes in contenders.items()}
+        for case, contenders in record.get("runs", {}).items()
+    }
+
+
+def plain(runs: dict[str, dict[str, list[Outcome]]]) -> dict[str, Any]:
+    """Runs as they are recorded."""
+    return {case: {name: [asdict(one) for one in o] for name, o in each.items()} for case, each in runs.items()}

@@ -1,0 +1,55 @@
+"""What a run's settings leave open is decided when it begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.pool import registry
+from headrace.train import make_config, settled
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def are(count: int) -> None:
+        monkeypatch.setattr(registry, "usable_cores", lambda: count)
+
+    return are
+
+
+@pytest.mark.parametrize(
+    ("task", "how", "samplers", "actor"),
+    [
+        ("Pendulum-v1", {"algo": "sac"}, 1, "cpu"),
+        ("Pendulum-v1", {"algo": "ddpg"}, 1, "cpu"),
+        ("Pendulum-v1", {"algo": "td3", "samplers": 3}, 3, "cpu"),
+        ("Pendulum-v1", {"algo": "sac", "samplers": 0}, 0, ""),
+        ("Pendulum-v1", {"algo": "sac", "replay_ratio": None}, 1, ""),
+        ("Pendulum-v1", {"algo": "sac", "actor_device": ""}, 1, ""),
+        ("Pendulum-v1", {"algo": "sac", "actor_device": "cuda:1"}, 1, "cuda:1"),
+        ("Pendulum-v1", {"algo": "sac", "critic_device": "cuda"}, 1, ""),
+        ("Pendulum-v1", {"algo": "sac", "batch_size": 4, "num_envs": 8}, 0, ""),
+        ("Pendulum-v1", {"algo": "ppo"}, 0, ""),
+        ("Pendulum-v1", {"algo": "ppo", "samplers": 2}, 2, ""),
+        ("CartPole-v1", {"algo": "dqn"}, 1, ""),
+        ("TagGridWorld-v0", {"algo": "dqn"}, 0, ""),
+    ],
+)
+def test_what_is_open_is_decided_and_what_was_chosen_stays(
+    cores: Any, task: str, how: dict[str, Any], samplers: int, actor: str
+) -> None:
+    cores(2)
+    config = settled(make_config(task, **how))
+    assert (config.samplers, config.actor_device) == (samplers, actor)
+    assert settled(config) == config
+
+
+def test_on_a_single_core_the_halves_of_an_update_stay_together(cores: Any) -> None:
+    cores(1)
+    assert settled(make_config("Pendulum-v1", algo="sac")).actor_device == ""
+    assert settled(make_config("Pendulum-v1", algo="sac", actor_device="cpu")).apart
+
+
+def test_before_it_is_decided_nothing_is_apart() -> None:
+    assert not make_config("Pendulum-v1", algo="sac").apart
