@@ -110,16 +110,20 @@ def show(case: str, name: str, outcome: Outcome) -> None:
 def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
     """All that is known so far: a run is long, and may be the last."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    finals = {
+        case: {name: [round(final(outcome), 1) for outcome in outcomes] for name, outcomes in there.items()}
+        for case, there in runs.items()
+    }
     compared: dict[str, Any] = {}
-    for case, there in runs.items():
-        if there.get(OURS) and there.get(PEER):
-            finals = {name: [final(outcome) for outcome in there[name]] for name in (OURS, PEER)}
-            compared[case] = [round(value, 1) for value in gain(finals[OURS], finals[PEER])]
+    for case, values in finals.items():
+        if values.get(OURS) and values.get(PEER):
+            compared[case] = [round(value, 1) for value in gain(values[OURS], values[PEER])]
     record = {
         "name": "final_returns",
         "title": "Returns after equal numbers of steps",
         "command": "python benchmarks/final_returns.py",
         "machine": machine(),
+        "final": finals,
         "gain": compared,
         "passed": {case: high >= 0 for case, (_, _, high) in compared.items()},
         "runs": plain(runs),

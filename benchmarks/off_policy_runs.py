@@ -149,6 +149,7 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
     import gymnasium as gym
     import stable_baselines3
     from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.noise import NormalActionNoise
 
     outcome = Outcome(seed)
 
@@ -173,9 +174,9 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
     rate: dict[str, Any] = {"learning_rate": PENDULUM["learning_rate"]} if task == "Pendulum-v1" else {}
     options = PEERS[algo] | rate
     if algo == "td3":
-        noise = stable_baselines3.common.noise.NormalActionNoise
         size = gym.make(task).action_space.shape
-        options["action_noise"] = noise(np.zeros(size), np.full(size, EQUAL[algo]["exploration_noise"]))
+        assert size is not None
+        options["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, EQUAL[algo]["exploration_noise"]))
     maker = getattr(stable_baselines3, algo.upper())
     model = maker("MlpPolicy", gym.make(task), seed=seed, device="cpu", **options)
     judge = Judge()

@@ -9,6 +9,7 @@ status tells whether the README holds what the JSON files say.
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,13 @@ ORDER = (
     "replay",
     "learn_pong",
     "mujoco_learning",
+    "sac_learning",
+    "final_returns",
     "sac_update",
+    "together",
+    "watching",
+    "tuner",
+    "worker_kills",
     "tag_training",
     "tag_learning",
     "memory",
@@ -47,6 +54,10 @@ def section(records: list[dict[str, Any]]) -> str:
         "learn_pong": pong_rows,
         "mujoco_learning": mujoco_rows,
         "tag_learning": tag_rows,
+        "sac_learning": race_rows,
+        "final_returns": return_rows,
+        "tuner": tuner_rows,
+        "worker_kills": kill_rows,
     }
     parts = []
     for record in records:
@@ -144,6 +155,60 @@ def tag_rows(record: dict[str, Any]) -> list[str]:
         ends = f"{chase[0][0]:+.2f} | {chase[-1][0]:+.2f}"
         rows.append(f"| plane, {seed} | taggers, against random runners | {ends} | {seconds} |")
         rows.append(f"| | runners, against random taggers | {flight[0][0]:+.2f} | {flight[0][-1]:+.2f} | |")
+    return rows
+
+
+def race_rows(record: dict[str, Any]) -> list[str]:
+    """One row a contender: seconds and steps to its task's return, and how many runs had it."""
+    rows = ["| task (return), contender | seconds: median (least … most) | steps | reached | updates/s |"]
+    rows.append("|---|---:|---:|---:|---:|")
+    for task, runs in record["runs"].items():
+        goal = record["goals"][task]
+        for name, outcomes in runs.items():
+            first = [next(((at, step) for step, at, mean in run["curve"] if mean >= goal), None) for run in outcomes]
+            there = [found for found in first if found is not None]
+            seconds = [found[0] if found else float("inf") for found in first]
+            steps = f"{statistics.median(step for _, step in there):,.0f}" if there else "-"
+            speed = statistics.median(run["updates"] / run["seconds"] for run in outcomes)
+            took = f"**{statistics.median(seconds):.1f}** ({min(seconds):.1f} … {max(seconds):.1f})"
+            reached = f"{len(there)} of {len(first)}"
+            rows.append(f"| {task} ({goal:g}), {name} | {took} | {steps} | {reached} | {speed:,.0f} |")
+    return [*rows, "", *(f"{name}: **{ratio:.2f} ×**  " for name, ratio in record["times_faster"].items())]
+
+
+def return_rows(record: dict[str, Any]) -> list[str]:
+    """One row a case: mean final returns, and 95 % of how much higher ours is."""
+    rows = ["| case, runs | steps | Headrace | stable-baselines3 | ours is higher by (95 %) |"]
+    rows.append("|---|---:|---:|---:|---:|")
+    for case, (more, low, high) in record["gain"].items():
+        runs = record["runs"][case]
+        means = [f"{statistics.fmean(record['final'][case][name]):,.0f}" for name in ("headrace", "stable-baselines3")]
+        mine = runs["headrace"]
+        counts = f"{len(mine)} and {len(runs['stable-baselines3'])}"
+        gain = f"{more:+,.0f} ({low:+,.0f} … {high:+,.0f})"
+        rows.append(f"| {case}, {counts} | {mine[0]['steps']:,} | {means[0]} | {means[1]} | {gain} |")
+    return rows
+
+
+def tuner_rows(record: dict[str, Any]) -> list[str]:
+    """One row a task: how long tuning took, and what it found beside the best of the grid."""
+    rows = ["| task | tuned in | update frames/s, beside the grid's best | sampled steps/s | wanted |"]
+    rows.append("|---|---:|---:|---:|---|")
+    for case in record["cases"]:
+        ratio, short = case["ratio"], [name for name, passed in case["passed"].items() if not passed]
+        wanted = "within 10 %, under 60 s" + (f" (short: {', '.join(short)})" if short else "")
+        speeds = f"{ratio['update_frames']:.2f} × | {ratio['sampling']:.2f} ×"
+        rows.append(f"| {case['task']} | {case['seconds']:.0f} s | {speeds} | {wanted} |")
+    return rows
+
+
+def kill_rows(record: dict[str, Any]) -> list[str]:
+    """One row a run."""
+    rows = ["| run | workers started again | updates | steps missing in the replay (allowed) | return |"]
+    rows.append("|---|---:|---:|---:|---:|")
+    for name, run in record["runs"].items():
+        missing = f"{run['missing']} ({run['unfinished']})"
+        rows.append(f"| {name} | {run['restarts']} | {run['updates']:,} | {missing} | {run['mean_return']:.1f} |")
     return rows
 
 

@@ -128,7 +128,12 @@ def dealt(task: str, minibatch: int, args: TogetherArgs) -> Config:
     learning = max(1, cores // 2) if args.device == "cpu" else 1
     free: dict[str, Any] = {"total_steps": 10**9, "replay_ratio": None, "stop_at_return": None, "tensorboard": False}
     beside: dict[str, Any] = {"evaluate_episodes": 0, "viewer": False, "save_replay": False, "hidden": (256, 256)}
-    sizes = {"num_envs": args.num_envs, "num_threads": max(1, cores - learning), "torch_threads": learning}
+    beside |= {"matmul_precision": "medium"}
+    sizes: dict[str, Any] = {
+        "num_envs": args.num_envs,
+        "num_threads": max(1, cores - learning),
+        "torch_threads": learning,
+    }
     return make_config(
         task, algo="sac", device=args.device, samplers=1, minibatch_size=minibatch, **free, **beside, **sizes
     )

@@ -3,7 +3,7 @@
 Each task's grid is samplers x environments x minibatches, every point measured as the tuner measures its own
 (`headrace.train.workers.probe`), with as many threads as the tuner chose: a grid of five numbers would have thousands.
 The tuner's best is measured again with them, in turns with the grid's best, so that both have the same machine. What
-is best is `headrace.train.workers.tuner.best_of`; the replay ratio is free, so that all that is sampled counts.
+is best is `headrace.train.workers.search.best_of`; the replay ratio is free, so that all that is sampled counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from common import RESULTS, machine
 from headrace.errors import HeadraceError
 from headrace.train.config import Config, make_config
 from headrace.train.workers.probe import Probe, Size, measure
-from headrace.train.workers.tuner import best_of, limits, tune
+from headrace.train.workers.search import best_of, limits
+from headrace.train.workers.tuner import tune
 
 WITHIN, SECONDS = 0.9, 60.0
 

@@ -20,7 +20,7 @@ from typing import Any
 import tyro
 
 from common import OURS, Args, Case, Report, alternate
-from headrace.train.config import make_config
+from headrace.train import make_config, settled
 from headrace.train.dashboard import Dashboard
 from headrace.train.run import RunFolder
 from headrace.train.workers.address import find
@@ -103,7 +103,7 @@ class Turns:
 def measured(task: str, args: WatchingArgs) -> list[Case]:
     """Both comparisons, from the turns in one run."""
     free: dict[str, Any] = {"total_steps": 10**9, "stop_at_return": None, "tensorboard": False, "save_replay": False}
-    config = make_config(task, algo="sac", samplers=1, **free)
+    config = settled(make_config(task, algo="sac", **free))
     with tempfile.TemporaryDirectory() as folder:
         trainer = OffPolicyTrainer(config, RunFolder.create(Path(folder) / "run", config))
         turns = Turns(trainer, args)

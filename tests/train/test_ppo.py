@@ -343,3 +343,17 @@ def test_target_kl_ends_the_epochs():
     assert int(optimiser.steps) == 2  # one epoch of two minibatches
     update(network, optimiser, distribution, config, batch, rates, orders)
     assert int(optimiser.steps) == 2 + 12
+
+
+def test_no_epoch_begins_once_it_is_interrupted():
+    torch.manual_seed(0)
+    distribution = distribution_for(SPACES["discrete"])
+    config = Config("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8)
+    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
+    optimiser = FlatAdam(network)
+    batch = make_batch(distribution, network, torch.randn(32, 5))
+    orders = [draw_order(batch, config, torch.Generator().manual_seed(0)) for _ in range(6)]
+    answers = iter([False, False, True])
+    losses = update(network, optimiser, distribution, config, batch, Rates.of(config, 0), orders, lambda: next(answers))
+    assert int(optimiser.steps) == 2 * 2
+    assert losses is None

@@ -17,7 +17,8 @@ from headrace.pool.registry import usable_cores
 from headrace.train import settled
 from headrace.train.config import Config, make_config
 from headrace.train.workers.probe import Probe
-from headrace.train.workers.tuner import FINDINGS, LIMIT, Tuning, forget, tune
+from headrace.train.workers.search import LIMIT, Tuning
+from headrace.train.workers.tuner import FINDINGS, forget, tune
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),

@@ -75,7 +75,7 @@ def train(
 
     Args:
         task: name of the task.
-        algo: learning algorithm: ``"ppo"``, ``"a2c"`` or ``"ddpg"``.
+        algo: learning algorithm, as in `Config`: ``"ppo"``, ``"a2c"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"dqn"``.
         total_steps, seed, device: as in `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.

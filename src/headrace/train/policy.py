@@ -35,6 +35,7 @@ class Policy:
         memory_size: columns of a recurrent network's memory; 0 for others.
         tracker: episodes as this policy's agents fared in them.
         losses: the last update's statistics; None before.
+        interrupted: asked before each epoch of PPO; none is begun any more once it says so.
         caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
 
@@ -49,6 +50,7 @@ class Policy:
         self.step: Any = getattr(self.network, "step", None)
         self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(seat.types))
         self.losses: Tensor | None = None
+        self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
     def _build(self) -> None:
@@ -76,11 +78,14 @@ class Policy:
                 self._graph = _UpdateGraph(self)
             self.losses = self._graph(samples, rates, orders)
         else:
-            self.losses = self.update(samples, rates, orders)
+            losses = self.update(samples, rates, orders)
+            self.losses = self.losses if losses is None else losses
 
-    def update(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor:
-        """The updates themselves; answers `statistics`."""
-        return update(self.forward, self.optimiser, self.distribution, self.config, samples, rates, orders)
+    def update(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor | None:
+        """The updates themselves; answers `statistics`, as `headrace.train.ppo.update`."""
+        return update(
+            self.forward, self.optimiser, self.distribution, self.config, samples, rates, orders, self.interrupted
+        )
 
     def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
         """Average gradients with those of other processes from now on, as `FlatAdam.reduce`; no graph can do that."""
@@ -159,4 +164,6 @@ class _UpdateGraph:
 
     def _update(self) -> Tensor:
         assert self._samples is not None and self._rates is not None
-        return self._policy.update(self._samples, Rates(*self._rates.unbind()), self._orders)
+        losses = self._policy.update(self._samples, Rates(*self._rates.unbind()), self._orders)
+        assert losses is not None
+        return losses

@@ -241,15 +241,19 @@ def update(
     samples: Samples,
     rates: Rates,
     orders: Iterable[Tensor | None],
-) -> Tensor:
-    """One epoch over a rollout for each of ``orders``, see `draw_order`.
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Tensor | None:
+    """One epoch over a rollout for each of ``orders``, see `draw_order`; none once ``interrupted``.
 
     Returns:
-        `STATISTICS` averaged over the last epoch that ran, as one tensor on the network's device.
+        `STATISTICS` averaged over the last epoch that ran, as one tensor on the network's device; None if they were not
+        measured, as it should not have been the last.
     """
     measured: list[Tensor] = []
     orders = list(orders)
     for order in orders:
+        if interrupted():
+            break
         measure = config.target_kl is not None or order is orders[-1]
         measured.clear()
         for batch in minibatches(samples, config, order):
@@ -259,7 +263,7 @@ def update(
                 measured.append(torch.cat((statistics, norm.view(1))))
         if config.target_kl is not None and _divergence(measured[-1], optimiser) > config.target_kl:
             break
-    return torch.stack(measured).mean(0)
+    return torch.stack(measured).mean(0) if measured else None
 
 
 def _divergence(statistics: Tensor, optimiser: FlatAdam) -> float:

@@ -206,6 +206,20 @@ def test_a_sampler_without_a_free_slot_waits_and_drops_nothing(tmp_path):
         trainer.close()
 
 
+def test_ctrl_c_leaves_out_the_epochs_that_have_not_begun(tmp_path):
+    trainer = begun(tmp_path, "CartPole-v1", epochs=10_000)
+    try:
+        sampler = sampler_of(trainer)
+        filled(sampler)
+        with trainer._interrupt:
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            assert trainer.learner.learn()
+        assert 0 < trainer.learner.updates < 10_000 * 2
+        sampler.close()
+    finally:
+        trainer.close()
+
+
 def test_cartpole_is_learnt(tmp_path):
     result = train(
         "CartPole-v1", run_dir=tmp_path, quiet=True, samplers=1, total_steps=400_000, tensorboard=False, video=False

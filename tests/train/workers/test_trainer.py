@@ -29,6 +29,7 @@ from headrace.train.off_policy.policy import OffPolicy
 from headrace.train.off_policy.prioritised import PrioritisedReplay
 from headrace.train.run import RunFolder
 from headrace.train.workers.board import FREE, Board
+from headrace.train.workers.evaluator import interval
 from headrace.train.workers.off_policy import OffPolicyTrainer
 from headrace.train.workers.pace import Pace
 
@@ -69,6 +70,13 @@ def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
     assert lines[-1]["staleness"]["steps"] >= 1
     assert len(evaluate(tmp_path, 2).returns) == 2
     assert len(evaluate(tmp_path, 2, which="best").returns) == 2
+
+
+def test_evaluations_take_no_more_than_their_share_of_the_cores():
+    config = make_config("Pendulum-v1", evaluate_seconds=5.0, evaluate_share=0.1)
+    assert interval(config, used=0.01, cores=2) == 5.0
+    assert interval(config, used=3.0, cores=2) == pytest.approx(15.0)
+    assert interval(config, used=3.0, cores=8) == 5.0
 
 
 def test_several_samplers_share_the_steps(tmp_path):

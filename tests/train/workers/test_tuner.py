@@ -23,9 +23,10 @@ from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError, WorkerError
 from headrace.train.config import Config, make_config
 from headrace.train.off_policy.batch_rule import TIMES, follow_batch, largest_batch
-from headrace.train.workers import memory, tuner
+from headrace.train.workers import memory, search
 from headrace.train.workers.probe import Probe, Size, measure
-from headrace.train.workers.tuner import FINDINGS, GAIN, Search, Tuning, best_of, forget, holds, limits, tune, usable
+from headrace.train.workers.search import GAIN, Search, Tuning, best_of, limits, usable
+from headrace.train.workers.tuner import FINDINGS, forget, holds, tune
 
 CROWDED = f"{Path(__file__).parent / 'crowded_env.py'}:Crowded-v0"
 QUICK: dict[str, Any] = {"seconds": 0.05}
@@ -86,7 +87,7 @@ def test_it_finds_the_best_point_of_a_known_machine(
     batch: int, threads: int, envs: int, samplers: int, shared: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuner, "usable_cores", lambda: 16)
+        patch.setattr(search, "usable_cores", lambda: 16)
         machine = Machine(256 * batch, threads, 8 * envs, samplers, shared)
         settings = free(total_steps=10**8)
         found = Search(settings, machine).run()
@@ -120,7 +121,7 @@ def test_whatever_the_rates_are_the_best_that_was_measured_is_taken(chance: Any)
 
     probes: list[Size] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuner, "usable_cores", lambda: 8)
+        patch.setattr(search, "usable_cores", lambda: 8)
         found = Search(free(), measured).run()
     assert found.best.size in probes and not found.best.note
     for probe in found.probes:
@@ -129,7 +130,7 @@ def test_whatever_the_rates_are_the_best_that_was_measured_is_taken(chance: Any)
 
 
 def test_samplers_share_the_environments_that_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuner, "usable_cores", lambda: 8)
+    monkeypatch.setattr(search, "usable_cores", lambda: 8)
     wide = Machine(batch=256, threads=1, envs=32, samplers=4, shared=4)
     found = Search(free(total_steps=40_000), wide, keep={"num_threads"}).run()
     assert (found.best.size.samplers, found.best.size.num_envs) == (2, 20), "4 of 10 are not faster"
@@ -171,9 +172,22 @@ def test_a_near_miss_is_measured_twice() -> None:
     assert found.best.size.minibatch_size == 64 and found.best.update_frames == pytest.approx(1070)
 
 
+def test_one_lucky_measurement_does_not_end_the_search() -> None:
+    def measured(size: Size) -> Probe:
+        seen.append(size)
+        lucky = size.num_envs == 8 and seen.count(size) == 1
+        return Probe(size, 100.0 * size.num_envs, (1070.0 if lucky else 1000.0) / 32)
+
+    seen: list[Size] = []
+    keep = {"minibatch_size", "torch_threads", "num_threads", "samplers"}
+    found = Search(free(minibatch_size=32, total_steps=32_000), measured, keep=keep).run()
+    assert found.best.size.num_envs == 32
+    assert [size.num_envs for size in seen] == [8, 16, 16, 8, 8, 32]
+
+
 def test_it_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(tuner.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(search.time, "monotonic", lambda: now[0])
     fast = Machine(batch=1 << 14, threads=64, envs=1 << 14, samplers=64, shared=64)
 
     def measured(size: Size) -> Probe:

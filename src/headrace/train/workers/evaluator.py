@@ -46,8 +46,12 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
                 measured = played.mean_return, played.mean_length, step, version
                 acting.publish(results, torch.tensor(measured, dtype=torch.float64))
                 board.played[0] += number
-            took = (time.process_time() - used) / (config.evaluate_share * usable_cores())
-            due = began + max(config.evaluate_seconds, took)
+            due = began + interval(config, time.process_time() - used, usable_cores())
+
+
+def interval(config: Config, used: float, cores: int) -> float:
+    """Seconds from the beginning of one evaluation, which used so many of a core, to that of the next."""
+    return max(config.evaluate_seconds, used / (config.evaluate_share * cores))
 
 
 def give_way() -> None:

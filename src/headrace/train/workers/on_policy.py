@@ -33,6 +33,8 @@ class OnPolicyTrainer(AsyncTrainer):
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         check(config)
         super().__init__(config, run, resume)
+        # a rollout may take longer to learn from than whoever presses Ctrl-C should wait
+        self.policy.interrupted = lambda: bool(self._interrupt)
 
     def _make_learner(self) -> RolloutLearner:
         config, policy = self.config, self.policy

@@ -113,6 +113,7 @@ class AsyncTrainer(ABC):
             run.metrics_file, offset, run.tensorboard if config.tensorboard else None, self.step
         )
         self.supervisor = Supervisor(self.board.stop)
+        self._interrupt = Interrupt()
 
     def _extras(self) -> int:
         """How many numbers go with the weights."""
@@ -138,7 +139,7 @@ class AsyncTrainer(ABC):
         """Run to the end; returns why it ended: ``"solved"``, ``"finished"`` or ``"interrupted"``."""
         config, began, before = self.config, time.monotonic(), self.seconds
         saved = now = began
-        with Interrupt() as interrupt, dashboard, self.supervisor:
+        with self._interrupt as interrupt, dashboard, self.supervisor:
             self._start()
             self._rates.start(self.step, self.updates)
             while not (self.finished() or self.solved() or interrupt):
