@@ -4,7 +4,7 @@ Weights are judged after every twentieth of a run, by the mean return of ten epi
 final return is the mean of its last three judgements. Intervals are bootstrapped over runs: 95 % of the means of as
 many runs, drawn from those that there are. Nothing here is a matter of speed.
 
-    python benchmarks/final_returns.py [--cases "Hopper-v5 sac"] [--contenders headrace]
+    python benchmarks/final_returns.py [--cases "Hopper-v5 sac"] [--contenders headrace] [--seeds 1 2]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common import OURS, RESULTS, machine
-from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, settings, stable_baselines
+from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, put, settings, stable_baselines
 
 CASES: dict[str, tuple[int, int]] = {
     "Pendulum-v1 sac": (20_000, 5),
@@ -43,9 +43,10 @@ class ReturnsArgs:
     cases: tuple[str, ...] = tuple(CASES)
     """task and algorithm"""
     contenders: tuple[str, ...] = (OURS, PEER)
-    """who runs; what the JSON file says of others stays"""
-    seeds: int = 0
-    """runs of each; 0 for as many as in the published figures"""
+    """who runs; likewise"""
+    seeds: tuple[int, ...] = ()
+    """of the runs of each; none for 1, 2, … as many as in the published figures. What the JSON file says of others
+    stays"""
     steps: int = 0
     """agent steps of a run; 0 for those of the published figures"""
     episodes: int = 10
@@ -84,16 +85,16 @@ def main() -> None:
     for case in args.cases:
         (task, algo), (steps, seeds) = case.split(), CASES.get(case, (60_000, 3))
         steps, there = args.steps or steps, runs.setdefault(case, {})
-        there |= {name: [] for name in args.contenders}
         judging = Judging(0.0, steps // JUDGED, args.episodes)
-        for seed in range(1, (args.seeds or seeds) + 1):
+        for seed in args.seeds or range(1, seeds + 1):
             for name in args.contenders:
                 if name == PEER:
-                    there[name].append(stable_baselines(task, algo, seed, steps, judging, args.threads))
+                    outcome = stable_baselines(task, algo, seed, steps, judging, args.threads)
                 else:
                     config = settings(task, algo, equal(task, algo), seed=seed, total_steps=steps)
-                    there[name].append(ours(config, judging))
-                show(case, name, there[name][-1])
+                    outcome = ours(config, judging)
+                show(case, name, outcome)
+                put(there.setdefault(name, []), outcome)
                 write(path, runs)
     summarise(runs)
 

@@ -27,6 +27,7 @@ from headrace.train.workers.off_policy import OffPolicyTrainer
 
 PEER = "stable-baselines3"
 SEED = 9000  # of the episodes that judge
+COARSE = 0.02  # of the seconds so far, that judgements are apart at least
 
 EQUAL: dict[str, dict[str, Any]] = {
     "sac": {
@@ -72,7 +73,7 @@ class Judging:
     """When weights are judged, and when a run may end before its last step.
 
     Attributes:
-        seconds, steps: from one judgement to the next, at least so many of each.
+        seconds, steps: from one judgement to the next, at least so many of each; and no less than `COARSE` of all.
         episodes: of one judgement.
         goal: the return that ends a run; None for no such.
     """
@@ -85,7 +86,7 @@ class Judging:
     def due(self, curve: list[tuple[int, float, float]], step: int, seconds: float) -> bool:
         """Whether it is time again."""
         last = curve[-1] if curve else (0, 0.0, 0.0)
-        return step - last[0] >= self.steps and seconds - last[1] >= self.seconds
+        return step - last[0] >= self.steps and seconds - last[1] >= max(self.seconds, COARSE * seconds)
 
     def satisfied(self, curve: list[tuple[int, float, float]]) -> bool:
         """Whether the run may end."""
@@ -210,6 +211,11 @@ def known(record: dict[str, Any]) -> dict[str, dict[str, list[Outcome]]]:
         case: {name: [Outcome(**one) for one in outcomes] for name, outcomes in contenders.items()}
         for case, contenders in record.get("runs", {}).items()
     }
+
+
+def put(outcomes: list[Outcome], outcome: Outcome) -> None:
+    """Add a run, in the place of an earlier one of its seed."""
+    outcomes[:] = sorted([o for o in outcomes if o.seed != outcome.seed] + [outcome], key=lambda o: o.seed)
 
 
 def plain(runs: dict[str, dict[str, list[Outcome]]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ else may run meanwhile. ``headrace train`` is what ``headrace train TASK --algo 
 networks, batches, rates and updates a step: ``equal`` with workers, ``one process`` in our synchronous loop, and
 stable-baselines3's own loop. Our runs end a little after the return was reached, stable-baselines3's at once.
 
-    python benchmarks/sac_learning.py [--tasks Pendulum-v1] [--seeds 5]
+    python benchmarks/sac_learning.py [--tasks Pendulum-v1] [--seeds 1 2]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common import RESULTS, machine
-from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, settings, stable_baselines
+from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, put, settings, stable_baselines
 
 DEFAULT, EQUAL, SYNCHRONOUS = "headrace train", "equal", "one process"
 GOALS = {"Pendulum-v1": -200.0, "HalfCheetah-v5": 1000.0}
@@ -36,12 +36,12 @@ AFTER = 3  # episodes in a row that end our runs
 class LearningArgs:
     """Seconds until a return, beside stable-baselines3's SAC."""
 
-    seeds: int = 5
-    """runs of each"""
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    """of the runs of each; what the JSON file says of others stays"""
     tasks: tuple[str, ...] = tuple(GOALS)
     """which tasks"""
     contenders: tuple[str, ...] = (DEFAULT, EQUAL, SYNCHRONOUS, PEER)
-    """who runs; what the JSON file says of others stays"""
+    """who runs; likewise"""
     every: float = 1.0
     """seconds between two judgements"""
     episodes: int = 5
@@ -71,11 +71,11 @@ def main() -> None:
     runs = known(json.loads(path.read_text())) if path.exists() else {}
     for task in args.tasks:
         there = runs.setdefault(task, {})
-        there |= {name: [] for name in args.contenders}
-        for seed in range(1, args.seeds + 1):
+        for seed in args.seeds:
             for name in args.contenders:
-                there[name].append(race(task, name, seed, args))
-                show(task, name, there[name][-1])
+                outcome = race(task, name, seed, args)
+                show(task, name, outcome)
+                put(there.setdefault(name, []), outcome)
                 write(path, runs)
     summarise(runs)
 
