@@ -182,11 +182,14 @@ class Config:
     """Episodes of one evaluation, played without exploration beside training; 0 for none."""
     evaluate_seconds: float = 5.0
     """Seconds from the beginning of an evaluation to that of the next, at least."""
-    evaluate_share: float = 0.02
+    evaluate_share: float = 0.01
     """The part of all cores' time that evaluations may take; where one takes long, fewer are made. 1 sets no limit."""
     viewer: bool = True
     """Let whoever is at this machine watch the newest weights play, in a browser (`headrace watch`); nothing is played
     or drawn while nobody does."""
+    viewer_share: float = 0.02
+    """The part of all cores' time that drawing may take; where a picture takes long, fewer are drawn, but two a second
+    at least."""
 
     # DQN
     double: bool = True
@@ -336,6 +339,7 @@ _AT_LEAST_1 = (
 _ABOVE_0 = (
     "learning_rate", "critic_learning_rate", "clip_range", "max_grad_norm", "adam_epsilon", "epsilon_fraction",
     "initial_temperature", "rho_clip", "trace_clip", "evaluate_share",
+    "viewer_share",
 )  # fmt: skip
 _BETWEEN_0_AND_1 = (
     "gamma", "gae_lambda", "target_rate", "priority_exponent", "importance_exponent", "epsilon_start", "epsilon_end",
@@ -353,7 +357,7 @@ SHARED = {
     "num_threads", "env_options", "policies", "torch_threads", "matmul_precision", "graphs", "host_random", "num_steps",
     "log_steps", "checkpoint_seconds", "keep_checkpoints", "tensorboard", "video", "samplers", "publish_every",
     "evaluate_episodes", "evaluate_seconds", "evaluate_share", "actor_device", "critic_device", "viewer",
-    "rollout_slots",
+    "viewer_share", "rollout_slots",
 }  # fmt: skip
 """settings of a run that its policies share"""
 

@@ -1,7 +1,8 @@
 """One environment, played by the newest weights for whoever watches.
 
 The first watcher brings it about: only then are a pool, a policy and a renderer made, and a thread that plays in real
-time. A moment after the last one has gone all that is gone, too.
+time. A moment after the last one has gone all that is gone, too. Pictures that take long to draw are drawn less often,
+so that training hardly notices.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 
 from headrace.errors import HeadraceError, RenderError
 from headrace.pool.pool import Pool
+from headrace.pool.registry import usable_cores
 from headrace.train.config import Config
 from headrace.train.evaluate import playing_pool
 from headrace.train.masks import MASK
@@ -29,7 +31,7 @@ from headrace.train.workers.sampler import seed_of
 from headrace.train.workers.weights import WeightBuffer
 
 MOST_PICTURES = 30.0  # a second
-LEAST_PICTURES = 4.0  # a second, of a game that cannot be drawn in real time
+LEAST_PICTURES = 2.0  # a second, of a game that cannot be drawn in real time, or costs training too much
 LINGER = 1.0  # seconds that it plays on without watchers: a page that is loaded again is gone for a moment
 HELD = 0.5  # seconds that the last picture of an episode stays
 LATE = 1.0  # seconds behind real time that are not made up for
@@ -100,7 +102,7 @@ class Show:
         self._changed = threading.Condition()
         self._player: threading.Thread | None = None
         self._jpeg = b""
-        self._alone = self._drawn = 0.0
+        self._alone = self._drawn = self._pause = 0.0
         self._version = 0
         self._kept: tuple[torch.Tensor, torch.Tensor] | None = None  # the newest weights, and what goes with them
         self.watchers = self.begun = self.pictures = 0
@@ -195,8 +197,8 @@ class Show:
         """Show a step at its time, unless others must make up for lost time; answers when this one was."""
         now = time.monotonic()
         if over or episode.steps % self.every == 0:
-            behind = now > due + self.every / self.fps
-            if over or not behind or now - self._drawn > 1 / LEAST_PICTURES:
+            behind, since = now > due + self.every / self.fps, now - self._drawn
+            if over or since >= (1 / LEAST_PICTURES if behind else self._pause):
                 self._show(pool, episode)
         due += HELD if over else 0.0
         now = time.monotonic()
@@ -205,8 +207,11 @@ class Show:
 
     def _show(self, pool: Pool, episode: Episode) -> float:
         """Draw, for everybody; answers when."""
+        began = time.process_time()
         picture = Picture(episode.steps, _encoded(enlarged(pool.render()[0])))
         episode.pictures.append(picture)
+        took = time.process_time() - began
+        self._pause = min(1 / LEAST_PICTURES, took / (self._config.viewer_share * usable_cores()))
         self._drawn = time.monotonic()
         with self._changed:
             self.pictures, self._jpeg = self.pictures + 1, picture.jpeg

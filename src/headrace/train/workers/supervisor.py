@@ -65,8 +65,8 @@ class Supervisor:
     ) -> None:
         """Start ``target(*arguments, life)`` in a process of its own; ``life`` counts how often it was started."""
         worker = _Worker(name, target, arguments, progress)
-        self._workers.append(worker)
         self._begin(worker)
+        self._workers.append(worker)
 
     def pids(self) -> dict[str, int]:
         """The processes by name."""
@@ -85,12 +85,13 @@ class Supervisor:
         worker.pipe, theirs = self._context.Pipe(duplex=False)
         worker.reached = worker.progress()
         with deaf():
-            worker.process = self._context.Process(
+            process = self._context.Process(
                 target=_live,
                 args=(theirs, worker.target, worker.arguments, worker.lives),
                 name=f"headrace-{worker.name}",
             )
-            worker.process.start()
+            process.start()
+        worker.process = process
         theirs.close()
         worker.lives += 1
 
