@@ -57,6 +57,7 @@ def section(records: list[dict[str, Any]]) -> str:
         "sac_learning": race_rows,
         "final_returns": return_rows,
         "tuner": tuner_rows,
+        "together": together_rows,
         "worker_kills": kill_rows,
     }
     parts = []
@@ -188,6 +189,14 @@ def return_rows(record: dict[str, Any]) -> list[str]:
         gain = f"{more:+,.0f} ({low:+,.0f} … {high:+,.0f})"
         rows.append(f"| {case}, {counts} | {mine[0]['steps']:,} | {means[0]} | {means[1]} | {gain} |")
     return rows
+
+
+def together_rows(record: dict[str, Any]) -> list[str]:
+    """As `speed_rows`, and what Spreeze's authors published."""
+    name, published = next(item for item in record["settings"].items() if item[0].startswith("Spreeze"))
+    here = f"{record['settings']['num_envs']} environments, {record['machine']['cores']} cores"
+    figures = f"up to {published['updates']:,.0f} update frames/s, {published['sampling']:,.0f} sampled steps/s"
+    return [*speed_rows(record), "", f"Here: {here}. {name}, on a desktop with a GPU: {figures}."]
 
 
 def tuner_rows(record: dict[str, Any]) -> list[str]:

@@ -114,12 +114,15 @@ def _kill(trainer: OffPolicyTrainer, kills: int, args: KillArgs, killed: dict[st
         time.sleep(chance.random() * 0.02)
         if over.is_set():
             return
-        name, pid = chance.choice(sorted(trainer.supervisor.pids().items()))
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # it is dead already, and about to be started again
-        killed[name] = killed.get(name, 0) + 1
+        while not over.is_set():
+            name, pid = chance.choice(sorted(trainer.supervisor.pids().items()))
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:  # it is dead already, and about to be started again
+                time.sleep(0.002)
+                continue
+            killed[name] = killed.get(name, 0) + 1
+            break
 
 
 def main() -> None:
