@@ -58,6 +58,7 @@ def section(records: list[dict[str, Any]]) -> str:
         "final_returns": return_rows,
         "tuner": tuner_rows,
         "together": together_rows,
+        "watching": watching_rows,
         "worker_kills": kill_rows,
     }
     parts = []
@@ -197,6 +198,19 @@ def together_rows(record: dict[str, Any]) -> list[str]:
     here = f"{record['settings']['num_envs']} environments, {record['machine']['cores']} cores"
     figures = f"up to {published['updates']:,.0f} update frames/s, {published['sampling']:,.0f} sampled steps/s"
     return [*speed_rows(record), "", f"Here: {here}. {name}, on a desktop with a GPU: {figures}."]
+
+
+def watching_rows(record: dict[str, Any]) -> list[str]:
+    """One row a case: what of the update rate is lost."""
+    rows = ["| case | updates/s, mean | without both | lost (95 %) | wanted |", "|---|---:|---:|---:|---|"]
+    for case in record["cases"]:
+        part, low, high = record["lost"][case["name"]]
+        beside, alone = (statistics.fmean(rates) for rates in case["rates"].values())
+        wanted = "under 3 %" + ("" if record["passed"][case["name"]] else " (short)")
+        rows.append(
+            f"| {case['name']} | {beside:,.0f} | {alone:,.0f} | {part:.1%} ({low:.1%} … {high:.1%}) | {wanted} |"
+        )
+    return rows
 
 
 def tuner_rows(record: dict[str, Any]) -> list[str]:
