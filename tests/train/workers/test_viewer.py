@@ -1,5 +1,6 @@
 """Watching a run: real processes, real pictures over real HTTP, and nothing done while nobody looks."""
 
+import dataclasses
 import io
 import itertools
 import json
@@ -12,6 +13,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import numpy as np
@@ -30,13 +32,17 @@ from headrace.train.workers.board import Board
 from headrace.train.workers.off_policy import OffPolicyTrainer
 from headrace.train.workers.on_policy import OnPolicyTrainer
 from headrace.train.workers.sampler import acting_policy
+from headrace.train.workers.show import LEAST_PICTURES
 from headrace.train.workers.supervisor import Supervisor
 from headrace.train.workers.trainer import AsyncTrainer
 from headrace.train.workers.weights import WeightBuffer
 
 UNPICTURED = Path(__file__).with_name("unpictured_env.py")
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-SMALL = {"samplers": 1, "num_envs": 2, "hidden": (8,), "stop_at_return": None, "tensorboard": False, "video": False}
+SMALL: dict[str, Any] = {
+    "samplers": 1, "num_envs": 2, "hidden": (8,), "stop_at_return": None, "tensorboard": False, "video": False,
+    "viewer_share": 1.0,
+}  # fmt: skip
 
 
 def settings(task: str, algo: str, **options: object) -> Config:
@@ -202,6 +208,16 @@ def test_the_last_episode_is_a_video(tmp_path: Path) -> None:
             assert film.streams.video[0].average_rate == 20
         assert len(frames) == 1 + 8  # as it began, and after each step
         assert all((a != b).any() for a, b in itertools.pairwise(frames))
+
+
+def test_pictures_take_no_more_than_their_share(tmp_path: Path) -> None:
+    config = dataclasses.replace(settings("Pendulum-v1", "ddpg"), viewer_share=1e-9)
+    with watched(config, tmp_path) as run, stream(run.url) as seen:
+        next(seen)
+        began, before = time.monotonic(), run.status()
+        wait_for(lambda: run.status()["playing"]["steps"] >= before["playing"]["steps"] + 40)
+        drawn = run.status()["pictures"] - before["pictures"]
+        assert 1 <= drawn <= 1 + (time.monotonic() - began) * LEAST_PICTURES
 
 
 def test_a_killed_viewer_comes_back_where_it_was(tmp_path: Path) -> None:
