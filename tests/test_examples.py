@@ -23,7 +23,7 @@ ARGUMENTS = {
     "tag_grid.py": ["--total-steps", "10000"],
     "tag_plane.py": ["--total-steps", "10000"],
 }
-QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video", "samplers"}
+QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video", "samplers", "actor_device"}
 """settings in which a quick run differs from what the command says, or that are chosen when it begins"""
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,19 +134,18 @@ def test_a_free_pace_lets_samplers_run_ahead(tmp_path):
 def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
     config = make_config("Pendulum-v1", **but(total_steps=20_000, replay_ratio=0.05))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
-    killed: list[int] = []
+    over = threading.Event()
 
     def kill() -> None:
-        chance = random.Random(1)
-        while len(killed) < 8:
-            time.sleep(0.3)
+        chance, killed = random.Random(1), 0
+        while killed < 8 and not over.wait(0.3):
             pids = list(trainer.supervisor.pids().values())
             if pids and trainer.board.total_steps() > 0:
-                pid = chance.choice(pids)
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
+                with suppress(ProcessLookupError):  # dead already, and about to be replaced
+                    os.kill(chance.choice(pids), signal.SIGKILL)
+                    killed += 1
 
-    thread = threading.Thread(target=kill, daemon=True)
+    thread = threading.Thread(target=kill)
     try:
         thread.start()
         assert trainer.train(Dashboard(quiet=True)) == "finished"
@@ -153,6 +153,8 @@ def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
         assert trainer.updates == int(0.05 * (20_000 - 400))
         assert trainer.step < 20_000 + 4
     finally:
+        over.set()
+        thread.join()
         trainer.close()
 
 
