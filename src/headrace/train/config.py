@@ -188,7 +188,7 @@ class Config:
     """Let whoever is at this machine watch the newest weights play, in a browser (`headrace watch`); nothing is played
     or drawn while nobody does."""
     viewer_share: float = 0.01
-    """The part of all cores' time that drawing may take; where a picture takes long, fewer are drawn, but two a second
+    """The part of all cores' time that drawing may take; where a picture takes long, fewer are drawn, but one a second
     at least."""
 
     # DQN

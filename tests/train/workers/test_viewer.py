@@ -32,7 +32,7 @@ from headrace.train.workers.board import Board
 from headrace.train.workers.off_policy import OffPolicyTrainer
 from headrace.train.workers.on_policy import OnPolicyTrainer
 from headrace.train.workers.sampler import acting_policy
-from headrace.train.workers.show import LEAST_PICTURES
+from headrace.train.workers.show import LEAST_PICTURES, picture_options
 from headrace.train.workers.supervisor import Supervisor
 from headrace.train.workers.trainer import AsyncTrainer
 from headrace.train.workers.weights import WeightBuffer
@@ -218,6 +218,14 @@ def test_pictures_take_no_more_than_their_share(tmp_path: Path) -> None:
         wait_for(lambda: run.status()["playing"]["steps"] >= before["playing"]["steps"] + 40)
         drawn = run.status()["pictures"] - before["pictures"]
         assert 1 <= drawn <= 1 + (time.monotonic() - began) * LEAST_PICTURES
+
+
+def test_robots_are_drawn_small_unless_somebody_chose_a_size(tmp_path: Path) -> None:
+    assert picture_options(settings("CartPole-v1", "dqn")) == {}
+    assert picture_options(settings("HalfCheetah-v5", "sac", render_width=320)) == {}
+    assert picture_options(settings("HalfCheetah-v5", "sac", width=320, height=320)) == {}
+    with watched(settings("HalfCheetah-v5", "sac"), tmp_path) as run, stream(run.url) as seen:
+        assert next(seen).shape == (240, 240, 3)
 
 
 def test_a_killed_viewer_comes_back_where_it_was(tmp_path: Path) -> None:

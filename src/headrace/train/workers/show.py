@@ -20,7 +20,7 @@ import torch
 
 from headrace.errors import HeadraceError, RenderError
 from headrace.pool.pool import Pool
-from headrace.pool.registry import usable_cores
+from headrace.pool.registry import build_task, usable_cores
 from headrace.train.config import Config
 from headrace.train.evaluate import playing_pool
 from headrace.train.masks import MASK
@@ -31,7 +31,8 @@ from headrace.train.workers.sampler import seed_of
 from headrace.train.workers.weights import WeightBuffer
 
 MOST_PICTURES = 30.0  # a second
-LEAST_PICTURES = 2.0  # a second, of a game that cannot be drawn in real time, or costs training too much
+LEAST_PICTURES = 1.0  # a second, of a game that cannot be drawn in real time, or costs training too much
+PIXELS = 240  # wide and high, of tasks that leave it open: a processor that draws a robot takes long for every one
 LINGER = 1.0  # seconds that it plays on without watchers: a page that is loaded again is gone for a moment
 HELD = 0.5  # seconds that the last picture of an episode stays
 LATE = 1.0  # seconds behind real time that are not made up for
@@ -169,7 +170,8 @@ class Show:
     def _play(self) -> None:
         seed = seed_of(self._config, 2**31 + 1, self._life, self.begun)
         # the step after an episode only begins the next one: its last state is seen as well
-        with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, autoreset="next_step") as pool:
+        sizes = picture_options(self._config)
+        with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, autoreset="next_step", **sizes) as pool:
             agent, acting = unlearnt_agent(self._config, pool.spec)
             if self._kept is not None:
                 acting.take(*self._kept)
@@ -231,6 +233,14 @@ class Show:
             if over:
                 self._player = self.episode = None
             return over or self._board.stopped
+
+
+def picture_options(config: Config) -> dict[str, int]:
+    """Options of the run's task that make its pictures small, unless somebody chose their size."""
+    names = ("render_width", "render_height")
+    asked = config.env_options.keys() & {*names, "width", "height"}
+    options = build_task(config.task, **config.env_options).spec.options
+    return {name: PIXELS for name in names if name in options and not asked}
 
 
 def _encoded(frame: np.ndarray) -> bytes:
