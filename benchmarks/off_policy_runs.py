@@ -168,7 +168,7 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
             return not judging.satisfied(outcome.curve)
 
     def note(step: int, seconds: float) -> None:
-        outcome.curve.append((step, round(seconds, 2), round(_judged(model, task, judging.episodes), 2)))
+        outcome.curve.append((step, round(seconds, 2), round(_judged(model, envs), 2)))
 
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
@@ -181,27 +181,25 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
     maker = getattr(stable_baselines3, algo.upper())
     model = maker("MlpPolicy", gym.make(task), seed=seed, device="cpu", **options)
     judge = Judge()
+    envs = gym.make_vec(task, judging.episodes, vectorization_mode="sync")
     model.learn(steps, callback=judge)
     outcome.seconds = round(time.perf_counter() - judge.began, 2)
     outcome.steps, outcome.updates = model.num_timesteps, model._n_updates
     if outcome.curve and outcome.curve[-1][0] < outcome.steps:
         note(outcome.steps, outcome.seconds)
+    envs.close()
     return outcome
 
 
-def _judged(model: Any, task: str, episodes: int) -> float:
-    """Mean return of a model of stable-baselines3 without exploration, all episodes side by side."""
-    import gymnasium as gym
-
-    envs = gym.make_vec(task, episodes, vectorization_mode="sync")
+def _judged(model: Any, envs: Any) -> float:
+    """Mean return of a model of stable-baselines3 without exploration, an episode of each environment."""
     obs, _ = envs.reset(seed=SEED)
-    returns, left = np.zeros(episodes), np.ones(episodes, bool)
+    returns, left = np.zeros(envs.num_envs), np.ones(envs.num_envs, bool)
     while left.any():
         actions, _ = model.predict(obs, deterministic=True)
         obs, rewards, terminated, truncated, _ = envs.step(actions)
         returns += rewards * left
         left &= ~(terminated | truncated)
-    envs.close()
     return float(returns.mean())
 
 

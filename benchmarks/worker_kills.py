@@ -109,20 +109,15 @@ def _kill(trainer: OffPolicyTrainer, kills: int, args: KillArgs, killed: dict[st
     chance = random.Random(args.seed)
     for i in range(kills):
         due = (i + 1) * args.steps * 0.95 / kills
-        while trainer.board.total_steps() < due and not over.is_set():
+        # the last one must have been missed and replaced, so that no signal goes to somebody who is dead already
+        while (trainer.board.total_steps() < due or trainer.restarts < i) and not over.is_set():
             time.sleep(0.002)
         time.sleep(chance.random() * 0.02)
         if over.is_set():
             return
-        while not over.is_set():
-            name, pid = chance.choice(sorted(trainer.supervisor.pids().items()))
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:  # it is dead already, and about to be started again
-                time.sleep(0.002)
-                continue
-            killed[name] = killed.get(name, 0) + 1
-            break
+        name, pid = chance.choice(sorted(trainer.supervisor.pids().items()))
+        os.kill(pid, signal.SIGKILL)
+        killed[name] = killed.get(name, 0) + 1
 
 
 def main() -> None:
