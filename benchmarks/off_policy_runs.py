@@ -7,7 +7,9 @@ are judged: without exploration, by the mean return of some episodes.
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,17 @@ class _Copies(Dashboard):
         marks = [(step, seconds, 0.0) for step, seconds, _ in self.taken]
         if force or self.judging.due(marks, trainer.step, trainer.seconds):
             self.taken.append((trainer.step, trainer.seconds, trainer.policies[0].acting.clone()))
+
+
+def beside(trainer: OffPolicyTrainer, turns: Callable[[], None]) -> None:
+    """Train until ``turns``, which another thread takes meanwhile, interrupts the run; then close it."""
+    thread = threading.Thread(target=turns)
+    try:
+        thread.start()
+        trainer.train(Dashboard(quiet=True))
+        thread.join()
+    finally:
+        trainer.close()
 
 
 def settings(task: str, algo: str, how: dict[str, Any], **common: Any) -> Config:

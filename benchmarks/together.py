@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,9 @@ import tyro
 from common import OURS, Args, Case, Report, alternate
 from headrace.pool.registry import usable_cores
 from headrace.train.config import Config, make_config
-from headrace.train.dashboard import Dashboard
 from headrace.train.run import RunFolder
 from headrace.train.workers.off_policy import OffPolicyTrainer
+from off_policy_runs import beside
 
 ALONE, SPREEZE = "alone", "Spreeze, as published"
 PUBLISHED = {"updates": 370_000.0, "sampling": 15_000.0}
@@ -145,13 +144,7 @@ def measured(task: str, minibatch: int, args: TogetherArgs) -> list[Case]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Gated(config, RunFolder.create(Path(folder) / "run", config))
         turns = Turns(trainer, args)
-        thread = threading.Thread(target=turns)
-        try:
-            thread.start()
-            trainer.train(Dashboard(quiet=True))
-            thread.join()
-        finally:
-            trainer.close()
+        beside(trainer, turns)
     units = {"updates": "update frames/s", "sampling": "sampled steps/s"}
     return [
         Case(f"{task}, minibatch {minibatch:,}, {unit}", turns.rates[side], {ALONE: KEPT}, "a second")

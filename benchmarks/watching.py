@@ -24,10 +24,10 @@ import tyro
 
 from common import OURS, Args, Case, Report, alternate
 from headrace.train import make_config, settled
-from headrace.train.dashboard import Dashboard
 from headrace.train.run import RunFolder
 from headrace.train.workers.address import find
 from headrace.train.workers.off_policy import OffPolicyTrainer
+from off_policy_runs import beside
 
 ALONE = "without both"
 NOBODY, SOMEBODY = "nobody watches", "somebody watches"
@@ -111,13 +111,7 @@ def measured(task: str, args: WatchingArgs) -> list[Case]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = OffPolicyTrainer(config, RunFolder.create(Path(folder) / "run", config))
         turns = Turns(trainer, args)
-        thread = threading.Thread(target=turns)
-        try:
-            thread.start()
-            trainer.train(Dashboard(quiet=True))
-            thread.join()
-        finally:
-            trainer.close()
+        beside(trainer, turns)
     assert turns.watched > 0
     return [
         Case(f"{task}, {name}", {OURS: turns.rates[name], ALONE: turns.rates[ALONE]}, {}, "updates/s")
