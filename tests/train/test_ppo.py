@@ -329,7 +329,8 @@ def test_the_gradient_is_clipped_and_the_step_is_adams():
     torch.testing.assert_close(network.bias, twin.bias)
 
 
-def test_target_kl_ends_the_epochs():
+def six_epochs():
+    """An optimiser, and `update` over six epochs of two minibatches, given a configuration's changes and the rest."""
     torch.manual_seed(0)
     distribution = distribution_for(SPACES["discrete"])
     config = Config("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8)
@@ -337,23 +338,26 @@ def test_target_kl_ends_the_epochs():
     optimiser = FlatAdam(network)
     batch = make_batch(distribution, network, torch.randn(32, 5))
     generator = torch.Generator().manual_seed(0)
-    rates = Rates.of(config, 0)
     orders = [draw_order(batch, config, generator) for _ in range(6)]
-    update(network, optimiser, distribution, replace(config, target_kl=1e-9), batch, rates, orders)
+
+    def learn(*rest, **changes):
+        changed = replace(config, **changes)
+        return update(network, optimiser, distribution, changed, batch, Rates.of(config, 0), orders, *rest)
+
+    return optimiser, learn
+
+
+def test_target_kl_ends_the_epochs():
+    optimiser, learn = six_epochs()
+    learn(target_kl=1e-9)
     assert int(optimiser.steps) == 2  # one epoch of two minibatches
-    update(network, optimiser, distribution, config, batch, rates, orders)
+    learn()
     assert int(optimiser.steps) == 2 + 12
 
 
 def test_no_epoch_begins_once_it_is_interrupted():
-    torch.manual_seed(0)
-    distribution = distribution_for(SPACES["discrete"])
-    config = Config("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8)
-    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
-    optimiser = FlatAdam(network)
-    batch = make_batch(distribution, network, torch.randn(32, 5))
-    orders = [draw_order(batch, config, torch.Generator().manual_seed(0)) for _ in range(6)]
+    optimiser, learn = six_epochs()
     answers = iter([False, False, True])
-    losses = update(network, optimiser, distribution, config, batch, Rates.of(config, 0), orders, lambda: next(answers))
+    losses = learn(lambda: next(answers))
     assert int(optimiser.steps) == 2 * 2
     assert losses is None
