@@ -89,16 +89,17 @@ NB_MODULE(_mujoco, m) {
   nb::class_<Studio>(m, "Studio", "Draws pictures of a pool's simulations, from one camera and of one size.")
       .def("__init__",
            [](Studio* self, const Physics& physics, int width, int height, const std::tuple<int, int, int>& camera,
-              const std::array<double, 3>& lookat, double distance, double azimuth, double elevation, int most_geoms,
-              std::vector<std::pair<int, bool>> flags) {
+              const std::array<double, 3>& lookat, double distance, double azimuth, double elevation, bool effects,
+              int most_geoms, std::vector<std::pair<int, bool>> flags) {
              Picture picture = picture_of(width, height, camera, lookat, distance, azimuth, elevation);
              picture.textures_vary = physics.varies("tex_data");
-             picture.most_geoms = most_geoms, picture.flags = std::move(flags);
+             picture.effects = effects, picture.most_geoms = most_geoms, picture.flags = std::move(flags);
              new (self) Studio(physics.model(), picture);
            },
            nb::kw_only(), "physics"_a, "width"_a, "height"_a, "camera"_a, "lookat"_a, "distance"_a, "azimuth"_a,
-           "elevation"_a, "most_geoms"_a, "flags"_a,
-           "camera: its mjtCamera type, the fixed camera's number, the tracked body's number. flags: mjtVisFlag, on.")
+           "elevation"_a, "effects"_a, "most_geoms"_a, "flags"_a,
+           "camera: its mjtCamera type, the fixed camera's number, the tracked body's number. effects: whether there are\n"
+           "shadows, reflections and smooth edges. flags: mjtVisFlag, on.")
       .def("open", &Studio::open, nb::call_guard<nb::gil_scoped_release>(),
            "See that pictures can be drawn; raises RenderError.")
       .def("close", &Studio::close, nb::call_guard<nb::gil_scoped_release>(), "Free what drawing needed.");

@@ -16,6 +16,7 @@ namespace headrace::mujoco {
 struct Picture {
   int width = 0, height = 0;
   mjvCamera camera{};
+  bool effects = true;                        // shadows, reflections and smooth edges
   int most_geoms = 0;                         // in a scene; what is beyond is not drawn
   std::vector<std::pair<int, bool>> flags{};  // mjtVisFlag → whether it is on, where not by default
   bool textures_vary = false;  // between environments

@@ -14,6 +14,8 @@ import headrace
 from headrace.errors import OptionError, RenderError
 
 TASKS = ("HalfCheetah-v5", "Hopper-v4")
+RENDERING = mujoco.mjtRndFlag  # type: ignore[reportAttributeAccessIssue]
+EFFECTS = [RENDERING.mjRND_SHADOW, RENDERING.mjRND_REFLECTION]
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +26,10 @@ def _egl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("mujoco.egl", reason="PyOpenGL, or EGL, is missing")
 
 
-def both(task: str, steps: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The same state as we draw it and as Gymnasium does, after so many random steps."""
-    with headrace.make(task, num_envs=1, seed=1, **options) as pool:
+def both(task: str, steps: int, plain: bool = False, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The same state as we draw it and as Gymnasium does, after so many random steps; plainly, as MuJoCo does it."""
+    effects = {"render_effects": False} if plain else {}
+    with headrace.make(task, num_envs=1, seed=1, **options, **effects) as pool:
         pool.reset()
         rng = np.random.default_rng(0)
         for _ in range(steps):
@@ -38,6 +41,10 @@ def both(task: str, steps: int, **options: Any) -> tuple[np.ndarray, np.ndarray]
         state = pool.state_arrays()
         env = official(task, render_mode="rgb_array", **options)
         env.set_state(state["qpos"][0].copy(), state["qvel"][0].copy())
+        if plain:
+            env.model.vis.quality.offsamples = 0
+            env.render()  # makes its scene
+            env.mujoco_renderer.viewer.scn.flags[EFFECTS] = 0
         theirs = env.render()
         env.mujoco_renderer.viewer.free()
         return ours, theirs
@@ -82,6 +89,15 @@ def test_what_is_drawn(options: dict[str, Any], without: dict[str, Any]) -> None
     usual, _ = both("HalfCheetah-v5", 17, camera_name="track", **without)
     assert np.array_equal(ours, theirs)
     assert not np.array_equal(ours, usual)
+
+
+def test_without_effects() -> None:
+    """Small pictures, too: there are no shadows that could be coarser."""
+    for size in ({}, {"width": 100, "height": 60}):
+        ours, theirs = both("HalfCheetah-v5", 5, plain=True, camera_name="track", **size)
+        usual, _ = both("HalfCheetah-v5", 5, camera_name="track", **size)
+        assert np.array_equal(ours, theirs)
+        assert not np.array_equal(ours, usual)
 
 
 def test_wrong_configs() -> None:

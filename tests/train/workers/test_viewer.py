@@ -222,8 +222,9 @@ def test_pictures_take_no_more_than_their_share(tmp_path: Path) -> None:
 
 def test_robots_are_drawn_small_unless_somebody_chose_a_size(tmp_path: Path) -> None:
     assert picture_options(settings("CartPole-v1", "dqn")) == {}
-    assert picture_options(settings("HalfCheetah-v5", "sac", render_width=320)) == {}
-    assert picture_options(settings("HalfCheetah-v5", "sac", width=320, height=320)) == {}
+    assert picture_options(settings("HalfCheetah-v5", "sac", render_width=320)) == {"render_effects": False}
+    assert picture_options(settings("HalfCheetah-v5", "sac", width=320, height=320)) == {"render_effects": False}
+    assert "render_effects" not in picture_options(settings("HalfCheetah-v5", "sac", render_effects=True))
     with watched(settings("HalfCheetah-v5", "sac"), tmp_path) as run, stream(run.url) as seen:
         assert next(seen).shape == (240, 240, 3)
 

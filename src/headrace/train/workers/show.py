@@ -236,11 +236,12 @@ class Show:
 
 
 def picture_options(config: Config) -> dict[str, int]:
-    """Options of the run's task that make its pictures small, unless somebody chose their size."""
-    names = ("render_width", "render_height")
-    asked = config.env_options.keys() & {*names, "width", "height"}
+    """Options of the run's task that make its pictures small and plain, where nobody chose otherwise."""
+    cheap = {"render_width": PIXELS, "render_height": PIXELS, "render_effects": False}
+    if config.env_options.keys() & {"render_width", "render_height", "width", "height"}:
+        del cheap["render_width"], cheap["render_height"]
     options = build_task(config.task, **config.env_options).spec.options
-    return {name: PIXELS for name in names if name in options and not asked}
+    return {name: value for name, value in cheap.items() if name in options and name not in config.env_options}
 
 
 def _encoded(frame: np.ndarray) -> bytes:

@@ -119,11 +119,13 @@ class Studio:
         distance: float,
         azimuth: float,
         elevation: float,
+        effects: bool,
         most_geoms: int,
         flags: Sequence[tuple[int, bool]],
     ) -> None:
         """
-        camera: its mjtCamera type, the fixed camera's number, the tracked body's number. flags: mjtVisFlag, on.
+        camera: its mjtCamera type, the fixed camera's number, the tracked body's number. effects: whether there are
+        shadows, reflections and smooth edges. flags: mjtVisFlag, on.
         """
 
     def open(self) -> None:

@@ -78,6 +78,7 @@ class MujocoExecutor(ThreadsExecutor):
             distance=camera.distance,
             azimuth=camera.azimuth,
             elevation=camera.elevation,
+            effects=spec.options["render_effects"],
             most_geoms=spec.options["max_geom"],
             flags=list(spec.options["visual_options"].items()),
         )

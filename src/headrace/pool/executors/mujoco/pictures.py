@@ -54,6 +54,7 @@ def picture_options(given: Options) -> dict[str, Option]:
         "render_height": Option(side, 1, MOST),
         CAMERA_ID: Option(-1, -1),
         CAMERA_NAME: Checked("", check=_name, wanted="a name"),
+        "render_effects": Option(True),
         "max_geom": Option(MOST_GEOMS, 1, 100 * MOST_GEOMS),
         "visual_options": Checked({}, check=partial(_flags, kinds), wanted="a dict: mujoco.mjtVisFlag → True or False"),
     }

@@ -27,10 +27,11 @@ class MujocoTask:
     Every such task has the options ``frame_skip`` (physics steps in one agent step), ``frame_stack`` (how many
     of the latest observations are shown, oldest first, along a new first dimension; 1 for no such dimension)
     and ``max_episode_steps``, and those of pictures: ``from_pixels`` (whether pictures are what is observed),
-    ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``, ``visual_options`` (a dict
-    `mujoco.mjtVisFlag` → whether it is drawn, where not MuJoCo's own choice) and ``max_geom`` (of all that there is
-    to draw, so many things are drawn). One with a `Dict` observation may list ``flat_observation`` among its options,
-    as dm_control has it: whether its arrays are shown as one, one behind the other.
+    ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``, ``render_effects`` (whether
+    there are shadows, reflections and smooth edges), ``visual_options`` (a dict `mujoco.mjtVisFlag` → whether it is
+    drawn, where not MuJoCo's own choice) and ``max_geom`` (of all that there is to draw, so many things are drawn).
+    One with a `Dict` observation may list ``flat_observation`` among its options, as dm_control has it: whether its
+    arrays are shown as one, one behind the other.
 
     Attributes:
         env: the task; or a function of the options and the model that answers one.
