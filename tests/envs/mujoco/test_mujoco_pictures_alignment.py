@@ -44,7 +44,8 @@ def both(task: str, steps: int, plain: bool = False, **options: Any) -> tuple[np
         if plain:
             env.model.vis.quality.offsamples = 0
             env.render()  # makes its scene
-            env.mujoco_renderer.viewer.scn.flags[EFFECTS] = 0
+            for effect in EFFECTS:
+                env.mujoco_renderer.viewer.scn.flags[effect] = 0
         theirs = env.render()
         env.mujoco_renderer.viewer.free()
         return ours, theirs
