@@ -4,6 +4,8 @@ Each run learns from as many steps, and as many samples a step; minibatches are 
 ``rule`` is `headrace.train.off_policy.batch_rule.follow_batch`: fewer updates, that go further. ``fewer updates``
 leaves learning rates and targets as they are: what the rest of the rule is worth. Runs are in one process each
 (samplers=0), so that a seed gives the same run wherever nothing else differs.
+
+    python benchmarks/batch_rule.py [--tasks Pendulum-v1] [--times 1 2] [--arms rule] [--seeds 1 2]
 """
 
 from __future__ import annotations
@@ -17,80 +19,134 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
+from bootstrap import gain, interval
 from common import RESULTS, machine
 from headrace.train import Config, make_config, train
 from headrace.train.evaluate import evaluate
 from headrace.train.metrics import read_metrics
-from headrace.train.off_policy.batch_rule import TIMES, follow_batch
+from headrace.train.off_policy.batch_rule import TIMES, UPDATES, follow_batch
 from headrace.train.run import RunFolder
 
 RULE, PLAIN = "rule", "fewer updates"
-DRAWS = 10_000
+
+
+@dataclass
+class Case:
+    """A task, and how long it is learnt.
+
+    Attributes:
+        own: the minibatch that the settings are for.
+        steps: agent steps of a run.
+        seeds: of the published figures.
+        times: minibatches, as multiples of ``own``.
+        arms: how settings follow it.
+    """
+
+    own: int
+    steps: int
+    seeds: int
+    times: tuple[int, ...]
+    arms: tuple[str, ...]
+
+
+CASES = {
+    "Pendulum-v1": Case(64, 20_000, 5, (1, 2, 4, 16), (RULE, PLAIN)),
+    # as few updates as the tuner ever leaves
+    "HalfCheetah-v5": Case(256, 2 * UPDATES, 3, (1, 2), (RULE,)),
+}
 
 
 @dataclass
 class RuleArgs:
     """Returns at equal steps, by minibatch, with the rule and without."""
 
-    algo: str = "sac"
-    """the algorithm"""
-    task: str = "Pendulum-v1"
-    """the task"""
-    own: int = 64
-    """the minibatch that the settings are for"""
-    times: tuple[int, ...] = (1, 2, 4, 16)
-    """minibatches, as multiples of it"""
-    steps: int = 20_000
-    """agent steps of a run"""
-    seeds: int = 5
-    """runs of each"""
+    tasks: tuple[str, ...] = tuple(CASES)
+    """which tasks"""
+    times: tuple[int, ...] = ()
+    """minibatches, as multiples of a task's own; none for those of the published figures. What the JSON file says of
+    others stays"""
+    arms: tuple[str, ...] = ()
+    """``rule``, ``fewer updates``; likewise"""
+    seeds: tuple[int, ...] = ()
+    """of the runs of each; likewise"""
+    steps: int = 0
+    """agent steps of a run; 0 for those of the published figures"""
     episodes: int = 40
     """episodes that are played without exploration at the end"""
     out: Path = RESULTS
     """folder for the JSON file"""
-    quick: bool = False
-    """see that it runs: few steps, one seed, results in a temporary folder"""
 
 
-def settings(args: RuleArgs, times: int, arm: str, seed: int) -> Config:
+def settings(task: str, steps: int, times: int, arm: str, seed: int) -> Config:
     """Those of one run."""
+    own = CASES[task].own
     config = make_config(
-        args.task, algo=args.algo, minibatch_size=args.own, total_steps=args.steps, seed=seed, samplers=0,
-        stop_at_return=None, log_steps=args.steps // 20, tensorboard=False, video=False, save_replay=False,
+        task, algo="sac", minibatch_size=own, total_steps=steps, seed=seed, samplers=0,
+        stop_at_return=None, log_steps=steps // 20, tensorboard=False, video=False, save_replay=False,
     )  # fmt: skip
-    followed = follow_batch(config, times * args.own)
+    followed = follow_batch(config, times * own)
     if arm == RULE:
         return followed
     return dataclasses.replace(config, minibatch_size=followed.minibatch_size, replay_ratio=followed.replay_ratio)
 
 
-def learn(args: RuleArgs, times: int, arm: str, seed: int) -> dict[str, Any]:
+def learn(config: Config, episodes: int) -> dict[str, Any]:
     """One run: its curve, and what it plays like at its end."""
-    config = settings(args, times, arm, seed)
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         chosen = {f.name: getattr(config, f.name) for f in dataclasses.fields(Config) if f.name != "task"}
-        train(args.task, run_dir=Path(folder) / "run", quiet=True, **chosen)
+        train(config.task, run_dir=Path(folder) / "run", quiet=True, **chosen)
         seconds = time.perf_counter() - began
         lines = read_metrics(RunFolder(Path(folder) / "run").metrics_file)
-        final = evaluate(Path(folder) / "run", args.episodes).mean_return
+        final = evaluate(Path(folder) / "run", episodes).mean_return
     return {
         "minibatch_size": config.minibatch_size,
-        "times": times,
-        "arm": arm,
-        "seed": seed,
         "learning_rate": config.learning_rate,
         "replay_ratio": config.replay_ratio,
-        "updates": lines[-1].get("updates"),
         "seconds": round(seconds, 1),
         "final": round(final, 1),
         "curve": [(line["step"], line["return"]) for line in lines if line["return"] is not None],
     }
+
+
+def main() -> None:
+    args, console = tyro.cli(RuleArgs), Console(highlight=False)
+    path = args.out / "batch_rule.json"
+    runs: list[dict[str, Any]] = json.loads(path.read_text())["runs"] if path.exists() else []
+    for task in args.tasks:
+        case = CASES[task]
+        steps = args.steps or case.steps
+        for seed in args.seeds or range(1, case.seeds + 1):
+            for times in args.times or case.times:
+                for arm in (args.arms or case.arms) if times > 1 else (RULE,):
+                    this = {"task": task, "times": times, "arm": arm, "seed": seed, "steps": steps}
+                    run = this | learn(settings(task, steps, times, arm, seed), args.episodes)
+                    runs = [other for other in runs if any(other[name] != this[name] for name in this)] + [run]
+                    write(path, runs)
+                    words = f"{run['minibatch_size']:,} samples, {arm}: {run['final']:.0f}"
+                    console.print(f"{task}, seed {seed}, {words} after {run['seconds']:.0f} s", soft_wrap=True)
+    console.print(table(summary(runs)))
+
+
+def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each task, minibatch and arm; ``gain`` beside the task's own minibatch."""
+    groups: dict[tuple[str, int, int, str], list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault((run["task"], run["steps"], run["times"], run["arm"]), []).append(run)
+    rows = []
+    for (task, steps, times, arm), mine in groups.items():
+        finals = [run["final"] for run in mine]
+        row = {"task": task, "steps": steps, "times": times, "arm": arm, "runs": len(mine)}
+        row |= {name: mine[0][name] for name in ("minibatch_size", "learning_rate", "replay_ratio")}
+        row |= {"final": statistics.fmean(finals), "interval": interval(finals)}
+        row |= {"whole_run": statistics.fmean(mean_return(run) for run in mine)}
+        own = groups.get((task, steps, 1, RULE))
+        rows.append(row | {"gain": gain(finals, [run["final"] for run in own]) if own and times > 1 else None})
+    return rows
 
 
 def mean_return(run: dict[str, Any]) -> float:
@@ -98,60 +154,38 @@ def mean_return(run: dict[str, Any]) -> float:
     return statistics.fmean(value for _, value in run["curve"]) if run["curve"] else float("nan")
 
 
-def interval(values: list[float]) -> tuple[float, float]:
-    """95 % of the mean, bootstrapped."""
-    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
-    low, high = np.percentile(drawn, (2.5, 97.5))
-    return round(float(low), 1), round(float(high), 1)
-
-
-def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each minibatch and arm."""
-    rows = []
-    for times, arm in dict.fromkeys((run["times"], run["arm"]) for run in runs):
-        mine = [run for run in runs if (run["times"], run["arm"]) == (times, arm)]
-        finals = [run["final"] for run in mine]
-        rows.append(
-            {name: mine[0][name] for name in ("times", "arm", "minibatch_size", "learning_rate", "replay_ratio")}
-            | {"final": round(statistics.fmean(finals), 1), "interval": interval(finals)}
-            | {"whole_run": round(statistics.fmean(map(mean_return, mine)), 1)}
-        )
-    return rows
-
-
-def main() -> None:
-    args = tyro.cli(RuleArgs)
-    out, console = args.out, Console(highlight=False)
-    if args.quick:
-        args.steps, args.seeds, args.episodes, args.times = 1500, 1, 4, (1, 4)
-        out = Path(tempfile.mkdtemp())
-    runs = []
-    for seed in range(1, args.seeds + 1):
-        for times in args.times:
-            for arm in (RULE, PLAIN) if times > 1 else (RULE,):
-                runs.append(run := learn(args, times, arm, seed))
-                words = f"{run['minibatch_size']:,} samples, {arm}: {run['final']:.0f} after {run['seconds']:.0f} s"
-                console.print(f"seed {seed}, {words}", soft_wrap=True)
-    table = Table("minibatch", "times", "arm", "final return", "95 %", "mean of the whole run")
-    for row in (rows := summary(runs)):
-        low, high = row["interval"]
-        words = (f"{row['minibatch_size']:,}", str(row["times"]), row["arm"], f"{row['final']:.0f}")
-        table.add_row(*words, f"{low:.0f} to {high:.0f}", f"{row['whole_run']:.0f}")
-    console.print(table)
+def write(path: Path, runs: list[dict[str, Any]]) -> None:
+    """All that is known so far."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = summary(runs)
     record = {
         "name": "batch_rule",
-        "title": f"{args.algo} on {args.task}: returns after {args.steps:,} steps, by minibatch",
+        "title": "SAC: returns at equal steps, by minibatch",
         "command": "python benchmarks/batch_rule.py",
         "machine": machine(),
-        "settings": {"steps": args.steps, "seeds": args.seeds, "episodes": args.episodes, "own": args.own},
-        "limit": TIMES,
+        "limits": {"times": TIMES, "updates": UPDATES},
         "summary": rows,
+        "passed": {
+            f"{row['task']}, {row['minibatch_size']:,} samples": row["gain"][2] >= 0
+            for row in rows
+            if row["gain"] is not None and row["arm"] == RULE and row["times"] <= TIMES
+        },
         "runs": runs,
     }
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "batch_rule.json"
-    path.write_text(json.dumps(record, indent=1, default=str) + "\n")
-    console.print(str(path))
+    path.write_text(json.dumps(record) + "\n")
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """A row a minibatch and arm."""
+    table = Table("task", "steps", "minibatch", "arm", "runs", "final return", "95 %", "whole run", "higher by")
+    for row in rows:
+        low, high = row["interval"]
+        higher = "" if row["gain"] is None else "{:.0f} ({:.0f} … {:.0f})".format(*row["gain"])
+        table.add_row(
+            row["task"], f"{row['steps']:,}", f"{row['minibatch_size']:,}", row["arm"], str(row["runs"]),
+            f"{row['final']:.0f}", f"{low:.0f} … {high:.0f}", f"{row['whole_run']:.0f}", higher,
+        )  # fmt: skip
+    return table
 
 
 if __name__ == "__main__":

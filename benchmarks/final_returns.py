@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
+from bootstrap import gain, interval
 from common import OURS, RESULTS, machine
 from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, put, settings, stable_baselines
 
@@ -33,7 +33,6 @@ CASES: dict[str, tuple[int, int]] = {
 """task and algorithm → agent steps, seeds"""
 JUDGED = 20  # times in a run
 FINAL = 3  # judgements that a final return is the mean of
-DRAWS = 10_000
 
 
 @dataclass
@@ -60,21 +59,6 @@ class ReturnsArgs:
 def final(outcome: Outcome) -> float:
     """A run's final return."""
     return statistics.fmean(mean for _, _, mean in outcome.curve[-FINAL:])
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """95 % of the means of as many values, drawn from these."""
-    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
-    low, high = np.percentile(drawn, (2.5, 97.5))
-    return float(low), float(high)
-
-
-def gain(mine: list[float], theirs: list[float]) -> tuple[float, float, float]:
-    """How much higher our mean is, and 95 % of that, drawn from the runs of both."""
-    chance = np.random.default_rng(0)
-    drawn = [chance.choice(values, (DRAWS, len(values))).mean(1) for values in (mine, theirs)]
-    low, high = np.percentile(drawn[0] - drawn[1], (2.5, 97.5))
-    return statistics.fmean(mine) - statistics.fmean(theirs), float(low), float(high)
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ SCRIPTS = {
     "together": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "0.5"],
     "worker_kills": ["--kills", "5", "--steps", "2000"],
     "tuner": ["--quick"],
-    "batch_rule": ["--quick"],
+    "batch_rule": ["--tasks", "Pendulum-v1", "--seeds", "1", "--steps", "1500", "--times", "1", "4", "--episodes", "4"],
     "memory": ["--scale", "0.01"],
 }
 """script → what makes it quick"""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import tyro
 
+from bootstrap import DRAWS, NINETY_FIVE
 from common import OURS, Args, Case, Report, alternate
 from headrace.train import make_config, settled
 from headrace.train.run import RunFolder
@@ -33,7 +34,6 @@ ALONE = "without both"
 NOBODY, SOMEBODY = "nobody watches", "somebody watches"
 BESIDE = ("evaluator", "viewer")
 MOST = 0.03  # of the update rate, that may be lost
-DRAWS = 10_000
 BEGIN, NOTICE = 0.3, 1.5  # seconds until all do what they are to, and until a viewer knows that nobody watches
 
 
@@ -124,7 +124,7 @@ def lost(case: Case) -> tuple[float, float, float]:
     turns = np.array([case.rates[OURS], case.rates[ALONE]])
     drawn = np.random.default_rng(0).integers(0, turns.shape[1], (DRAWS, turns.shape[1]))
     with_both, without = turns[:, drawn].mean(2)
-    low, high = np.percentile(1 - with_both / without, (2.5, 97.5))
+    low, high = np.percentile(1 - with_both / without, NINETY_FIVE)
     beside, alone = turns.mean(1)
     return tuple(round(float(part), 4) for part in (1 - beside / alone, low, high))  # type: ignore[return-value]
 
