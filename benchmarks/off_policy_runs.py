@@ -35,12 +35,12 @@ EQUAL: dict[str, dict[str, Any]] = {
     "sac": {
         "hidden": (256, 256), "activation": "relu", "minibatch_size": 256, "gamma": 0.99, "target_rate": 0.005,
         "learning_rate": 3e-4, "critic_learning_rate": 3e-4, "anneal_learning_rate": False, "replay_ratio": 1.0,
-        "learning_starts": 1000, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
+        "learning_starts": 1000, "adam_epsilon": 1e-8, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
     },
     "td3": {
         "hidden": (256, 256), "activation": "relu", "minibatch_size": 256, "gamma": 0.99, "target_rate": 0.005,
         "learning_rate": 1e-3, "critic_learning_rate": 1e-3, "anneal_learning_rate": False, "replay_ratio": 1.0,
-        "learning_starts": 1000, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
+        "learning_starts": 1000, "adam_epsilon": 1e-8, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
         "exploration_noise": 0.1,
     },
 }  # fmt: skip

@@ -117,7 +117,7 @@ class Config:
     max_grad_norm: float = 0.5
     """Gradients are scaled down to this global norm."""
     adam_epsilon: float = 1e-5
-    """Adam's epsilon."""
+    """Adam's epsilon; ddpg, td3 and sac have 1e-8 unless another is given."""
     normalise_advantages: bool = True
     """Give the advantages of every minibatch mean 0 and standard deviation 1."""
     target_kl: float | None = None
