@@ -26,10 +26,9 @@ def _egl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("mujoco.egl", reason="PyOpenGL, or EGL, is missing")
 
 
-def both(task: str, steps: int, plain: bool = False, **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The same state as we draw it and as Gymnasium does, after so many random steps; plainly, as MuJoCo does it."""
-    effects = {"render_effects": False} if plain else {}
-    with headrace.make(task, num_envs=1, seed=1, **options, **effects) as pool:
+def both(task: str, steps: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The same state as we draw it and as Gymnasium does, after so many random steps; or MuJoCo without effects."""
+    with headrace.make(task, num_envs=1, seed=1, **options) as pool:
         pool.reset()
         rng = np.random.default_rng(0)
         for _ in range(steps):
@@ -39,9 +38,10 @@ def both(task: str, steps: int, plain: bool = False, **options: Any) -> tuple[np
         except RenderError as error:
             pytest.skip(str(error))
         state = pool.state_arrays()
+        effects = options.pop("render_effects", True)
         env = official(task, render_mode="rgb_array", **options)
         env.set_state(state["qpos"][0].copy(), state["qvel"][0].copy())
-        if plain:
+        if not effects:
             env.model.vis.quality.offsamples = 0
             env.render()  # makes its scene
             for effect in EFFECTS:
@@ -94,8 +94,9 @@ def test_what_is_drawn(options: dict[str, Any], without: dict[str, Any]) -> None
 
 def test_without_effects() -> None:
     """Small pictures, too: there are no shadows that could be coarser."""
-    for size in ({}, {"width": 100, "height": 60}):
-        ours, theirs = both("HalfCheetah-v5", 5, plain=True, camera_name="track", **size)
+    sizes: tuple[dict[str, Any], ...] = {}, {"width": 100, "height": 60}
+    for size in sizes:
+        ours, theirs = both("HalfCheetah-v5", 5, camera_name="track", render_effects=False, **size)
         usual, _ = both("HalfCheetah-v5", 5, camera_name="track", **size)
         assert np.array_equal(ours, theirs)
         assert not np.array_equal(ours, usual)
