@@ -143,15 +143,16 @@ def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         row = {"task": task, "steps": steps, "times": times, "arm": arm, "runs": len(mine)}
         row |= {name: mine[0][name] for name in ("minibatch_size", "learning_rate", "replay_ratio")}
         row |= {"final": statistics.fmean(finals), "interval": interval(finals)}
-        row |= {"whole_run": statistics.fmean(mean_return(run) for run in mine)}
+        means = [mean for run in mine if (mean := mean_return(run)) is not None]
+        row |= {"whole_run": statistics.fmean(means) if means else None}
         own = groups.get((task, steps, 1, RULE))
         rows.append(row | {"gain": gain(finals, [run["final"] for run in own]) if own and times > 1 else None})
     return rows
 
 
-def mean_return(run: dict[str, Any]) -> float:
+def mean_return(run: dict[str, Any]) -> float | None:
     """Over the whole run, exploration included: how fast it learnt."""
-    return statistics.fmean(value for _, value in run["curve"]) if run["curve"] else float("nan")
+    return statistics.fmean(value for _, value in run["curve"]) if run["curve"] else None
 
 
 def write(path: Path, runs: list[dict[str, Any]]) -> None:
@@ -180,10 +181,11 @@ def table(rows: list[dict[str, Any]]) -> Table:
     table = Table("task", "steps", "minibatch", "arm", "runs", "final return", "95 %", "whole run", "higher by")
     for row in rows:
         low, high = row["interval"]
+        whole = "" if row["whole_run"] is None else f"{row['whole_run']:.0f}"
         higher = "" if row["gain"] is None else "{:.0f} ({:.0f} … {:.0f})".format(*row["gain"])
         table.add_row(
             row["task"], f"{row['steps']:,}", f"{row['minibatch_size']:,}", row["arm"], str(row["runs"]),
-            f"{row['final']:.0f}", f"{low:.0f} … {high:.0f}", f"{row['whole_run']:.0f}", higher,
+            f"{row['final']:.0f}", f"{low:.0f} … {high:.0f}", whole, higher,
         )  # fmt: skip
     return table
 
