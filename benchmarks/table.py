@@ -38,6 +38,7 @@ ORDER = (
     "together",
     "watching",
     "tuner",
+    "batch_rule",
     "worker_kills",
     "tag_training",
     "tag_learning",
@@ -57,6 +58,7 @@ def section(records: list[dict[str, Any]]) -> str:
         "sac_learning": race_rows,
         "final_returns": return_rows,
         "tuner": tuner_rows,
+        "batch_rule": rule_rows,
         "together": together_rows,
         "watching": watching_rows,
         "worker_kills": kill_rows,
@@ -222,6 +224,19 @@ def tuner_rows(record: dict[str, Any]) -> list[str]:
         wanted = "within 10 %, under 60 s" + (f" (short: {', '.join(short)})" if short else "")
         speeds = f"{ratio['update_frames']:.2f} × | {ratio['sampling']:.2f} ×"
         rows.append(f"| {case['task']} | {case['seconds']:.0f} s | {speeds} | {wanted} |")
+    return rows
+
+
+def rule_rows(record: dict[str, Any]) -> list[str]:
+    """One row a task and minibatch that follows the rule: mean final returns, beside those of the task's own."""
+    rows = ["| task, runs | steps | minibatch | final return | higher than with the task's own (95 %) |"]
+    rows.append("|---|---:|---:|---:|---:|")
+    for row in record["summary"]:
+        if row["arm"] == "rule":
+            gain = "" if row["gain"] is None else "{:+,.0f} ({:+,.0f} … {:+,.0f})".format(*row["gain"])
+            over = "" if row["times"] <= record["limits"]["times"] else " (over the rule's limit)"
+            size = f"{row['minibatch_size']:,}{over}"
+            rows.append(f"| {row['task']}, {row['runs']} | {row['steps']:,} | {size} | {row['final']:,.0f} | {gain} |")
     return rows
 
 
