@@ -10,19 +10,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 
+from headrace.pool.registry import build_task
 from headrace.train import settled
 from headrace.train.agent import Agent
 from headrace.train.checkpoint import Checkpoint
 from headrace.train.config import Config, make_config
 from headrace.train.dashboard import Dashboard
-from headrace.train.evaluate import play_episodes, playing_pool
 from headrace.train.run import RunFolder
 from headrace.train.trainer import Trainer
 from headrace.train.workers.off_policy import OffPolicyTrainer
@@ -142,15 +144,15 @@ def ours(config: Config, judging: Judging) -> Outcome:
             outcome.updates = int((config.replay_ratio or 0) * (trainer.step - config.learning_starts))
             if isinstance(trainer, OffPolicyTrainer):
                 outcome.updates = trainer.updates
-            with playing_pool(config, num_envs=judging.episodes, seed=SEED) as pool:
-                policy: Any = trainer.policies[0]
-                agent = Agent(config, pool.spec, Checkpoint(policy.model(), {}, {}, {}))
-                acting: Any = agent.policies[0]
+            policy: Any = trainer.policies[0]
+            spec = build_task(config.task, **config.env_options).spec
+            agent = Agent(config, spec, Checkpoint(policy.model(), {}, {}, {}))
+            acting: Any = agent.policies[0]
+            with closing(judges(config.task, judging)) as envs:
                 for step, seconds, weights in copies.taken:
                     acting.acting.copy_(weights)
-                    played = play_episodes(agent, pool, 1)
-                    assert played is not None
-                    outcome.curve.append((step, round(seconds, 2), round(played.mean_return, 2)))
+                    mean = judged(lambda obs: agent.act(obs, True), envs)
+                    outcome.curve.append((step, round(seconds, 2), round(mean, 2)))
                     if judging.satisfied(outcome.curve):
                         break
         finally:
@@ -160,7 +162,6 @@ def ours(config: Config, judging: Judging) -> Outcome:
 
 def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judging, threads: int) -> Outcome:
     """Train with stable-baselines3's, which takes turns between one environment and one update."""
-    import gymnasium as gym
     import stable_baselines3
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.noise import NormalActionNoise
@@ -181,7 +182,8 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
             return not judging.satisfied(outcome.curve)
 
     def note(step: int, seconds: float) -> None:
-        outcome.curve.append((step, round(seconds, 2), round(_judged(model, envs), 2)))
+        mean = judged(lambda obs: model.predict(obs, deterministic=True)[0], envs)
+        outcome.curve.append((step, round(seconds, 2), round(mean, 2)))
 
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
@@ -194,7 +196,7 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
     maker = getattr(stable_baselines3, algo.upper())
     model = maker("MlpPolicy", gym.make(task), seed=seed, device="cpu", **options)
     judge = Judge()
-    envs = gym.make_vec(task, judging.episodes, vectorization_mode="sync")
+    envs = judges(task, judging)
     model.learn(steps, callback=judge)
     outcome.seconds = round(time.perf_counter() - judge.began, 2)
     outcome.steps, outcome.updates = model.num_timesteps, model._n_updates
@@ -204,13 +206,17 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
     return outcome
 
 
-def _judged(model: Any, envs: Any) -> float:
-    """Mean return of a model of stable-baselines3 without exploration, an episode of each environment."""
+def judges(task: str, judging: Judging) -> Any:
+    """Gymnasium's environments, in which everybody's weights are judged."""
+    return gym.make_vec(task, judging.episodes, vectorization_mode="sync")
+
+
+def judged(act: Callable[[np.ndarray], np.ndarray], envs: Any) -> float:
+    """Mean return of an episode of each environment, which always begin alike."""
     obs, _ = envs.reset(seed=SEED)
     returns, left = np.zeros(envs.num_envs), np.ones(envs.num_envs, bool)
     while left.any():
-        actions, _ = model.predict(obs, deterministic=True)
-        obs, rewards, terminated, truncated, _ = envs.step(actions)
+        obs, rewards, terminated, truncated, _ = envs.step(act(obs))
         returns += rewards * left
         left &= ~(terminated | truncated)
     return float(returns.mean())
