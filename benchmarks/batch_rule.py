@@ -35,7 +35,7 @@ RULE, PLAIN = "rule", "fewer updates"
 
 
 @dataclass
-class Case:
+class Comparison:
     """A task, and how long it is learnt.
 
     Attributes:
@@ -54,9 +54,9 @@ class Case:
 
 
 CASES = {
-    "Pendulum-v1": Case(64, 20_000, 5, (1, 2, 4, 16), (RULE, PLAIN)),
+    "Pendulum-v1": Comparison(64, 20_000, 5, (1, 2, 4, 16), (RULE, PLAIN)),
     # as few updates as the tuner ever leaves
-    "HalfCheetah-v5": Case(256, 2 * UPDATES, 3, (1, 2), (RULE,)),
+    "HalfCheetah-v5": Comparison(256, 2 * UPDATES, 3, (1, 2), (RULE,)),
 }
 
 
@@ -129,7 +129,7 @@ def main() -> None:
                     write(path, runs)
                     words = f"{run['minibatch_size']:,} samples, {arm}: {run['final']:.0f}"
                     console.print(f"{task}, seed {seed}, {words} after {run['seconds']:.0f} s", soft_wrap=True)
-    console.print(table(summary(runs)))
+    console.print(as_table(summary(runs)))
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def write(path: Path, runs: list[dict[str, Any]]) -> None:
     path.write_text(json.dumps(record) + "\n")
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def as_table(rows: list[dict[str, Any]]) -> Table:
     """A row a minibatch and arm."""
     table = Table("task", "steps", "minibatch", "arm", "runs", "final return", "95 %", "whole run", "higher by")
     for row in rows:

@@ -54,7 +54,7 @@ void Painter::make(const mjModel& model) {
       sized.vis.global.offheight = picture_.height;
       sized.vis.quality.shadowsize = std::min(sized.vis.quality.shadowsize, finest_shadow(picture_));
       mjv_makeScene(&model, &scene_, picture_.most_geoms);
-      if (!picture_.effects) {  // with a processor for a GPU they are nine tenths of the work
+      if (!picture_.effects) {  // without a GPU they are most of the work
         sized.vis.quality.shadowsize = sized.vis.quality.offsamples = 0;
         scene_.flags[mjRND_SHADOW] = scene_.flags[mjRND_REFLECTION] = 0;
       }
