@@ -3,7 +3,8 @@
 One run of SAC. In turns of a few seconds each evaluator and viewer are stopped (SIGSTOP), run as they do by default,
 and run while somebody watches the viewer's pictures: so all three see the same replay, weights and machine. As an
 evaluation falls into some turns only, it is means that are compared, not medians; with an interval that 95 % of the
-means of as many turns lie in, drawn from those that there were.
+means of as many turns lie in, drawn from those that there were. Beside it, the part of all cores' time that evaluator
+and viewer took themselves, as the system counts it (Linux): it hardly depends on what else the machine does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -52,21 +54,24 @@ class Turns:
 
     Attributes:
         rates: by contender, one a turn; empty if the run ended before.
+        taken: by contender, one a turn: the part of all cores' time that evaluator and viewer took.
         watched: bytes of pictures.
     """
 
     def __init__(self, trainer: OffPolicyTrainer, args: WatchingArgs):
         self._trainer, self._args = trainer, args
         self.rates: dict[str, list[float]] = {}
+        self.taken: dict[str, list[float]] = {NOBODY: [], SOMEBODY: []}
         self.watched = 0
 
     def __call__(self) -> None:
         """All turns; then the run is interrupted."""
-        contenders = {NOBODY: self._rate, ALONE: self._alone, SOMEBODY: self._somebody}
+        contenders = {NOBODY: self._nobody, ALONE: self._alone, SOMEBODY: self._somebody}
         try:
             while self._trainer.updates < 500 or find(self._trainer.run) is None:
                 time.sleep(0.1)
             self.rates = alternate(contenders, self._args)
+            self.taken = {name: parts[-self._args.repeats :] for name, parts in self.taken.items()}  # no warming up
         finally:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -77,8 +82,22 @@ class Turns:
         time.sleep(seconds)
         return (learner.updates - updates) / (time.perf_counter() - began)
 
+    def _nobody(self, seconds: float) -> float:
+        return self._beside(seconds, NOBODY)
+
+    def _beside(self, seconds: float, name: str) -> float:
+        pids, began = self._pids(), time.perf_counter()
+        before = processor_seconds(pids)
+        rate = self._rate(seconds)
+        cores = os.cpu_count() or 1
+        self.taken[name].append((processor_seconds(pids) - before) / (time.perf_counter() - began) / cores)
+        return rate
+
+    def _pids(self) -> list[int]:
+        return [self._trainer.supervisor.pids()[name] for name in BESIDE]
+
     def _alone(self, seconds: float) -> float:
-        pids = [self._trainer.supervisor.pids()[name] for name in BESIDE]
+        pids = self._pids()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -93,7 +112,7 @@ class Turns:
         with direct.open(f"{self._trainer.address}/stream", timeout=60) as pictures:
             thread = threading.Thread(target=self._look, args=(pictures, over))
             thread.start()
-            rate = self._rate(seconds)
+            rate = self._beside(seconds, SOMEBODY)
             over.set()
             thread.join()
         time.sleep(NOTICE)
@@ -104,8 +123,14 @@ class Turns:
             self.watched += len(pictures.read1(1 << 16))
 
 
-def measured(task: str, args: WatchingArgs) -> list[Case]:
-    """Both comparisons, from the turns in one run."""
+def processor_seconds(pids: list[int]) -> float:
+    """Of these processes since they began."""
+    stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")  # user and system
+
+
+def measured(task: str, args: WatchingArgs) -> tuple[list[Case], dict[str, float]]:
+    """Both comparisons, from the turns in one run; and by case, the part of all cores' time taken, the turns' mean."""
     free: dict[str, Any] = {"total_steps": 10**9, "stop_at_return": None, "tensorboard": False, "save_replay": False}
     config = settled(make_config(task, algo="sac", **free))
     with tempfile.TemporaryDirectory() as folder:
@@ -113,10 +138,12 @@ def measured(task: str, args: WatchingArgs) -> list[Case]:
         turns = Turns(trainer, args)
         beside(trainer, turns)
     assert turns.watched > 0
-    return [
+    taken = {f"{task}, {name}": round(fmean(parts), 4) for name, parts in turns.taken.items()}
+    cases = [
         Case(f"{task}, {name}", {OURS: turns.rates[name], ALONE: turns.rates[ALONE]}, {}, "updates/s")
         for name in (NOBODY, SOMEBODY)
     ]
+    return cases, taken
 
 
 def lost(case: Case) -> tuple[float, float, float]:
@@ -131,14 +158,20 @@ def lost(case: Case) -> tuple[float, float, float]:
 
 def main() -> None:
     args = tyro.cli(WatchingArgs)
-    cases = [case for task in args.tasks for case in measured(task, args)]
+    cases: list[Case] = []
+    taken: dict[str, float] = {}
+    for task in args.tasks:
+        more, parts = measured(task, args)
+        cases += more
+        taken |= parts
     settings = {"repeats": args.repeats, "seconds": args.seconds, "algo": "sac"}
     report = Report("watching", "SAC with evaluator and viewer, beside SAC without", settings, cases)
     parts = {case.name: lost(case) for case in cases}
-    report.extra |= {"lost": parts, "passed": {name: part[0] < MOST for name, part in parts.items()}}
+    passed = {name: part[0] < MOST for name, part in parts.items()}
+    report.extra |= {"lost": parts, "taken": taken, "passed": passed}
     report.write(args.out)
     for name, (part, low, high) in parts.items():
-        print(f"{name}: {part:.1%} lost ({low:.1%} … {high:.1%})")
+        print(f"{name}: {part:.1%} lost ({low:.1%} … {high:.1%}); {taken[name]:.1%} of all cores' time")
 
 
 if __name__ == "__main__":
