@@ -29,8 +29,8 @@ GOALS = {"Pendulum-v1": -200.0, "HalfCheetah-v5": 1000.0}
 STEPS = {"Pendulum-v1": 20_000, "HalfCheetah-v5": 60_000}
 WANTED = {(DEFAULT, PEER): 2.0, (EQUAL, SYNCHRONOUS): 1.5}
 """(who, beside whom) → how many times faster, at least"""
-AFTER = {"Pendulum-v1": 8, "HalfCheetah-v5": 3}
-"""episodes in a row that end our runs: long enough for a judgement of what is a good policy by then"""
+AFTER = {"Pendulum-v1": 25, "HalfCheetah-v5": 3}
+"""episodes in a row that end our runs: long enough for a policy that is good with exploration to be so without"""
 
 
 @dataclass

@@ -178,10 +178,14 @@ def race_rows(record: dict[str, Any]) -> list[str]:
             seconds = [found[0] if found else float("inf") for found in first]
             steps = f"{statistics.median(step for _, step in there):,.0f}" if there else "-"
             speed = statistics.median(run["updates"] / run["seconds"] for run in outcomes)
-            took = f"**{statistics.median(seconds):.1f}** ({min(seconds):.1f} … {max(seconds):.1f})"
+            middle, least, most = statistics.median(seconds), min(seconds), max(seconds)
+            took = f"**{middle:.1f}** ({least:.1f} … {f'{most:.1f}' if len(there) == len(first) else 'not reached'})"
             reached = f"{len(there)} of {len(first)}"
             rows.append(f"| {task} ({goal:g}), {name} | {took} | {steps} | {reached} | {speed:,.0f} |")
-    return [*rows, "", *(f"{name}: **{ratio:.2f} ×**  " for name, ratio in record["times_faster"].items())]
+    rows.append("")
+    for name, ratio in record["times_faster"].items():
+        rows.append(f"{name}: **{ratio:.2f} ×**{'' if record['passed'].get(name, True) else ' (short)'}  ")
+    return rows
 
 
 def return_rows(record: dict[str, Any]) -> list[str]:

@@ -4,7 +4,9 @@ One run of SAC. In turns of a few seconds each evaluator and viewer are stopped 
 and run while somebody watches the viewer's pictures: so all three see the same replay, weights and machine. As an
 evaluation falls into some turns only, it is means that are compared, not medians; with an interval that 95 % of the
 means of as many turns lie in, drawn from those that there were. Beside it, the part of all cores' time that evaluator
-and viewer took themselves, as the system counts it (Linux): it hardly depends on what else the machine does.
+and viewer took themselves, as the system counts it (Linux): where all cores are busy, that is what is lost, and it
+hardly depends on what else the machine does. So a figure is reached if that part is small enough, and the rates do not
+say otherwise.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class WatchingArgs(Args):
 
     tasks: list[str] = field(default_factory=lambda: ["Pendulum-v1", "HalfCheetah-v5"])
     """what SAC learns"""
-    repeats: int = 30
-    seconds: float = 4.0
+    repeats: int = 60
+    seconds: float = 2.0
 
 
 class Turns:
@@ -167,7 +169,7 @@ def main() -> None:
     settings = {"repeats": args.repeats, "seconds": args.seconds, "algo": "sac"}
     report = Report("watching", "SAC with evaluator and viewer, beside SAC without", settings, cases)
     parts = {case.name: lost(case) for case in cases}
-    passed = {name: part[0] < MOST for name, part in parts.items()}
+    passed = {name: taken[name] < MOST and low < MOST for name, (_, low, _) in parts.items()}
     report.extra |= {"lost": parts, "taken": taken, "passed": passed}
     report.write(args.out)
     for name, (part, low, high) in parts.items():
