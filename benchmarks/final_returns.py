@@ -27,7 +27,7 @@ from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, p
 CASES: dict[str, tuple[int, int]] = {
     "Pendulum-v1 sac": (20_000, 5),
     "Hopper-v5 sac": (60_000, 3),
-    "HalfCheetah-v5 sac": (60_000, 3),
+    "HalfCheetah-v5 sac": (60_000, 8),
     "HalfCheetah-v5 td3": (60_000, 3),
 }
 """task and algorithm → agent steps, seeds"""
