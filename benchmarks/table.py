@@ -66,9 +66,8 @@ def section(records: list[dict[str, Any]]) -> str:
     parts = []
     for record in records:
         lines = kinds.get(record["name"], speed_rows)(record)
-        if (
-            "note" in record
-        ):  # added by hand to what was measured otherwise than it would be today; the next run drops it
+        # a note is added by hand to what was measured otherwise than it would be today; the next run drops it
+        if "note" in record:
             lines += ["", record["note"]]
         parts.append(f"**{record['title']}** (`{record['command']}`)\n\n" + "\n".join(lines))
     machines = {(r["machine"]["cpu"], r["machine"]["cores"]) for r in records}

@@ -177,7 +177,8 @@ class _Trial(OffPolicyTrainer):
     def _state(self) -> _State:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        mine = _processor_seconds(list(self.supervisor.pids().values()))
+        workers = processor_seconds(list(self.supervisor.pids().values()))
+        mine = None if workers is None else time.process_time() + workers
         steps, updates = self.board.total_steps(), self.learner.updates
         return _State(time.perf_counter(), steps, updates, mine, _all_processor_seconds())
 
@@ -191,14 +192,13 @@ def _differ(rates: list[float]) -> bool:
     return max(rates) - min(rates) > APART * max(rates)
 
 
-def _processor_seconds(workers: list[int]) -> float | None:
-    """Of this process and its workers since they began; None where the system does not say."""
+def processor_seconds(pids: list[int]) -> float | None:
+    """Of these processes since they began; None where the system does not say."""
     try:
-        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in workers]
+        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     except OSError:
         return None
-    ticks = sum(int(stat[11]) + int(stat[12]) for stat in stats)  # user and system
-    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")  # user and system
 
 
 def _all_processor_seconds() -> float | None:
