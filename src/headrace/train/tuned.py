@@ -156,6 +156,7 @@ OFF_POLICY: dict[str, Any] = {
     "max_grad_norm": 10.0,
     "adam_epsilon": 1e-8,  # gradients of mean losses are small: PPO's 1e-5 holds them back
     "matmul_precision": "medium",
+    "publish_every": 4,  # weights lie in the cache of the core that changes them: other cores wait long for each copy
 }
 SAC: dict[str, Any] = OFF_POLICY | {"critic_learning_rate": 3e-4, "learning_starts": 5000}
 TD3: dict[str, Any] = OFF_POLICY | {"learning_rate": 1e-3, "learning_starts": 10_000}

@@ -23,11 +23,11 @@ from headrace.train.off_policy.policy import OffPolicy, UpdateRates
 from headrace.train.off_policy.steps import StepReplay
 from headrace.train.setup import dealt_seats, find_device, make_policy, prepare
 from headrace.train.workers.board import Board
+from headrace.train.workers.pace import REST
 from headrace.train.workers.sampler import seed_of
 from headrace.train.workers.weights import WeightBuffer
 
 CRITIC = "critic"
-REST = 1e-4  # seconds between looks at whether the critics are ahead again
 KEEP = 0.1  # seconds between publications of what a checkpoint needs of the actor's optimisers
 
 

@@ -10,6 +10,8 @@ from headrace.train.config import Config
 from headrace.train.workers.board import FREE, Board
 
 SLACK = 8
+REST = 1e-3
+"""seconds between two looks at whether others have caught up: looks, too, take a core from whoever computes"""
 
 
 class Pace:

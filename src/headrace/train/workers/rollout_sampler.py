@@ -18,11 +18,10 @@ from headrace.train.config import Config
 from headrace.train.experience import InputEncoder
 from headrace.train.workers.acting import Acting
 from headrace.train.workers.board import Board
+from headrace.train.workers.pace import REST
 from headrace.train.workers.rollouts import Rollouts, Slot
 from headrace.train.workers.sampler import acting_policy, seed_of
 from headrace.train.workers.weights import WeightBuffer
-
-REST = 2e-4  # seconds between looks at whether a slot is free
 
 
 class RolloutSampler:

@@ -25,9 +25,9 @@ from headrace.train.policy import Policy
 from headrace.train.seats import Seat
 from headrace.train.setup import dealt_seats, make_policy
 from headrace.train.workers.board import Board
+from headrace.train.workers.pace import REST
 from headrace.train.workers.weights import WeightBuffer
 
-REST = 2e-4  # seconds between looks at whether the learner has caught up
 STACKS = ("stack_num", "frame_stack")  # names that tasks have for the frames in one observation
 
 

@@ -36,10 +36,10 @@ from headrace.train.workers import evaluator, viewer
 from headrace.train.workers.acting import Acting
 from headrace.train.workers.address import address
 from headrace.train.workers.board import PARTS, Board
+from headrace.train.workers.pace import REST
 from headrace.train.workers.supervisor import Supervisor
 
 LOOK = 0.1  # seconds between looks around
-REST = 2e-4  # seconds to wait for new steps
 LAST_EVALUATION = 60.0  # seconds that the weights at the end may take to be evaluated
 REMARKS = 3  # lines about workers that are shown
 
