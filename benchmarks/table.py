@@ -17,6 +17,8 @@ from typing import Any
 from common import RESULTS
 
 README = Path(__file__).parent.parent / "README.md"
+PLAIN = RESULTS / "avx2"
+"""of a machine without matrix units: what ours and others do there"""
 START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 ORDER = (
     "atari_pool",
@@ -47,7 +49,7 @@ ORDER = (
 
 
 def section(records: list[dict[str, Any]]) -> str:
-    """Markdown for all records: a table for each, and the machine."""
+    """Markdown for all records: a table for each."""
     kinds = {
         "memory": memory_rows,
         "mujoco_pool": mujoco_pool_rows,
@@ -70,12 +72,25 @@ def section(records: list[dict[str, Any]]) -> str:
         if "note" in record:
             lines += ["", record["note"]]
         parts.append(f"**{record['title']}** (`{record['command']}`)\n\n" + "\n".join(lines))
-    machines = {(r["machine"]["cpu"], r["machine"]["cores"]) for r in records}
-    measured = "; ".join(f"{cpu}, {cores} cores" for cpu, cores in sorted(machines))
-    parts.append(
-        f"Measured on {measured}; speeds are medians over turns that alternate in one process. "
-        "[benchmarks/](benchmarks/README.md) has the settings, and every repetition as JSON."
-    )
+    return "\n\n".join(parts)
+
+
+def machines(records: list[dict[str, Any]]) -> str:
+    """Where they were measured."""
+    found = {(record["machine"]["cpu"], record["machine"]["cores"]) for record in records}
+    return "; ".join(f"{cpu}, {cores} cores" for cpu, cores in sorted(found))
+
+
+def page(here: list[dict[str, Any]], plain: list[dict[str, Any]]) -> str:
+    """Markdown for all records, and for those from a machine without matrix units after them."""
+    parts = [
+        section(here),
+        f"Measured on {machines(here)}; speeds are medians over turns that alternate in one process. "
+        "[benchmarks/](benchmarks/README.md) has the settings, and every repetition as JSON.",
+    ]
+    if plain:
+        where = f"{machines(plain)}, which have AVX2 and no units for products of bfloat16 matrices"
+        parts += [f"### On a processor without matrix units\n\nMeasured on {where}.", section(plain)]
     return "\n\n".join(parts)
 
 
@@ -267,16 +282,21 @@ def memory_rows(record: dict[str, Any]) -> list[str]:
     return rows
 
 
+def read(folder: Path) -> list[dict[str, Any]]:
+    """A folder's records, in the order of the page."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    return [found[name] for name in ORDER if name in found]
+
+
 def main() -> int:
-    found = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
-    records = [found[name] for name in ORDER if name in found]
+    records = read(RESULTS)
     if not records:
         print("no results yet: run make bench")
         return 0
     text = README.read_text()
     before, rest = text.split(START)
     after = rest.split(END)[1]
-    new = f"{before}{START}\n{section(records)}\n{END}{after}"
+    new = f"{before}{START}\n{page(records, read(PLAIN))}\n{END}{after}"
     if "--check" in sys.argv[1:]:
         return int(new != text)
     README.write_text(new)
