@@ -25,6 +25,7 @@ from common import RESULTS, machine
 from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, put, settings, stable_baselines
 
 DEFAULT, EQUAL, SYNCHRONOUS = "headrace train", "equal", "one process"
+CONTENDERS = (DEFAULT, EQUAL, SYNCHRONOUS, PEER)
 GOALS = {"Pendulum-v1": -200.0, "HalfCheetah-v5": 1000.0}
 STEPS = {"Pendulum-v1": 20_000, "HalfCheetah-v5": 60_000}
 WANTED = {(DEFAULT, PEER): 2.0, (EQUAL, SYNCHRONOUS): 1.5}
@@ -41,7 +42,7 @@ class LearningArgs:
     """of the runs of each; what the JSON file says of others stays"""
     tasks: tuple[str, ...] = tuple(GOALS)
     """which tasks"""
-    contenders: tuple[str, ...] = (DEFAULT, EQUAL, SYNCHRONOUS, PEER)
+    contenders: tuple[str, ...] = CONTENDERS
     """who runs; likewise"""
     every: float = 1.0
     """seconds between two judgements"""
@@ -105,8 +106,11 @@ def show(task: str, name: str, outcome: Outcome) -> None:
 
 
 def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
-    """All that is known so far."""
+    """All that is known so far, in the order of the published tables, whatever was run first."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    runs = {
+        task: {name: runs[task][name] for name in CONTENDERS if name in runs[task]} for task in GOALS if task in runs
+    }
     ratios: dict[str, float] = {}
     passed: dict[str, bool] = {}
     for task, there in runs.items():
