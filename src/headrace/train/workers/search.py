@@ -28,8 +28,8 @@ from headrace.train.off_policy.batch_rule import follow_batch, largest_batch
 from headrace.train.workers.probe import Probe, Size
 
 GAIN = 1.05  # what counts as growth, and 1 / GAIN as no fall
-NEAR = 1.1  # who misses it by less is measured twice: others use the machine, too
-LUCK = 3  # measurements of what updates fastest, before anything that samples faster is given up for it
+NEAR = 1.2  # who misses it by less is measured again: others use the machine, too
+LUCK = 3  # measurements of a size at most
 LIMIT = 50.0  # seconds of a search, before its last probe
 SHARE = 0.1  # of a run's time, what may be spent on looking for its size
 WORTHWHILE = 10.0  # seconds that a search has to have, so that it can find anything
@@ -223,9 +223,10 @@ class Search:
     def _measured(
         self, size: Size, best: Probe, better: Callable[[Probe, Probe, float], str], gain: float
     ) -> Probe | None:
-        """What is known of a size, by two measurements if it misses by little; None when the time is over.
+        """What is known of a size; None when the time is over.
 
-        If it still does, for all that it samples more, what it falls short of was perhaps luck, and is measured again.
+        One that misses by little is measured again, in turns with what it is compared with: it may have been
+        unlucky, and the other lucky, as whatever is the best of many measurements is likely to have been.
         """
         if size in self._known:
             return self._known[size]
@@ -234,16 +235,14 @@ class Search:
             return None
         probe = self._probe(size)
 
-        def nearly() -> bool:
-            missed = not probe.note and bool(better(best, probe, gain))
-            return missed and not better(best, _scaled(probe, NEAR), gain)
+        def missed(scale: float = 1.0) -> bool:
+            return not probe.note and bool(better(self._known[best.size], _scaled(probe, scale), gain))
 
-        if nearly():
+        while missed() and not missed(NEAR) and len(self._taken[size]) < LUCK and self._time_for_more():
+            rival = best.size if better == self._learns_more else self._fastest().size
+            if rival != size and len(self._taken[rival]) < LUCK:
+                self._probe(rival)
             probe = self._probe(size)
-        if nearly() and better == self._samples_more and _growth(best.sampling, probe.sampling) >= gain:
-            fastest = self._fastest().size
-            while len(self._taken[fastest]) < LUCK and self._time_for_more():
-                self._probe(fastest)
         return probe
 
     def _time_for_more(self) -> bool:
