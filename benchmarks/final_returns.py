@@ -28,7 +28,7 @@ CASES: dict[str, tuple[int, int]] = {
     "Pendulum-v1 sac": (20_000, 5),
     "Hopper-v5 sac": (60_000, 3),
     "HalfCheetah-v5 sac": (60_000, 8),
-    "HalfCheetah-v5 td3": (60_000, 3),
+    "HalfCheetah-v5 td3": (60_000, 5),
 }
 """task and algorithm → agent steps, seeds"""
 JUDGED = 20  # times in a run

@@ -19,6 +19,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
+from hardware import cpu_model
 from headrace.pool.registry import build_task
 from headrace.train import settled
 from headrace.train.agent import Agent
@@ -66,6 +67,8 @@ class Outcome:
     updates: int = 0
     curve: list[tuple[int, float, float]] = field(default_factory=list)
     """(agent steps, seconds, mean return without exploration)"""
+    cpu: str = field(default_factory=cpu_model)
+    """that it ran on: a file's runs may have been made on several days"""
 
     def reached(self, goal: float) -> tuple[float, int] | None:
         """Seconds and steps after which the return was first at least this."""
@@ -224,8 +227,9 @@ def judged(act: Callable[[np.ndarray], np.ndarray], envs: Any) -> float:
 
 def known(record: dict[str, Any]) -> dict[str, dict[str, list[Outcome]]]:
     """The runs of an earlier record, by case and contender."""
+    where = {"cpu": record["machine"]["cpu"]}
     return {
-        case: {name: [Outcome(**one) for one in outcomes] for name, outcomes in contenders.items()}
+        case: {name: [Outcome(**(where | one)) for one in outcomes] for name, outcomes in contenders.items()}
         for case, contenders in record.get("runs", {}).items()
     }
 

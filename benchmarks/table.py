@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,19 @@ def return_rows(record: dict[str, Any]) -> list[str]:
         counts = f"{len(mine)} and {len(runs['stable-baselines3'])}"
         gain = f"{more:+,.0f} ({low:+,.0f} … {high:+,.0f})"
         rows.append(f"| {case}, {counts} | {mine[0]['steps']:,} | {means[0]} | {means[1]} | {gain} |")
-    return rows
+    return rows + elsewhere(record)
+
+
+def elsewhere(record: dict[str, Any]) -> list[str]:
+    """Which runs were made on another machine than the rest; nothing if none was."""
+    found: dict[str, list[str]] = {}
+    for case, contenders in record["runs"].items():
+        for name, runs in contenders.items():
+            cpus = Counter(run.get("cpu", record["machine"]["cpu"]) for run in runs)
+            for cpu, count in cpus.items():
+                if cpu != record["machine"]["cpu"]:
+                    found.setdefault(cpu, []).append(f"{case}, {name} ({count} of {len(runs)})")
+    return [line for cpu, runs in found.items() for line in ("", f"On {cpu}: {'; '.join(runs)}.")]
 
 
 def together_rows(record: dict[str, Any]) -> list[str]:

@@ -91,7 +91,7 @@ def test_it_finds_the_best_point_of_a_known_machine(
         machine = Machine(256 * batch, threads, 8 * envs, samplers, shared)
         settings = free(total_steps=10**8)
         found = Search(settings, machine).run()
-    assert [probe.size for probe in found.probes] == machine.asked, "each measurement is a probe, in the order it was asked for"
+    assert [probe.size for probe in found.probes] == machine.asked, "every measurement is a probe, in its order"
     assert found.complete and found.best in found.probes and len(found.probes) < 60
     grid = [
         machine(Size(s, n, 1, t, b))
