@@ -218,14 +218,13 @@ def return_rows(record: dict[str, Any]) -> list[str]:
 
 
 def elsewhere(record: dict[str, Any]) -> list[str]:
-    """Which runs were made on another machine than the rest; nothing if none was."""
+    """Which runs were made on another processor than the record's; nothing if none was."""
+    here = record["machine"]["cpu"]
     found: dict[str, list[str]] = {}
     for case, contenders in record["runs"].items():
         for name, runs in contenders.items():
-            cpus = Counter(run.get("cpu", record["machine"]["cpu"]) for run in runs)
-            for cpu, count in cpus.items():
-                if cpu != record["machine"]["cpu"]:
-                    found.setdefault(cpu, []).append(f"{case}, {name} ({count} of {len(runs)})")
+            for cpu, count in Counter(run["cpu"] for run in runs if run["cpu"] != here).items():
+                found.setdefault(cpu, []).append(f"{case}, {name} ({count} of {len(runs)})")
     return [line for cpu, runs in found.items() for line in ("", f"On {cpu}: {'; '.join(runs)}.")]
 
 
