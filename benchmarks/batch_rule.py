@@ -25,6 +25,7 @@ from rich.table import Table
 
 from bootstrap import gain, interval
 from common import RESULTS, machine
+from hardware import cpu_model
 from headrace.train import Config, make_config, train
 from headrace.train.evaluate import evaluate
 from headrace.train.metrics import read_metrics
@@ -109,6 +110,7 @@ def learn(config: Config, episodes: int) -> dict[str, Any]:
         "replay_ratio": config.replay_ratio,
         "seconds": round(seconds, 1),
         "final": round(final, 1),
+        "cpu": cpu_model(),
         "curve": [(line["step"], line["return"]) for line in lines if line["return"] is not None],
     }
 

@@ -12,6 +12,7 @@ import json
 import statistics
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -214,17 +215,17 @@ def return_rows(record: dict[str, Any]) -> list[str]:
         counts = f"{len(mine)} and {len(runs['stable-baselines3'])}"
         gain = f"{more:+,.0f} ({low:+,.0f} … {high:+,.0f})"
         rows.append(f"| {case}, {counts} | {mine[0]['steps']:,} | {means[0]} | {means[1]} | {gain} |")
-    return rows + elsewhere(record)
+    each = ((f"{case}, {name}", runs) for case, there in record["runs"].items() for name, runs in there.items())
+    return rows + elsewhere(record, each)
 
 
-def elsewhere(record: dict[str, Any]) -> list[str]:
-    """Which runs were made on another processor than the record's; nothing if none was."""
+def elsewhere(record: dict[str, Any], groups: Iterable[tuple[str, list[dict[str, Any]]]]) -> list[str]:
+    """Which runs of each named group were made on another processor than the record's; nothing if none was."""
     here = record["machine"]["cpu"]
     found: dict[str, list[str]] = {}
-    for case, contenders in record["runs"].items():
-        for name, runs in contenders.items():
-            for cpu, count in Counter(run["cpu"] for run in runs if run["cpu"] != here).items():
-                found.setdefault(cpu, []).append(f"{case}, {name} ({count} of {len(runs)})")
+    for name, runs in groups:
+        for cpu, count in Counter(run["cpu"] for run in runs if run["cpu"] != here).items():
+            found.setdefault(cpu, []).append(f"{name} ({count} of {len(runs)})")
     return [line for cpu, runs in found.items() for line in ("", f"On {cpu}: {'; '.join(runs)}.")]
 
 
@@ -271,7 +272,11 @@ def rule_rows(record: dict[str, Any]) -> list[str]:
             over = "" if row["times"] <= record["limits"]["times"] else " (over the rule's limit)"
             size = f"{row['minibatch_size']:,}{over}"
             rows.append(f"| {row['task']}, {row['runs']} | {row['steps']:,} | {size} | {row['final']:,.0f} | {gain} |")
-    return rows
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for run in record["runs"]:
+        if run["arm"] == "rule":
+            groups.setdefault(f"{run['task']}, {run['minibatch_size']:,} samples", []).append(run)
+    return rows + elsewhere(record, groups.items())
 
 
 def kill_rows(record: dict[str, Any]) -> list[str]:
