@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.layers import gradient_of, narrow, orthogonal, pass_activation_, through_activation
+from headrace.train.layers import gradient_of, narrow, pass_activation_, through_activation
 
 
 class Perceptron(nn.Module):
-    """Layers of weights [H', H] and biases [H'], orthogonally initialised with gain √2, the last with 0.01.
+    """Layers of weights [H', H] and biases [H'], initialised as torch's `nn.Linear`.
 
     Args:
         inputs, outputs: columns.
@@ -28,10 +28,9 @@ class Perceptron(nn.Module):
     def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, squash: bool = False):
         super().__init__()
         self.relu, self.squash = activation == "relu", squash
-        pairs = list(itertools.pairwise((inputs, *hidden)))
-        weights = [*(orthogonal(b, a) for a, b in pairs), orthogonal(outputs, hidden[-1], 0.01)]
-        self.weights = nn.ParameterList([nn.Parameter(weight) for weight in weights])
-        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(len(weight))) for weight in weights])
+        layers = [nn.Linear(a, b) for a, b in itertools.pairwise((inputs, *hidden, outputs))]
+        self.weights = nn.ParameterList([layer.weight for layer in layers])
+        self.biases = nn.ParameterList([layer.bias for layer in layers])
         self._layers = tuple(zip(self.weights, self.biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:

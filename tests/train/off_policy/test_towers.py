@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
+from torch import nn
 from updates import tower
 
 from headrace.train.layers import FullPrecision
@@ -44,6 +47,18 @@ def test_values_and_gradients_are_those_of_autograd(towers, hidden, activation):
         values, saved = module.forward_saving(x, towers=1)
         torch.testing.assert_close(values, plain[:1])
         torch.testing.assert_close(module.input_gradient(saved, d[:1], 3), first_alone)
+
+
+@pytest.mark.parametrize("hidden", [(7,), (8, 6), (8, 6, 5)])
+def test_weights_begin_as_those_of_plain_linear_layers(hidden):
+    torch.manual_seed(3)
+    module = Towers(5, hidden, "relu")
+    torch.manual_seed(3)
+    sizes = list(itertools.pairwise((5, *hidden, 1)))
+    plain = [nn.Sequential(*(m for a, b in sizes for m in (nn.Linear(a, b), nn.ReLU())))[:-1] for _ in range(2)]
+    x = torch.randn(9, 5)
+    values = torch.stack([critic(x).squeeze(1) for critic in plain])
+    torch.testing.assert_close(module(module.joined(x)), values)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

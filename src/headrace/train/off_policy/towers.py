@@ -12,14 +12,13 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from headrace.train.layers import gradient_of, narrow, orthogonal, pass_activation_
+from headrace.train.layers import gradient_of, narrow, pass_activation_
 
 
 class Towers(nn.Module):
     """K perceptrons with one output each: weights [K, inputs, outputs], biases [K, 1, outputs].
 
-    The first layer's biases are its weights' last row. Orthogonal initialisation with gain √2, the last layer with
-    0.01, as `headrace.train.perceptron.Perceptron`.
+    The first layer's biases are its weights' last row. Initialised as torch's `nn.Linear`, layer by layer.
 
     Args:
         inputs: columns, D.
@@ -31,15 +30,13 @@ class Towers(nn.Module):
     def __init__(self, inputs: int, hidden: tuple[int, ...], activation: str, towers: int = 2):
         super().__init__()
         self.relu, self.towers = activation == "relu", towers
-        each = range(towers)
-        first = [torch.cat((orthogonal(hidden[0], inputs).t(), torch.zeros(1, hidden[0]))) for _ in each]
-        self.first = nn.Parameter(torch.stack(first))  # [K, D + 1, H]
-        pairs = list(itertools.pairwise(hidden))
-        stacks = [torch.stack([orthogonal(b, a).t() for _ in each]) for a, b in pairs]
-        self.weights = nn.ParameterList([nn.Parameter(stack.contiguous()) for stack in stacks])
-        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(towers, 1, b)) for _, b in pairs])
-        self.last = nn.Parameter(torch.stack([orthogonal(1, hidden[-1], 0.01) for _ in each]))  # [K, 1, H]
-        self.last_bias = nn.Parameter(torch.zeros(towers, 1))
+        each = [[nn.Linear(a, b) for a, b in itertools.pairwise((inputs, *hidden, 1))] for _ in range(towers)]
+        first, *between, last = [_stacked(layers) for layers in zip(*each, strict=True)]
+        self.first = nn.Parameter(torch.cat(first, 1))  # [K, D + 1, H]
+        self.weights = nn.ParameterList([nn.Parameter(weight) for weight, _ in between])
+        self.biases = nn.ParameterList([nn.Parameter(bias) for _, bias in between])
+        self.last = nn.Parameter(last[0].mT.contiguous())  # [K, 1, H]
+        self.last_bias = nn.Parameter(last[1].squeeze(1))
         # nn.Module looks for an attribute for as long as a small product takes
         self._layers = self.first, tuple(zip(self.weights, self.biases, strict=True)), self.last, self.last_bias
         self._ones = torch.ones(0, 1)
@@ -127,3 +124,9 @@ class Towers(nn.Module):
         d = pass_activation_(d, saved[1], self.relu)
         with narrow(first.shape[1] - begin):
             return torch.bmm(first[:, begin:-1], d.mT).sum(0).t()
+
+
+def _stacked(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor]:
+    """A layer of each tower: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
+    weight = torch.stack([layer.weight.detach().t() for layer in layers])
+    return weight.contiguous(), torch.stack([layer.bias.detach() for layer in layers]).unsqueeze(1)

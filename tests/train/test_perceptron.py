@@ -1,0 +1,25 @@
+"""A perceptron begins, and answers, as torch's own layers do; its backward passes are tested with the updates."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from headrace.train.perceptron import Perceptron
+
+
+@pytest.mark.parametrize("squash", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("hidden", [(7,), (8, 6), (8, 6, 5)])
+def test_it_begins_as_plain_linear_layers_do(hidden, activation, squash):
+    torch.manual_seed(3)
+    module = Perceptron(5, 2, hidden, activation, squash)
+    torch.manual_seed(3)
+    act = nn.ReLU if activation == "relu" else nn.Tanh
+    plain = nn.Sequential(*(m for a, b in itertools.pairwise((5, *hidden, 2)) for m in (nn.Linear(a, b), act())))[:-1]
+    x = torch.randn(9, 5)
+    expected = torch.tanh(plain(x)) if squash else plain(x)
+    torch.testing.assert_close(module(x), expected)
