@@ -2,9 +2,10 @@
 
 Weights are judged after every twentieth of a run, by the mean return of ten episodes without exploration. A run's
 final return is the mean of its last three judgements. Intervals are bootstrapped over runs: 95 % of the means of as
-many runs, drawn from those that there are. Nothing here is a matter of speed.
+many runs, drawn from those that there are. Nothing here is a matter of speed. ``one process`` is Headrace without
+workers, where nothing that acts or learns is older than it must be; it runs if it is asked for.
 
-    python benchmarks/final_returns.py [--cases "Hopper-v5 sac"] [--contenders headrace] [--seeds 1 2]
+    python benchmarks/final_returns.py [--cases "Hopper-v5 sac"] [--contenders headrace "one process"] [--seeds 1 2]
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import tyro
 from rich.console import Console
@@ -31,6 +32,7 @@ CASES: dict[str, tuple[int, int]] = {
     "HalfCheetah-v5 td3": (60_000, 5),
 }
 """task and algorithm → agent steps, seeds"""
+SYNCHRONOUS = "one process"
 JUDGED = 20  # times in a run
 FINAL = 3  # judgements that a final return is the mean of
 
@@ -41,8 +43,8 @@ class ReturnsArgs:
 
     cases: tuple[str, ...] = tuple(CASES)
     """task and algorithm"""
-    contenders: tuple[str, ...] = (OURS, PEER)
-    """who runs; likewise"""
+    contenders: tuple[Literal["headrace", "one process", "stable-baselines3"], ...] = (OURS, PEER)
+    """who runs"""
     seeds: tuple[int, ...] = ()
     """of the runs of each; none for 1, 2, … as many as in the published figures. What the JSON file says of others
     stays"""
@@ -72,15 +74,19 @@ def main() -> None:
         judging = Judging(0.0, steps // JUDGED, args.episodes)
         for seed in args.seeds or range(1, seeds + 1):
             for name in args.contenders:
-                if name == PEER:
-                    outcome = stable_baselines(task, algo, seed, steps, judging, args.threads)
-                else:
-                    config = settings(task, algo, equal(task, algo), seed=seed, total_steps=steps)
-                    outcome = ours(config, judging)
+                outcome = learnt(name, task, algo, seed, steps, judging, args.threads)
                 show(case, name, outcome)
                 put(there.setdefault(name, []), outcome)
                 write(path, runs)
     summarise(runs)
+
+
+def learnt(name: str, task: str, algo: str, seed: int, steps: int, judging: Judging, threads: int) -> Outcome:
+    """One run of a contender."""
+    if name == PEER:
+        return stable_baselines(task, algo, seed, steps, judging, threads)
+    how = {OURS: equal(task, algo), SYNCHRONOUS: equal(task, algo) | {"samplers": 0}}[name]
+    return ours(settings(task, algo, how, seed=seed, total_steps=steps), judging)
 
 
 def show(case: str, name: str, outcome: Outcome) -> None:
@@ -99,33 +105,37 @@ def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
         case: {name: [round(final(outcome), 1) for outcome in outcomes] for name, outcomes in there.items()}
         for case, there in runs.items()
     }
-    compared: dict[str, Any] = {}
-    for case, values in finals.items():
-        if values.get(OURS) and values.get(PEER):
-            compared[case] = [round(value, 1) for value in gain(values[OURS], values[PEER])]
+    compared = {name: comparison(finals, name) for name in (OURS, SYNCHRONOUS)}
     record = {
         "name": "final_returns",
         "title": "Returns after equal numbers of steps",
         "command": "python benchmarks/final_returns.py",
         "machine": machine(),
         "final": finals,
-        "gain": compared,
-        "passed": {case: high >= 0 for case, (_, _, high) in compared.items()},
+        "gain": compared[OURS],
+        "gain_in_one_process": compared[SYNCHRONOUS],
+        "passed": {case: high >= 0 for case, (_, _, high) in compared[OURS].items()},
         "runs": plain(runs),
     }
     path.write_text(json.dumps(record) + "\n")
 
 
+def comparison(finals: dict[str, dict[str, list[float]]], who: str) -> dict[str, list[float]]:
+    """By case, how much higher than stable-baselines3's somebody's returns are, and 95 % of that."""
+    both = {case: (there[who], there[PEER]) for case, there in finals.items() if there.get(who) and there.get(PEER)}
+    return {case: [round(value, 1) for value in gain(*each)] for case, each in both.items()}
+
+
 def summarise(runs: dict[str, dict[str, list[Outcome]]]) -> None:
     """A row a contender."""
-    table = Table("case", "contender", "runs", "final return", "95 %", "ours is higher by")
+    table = Table("case", "contender", "runs", "final return", "95 %", "higher than stable-baselines3's by")
     for case, there in runs.items():
         for name, outcomes in there.items():
             values = [final(outcome) for outcome in outcomes]
             low, high = interval(values)
             more = ""
-            if name == PEER and there.get(OURS):
-                mean, least, most = gain([final(outcome) for outcome in there[OURS]], values)
+            if name != PEER and there.get(PEER):
+                mean, least, most = gain(values, [final(outcome) for outcome in there[PEER]])
                 more = f"{mean:,.0f} ({least:,.0f} … {most:,.0f})"
             row = (case, name, str(len(values)), f"{statistics.fmean(values):,.0f}", f"{low:,.0f} … {high:,.0f}", more)
             table.add_row(*row)

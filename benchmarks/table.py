@@ -208,13 +208,16 @@ def return_rows(record: dict[str, Any]) -> list[str]:
     """One row a case: mean final returns, and 95 % of how much higher ours is."""
     rows = ["| case, runs | steps | Headrace | stable-baselines3 | ours is higher by (95 %) |"]
     rows.append("|---|---:|---:|---:|---:|")
-    for case, (more, low, high) in record["gain"].items():
-        runs = record["runs"][case]
-        means = [f"{statistics.fmean(record['final'][case][name]):,.0f}" for name in ("headrace", "stable-baselines3")]
-        mine = runs["headrace"]
-        counts = f"{len(mine)} and {len(runs['stable-baselines3'])}"
-        gain = f"{more:+,.0f} ({low:+,.0f} … {high:+,.0f})"
-        rows.append(f"| {case}, {counts} | {mine[0]['steps']:,} | {means[0]} | {means[1]} | {gain} |")
+    for case in record["runs"]:
+        for who, gains in (("headrace", "gain"), ("one process", "gain_in_one_process")):
+            if case not in record.get(gains, {}):
+                continue
+            (more, low, high), finals = record[gains][case], record["final"][case]
+            mine, theirs = finals[who], finals["stable-baselines3"]
+            name = f"{case}{'' if who == 'headrace' else ', ' + who}, {len(mine)} and {len(theirs)}"
+            steps = record["runs"][case][who][0]["steps"]
+            means = f"{statistics.fmean(mine):,.0f} | {statistics.fmean(theirs):,.0f}"
+            rows.append(f"| {name} | {steps:,} | {means} | {more:+,.0f} ({low:+,.0f} … {high:+,.0f}) |")
     each = ((f"{case}, {name}", runs) for case, there in record["runs"].items() for name, runs in there.items())
     return rows + elsewhere(record, each)
 
