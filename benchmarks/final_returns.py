@@ -23,7 +23,20 @@ from rich.table import Table
 
 from bootstrap import gain, interval
 from common import OURS, RESULTS, machine
-from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, put, settings, stable_baselines
+from off_policy_runs import (
+    PEER,
+    SYNCHRONOUS,
+    Judging,
+    Outcome,
+    equal,
+    in_one_process,
+    known,
+    ours,
+    plain,
+    put,
+    settings,
+    stable_baselines,
+)
 
 CASES: dict[str, tuple[int, int]] = {
     "Pendulum-v1 sac": (20_000, 5),
@@ -32,7 +45,6 @@ CASES: dict[str, tuple[int, int]] = {
     "HalfCheetah-v5 td3": (60_000, 5),
 }
 """task and algorithm → agent steps, seeds"""
-SYNCHRONOUS = "one process"
 JUDGED = 20  # times in a run
 FINAL = 3  # judgements that a final return is the mean of
 
@@ -85,7 +97,7 @@ def learnt(name: str, task: str, algo: str, seed: int, steps: int, judging: Judg
     """One run of a contender."""
     if name == PEER:
         return stable_baselines(task, algo, seed, steps, judging, threads)
-    how = {OURS: equal(task, algo), SYNCHRONOUS: equal(task, algo) | {"samplers": 0}}[name]
+    how = {OURS: equal, SYNCHRONOUS: in_one_process}[name](task, algo)
     return ours(settings(task, algo, how, seed=seed, total_steps=steps), judging)
 
 

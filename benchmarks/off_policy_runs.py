@@ -31,6 +31,8 @@ from headrace.train.trainer import Trainer
 from headrace.train.workers.off_policy import OffPolicyTrainer
 
 PEER = "stable-baselines3"
+SYNCHRONOUS = "one process"
+"""Headrace without workers, with the settings of `in_one_process`"""
 SEED = 9000  # of the episodes that judge
 COARSE = 0.02  # of the seconds so far, that judgements are apart at least
 
@@ -133,6 +135,11 @@ def settings(task: str, algo: str, how: dict[str, Any], **common: Any) -> Config
 def equal(task: str, algo: str) -> dict[str, Any]:
     """Our settings that are also stable-baselines3's."""
     return EQUAL[algo] | (PENDULUM if task == "Pendulum-v1" else {})
+
+
+def in_one_process(task: str, algo: str) -> dict[str, Any]:
+    """The same, without workers."""
+    return equal(task, algo) | {"samplers": 0}
 
 
 def ours(config: Config, judging: Judging) -> Outcome:

@@ -22,9 +22,22 @@ from rich.console import Console
 from rich.table import Table
 
 from common import RESULTS, machine
-from off_policy_runs import PEER, Judging, Outcome, equal, known, ours, plain, put, settings, stable_baselines
+from off_policy_runs import (
+    PEER,
+    SYNCHRONOUS,
+    Judging,
+    Outcome,
+    equal,
+    in_one_process,
+    known,
+    ours,
+    plain,
+    put,
+    settings,
+    stable_baselines,
+)
 
-DEFAULT, EQUAL, SYNCHRONOUS = "headrace train", "equal", "one process"
+DEFAULT, EQUAL = "headrace train", "equal"
 CONTENDERS = (DEFAULT, EQUAL, SYNCHRONOUS, PEER)
 GOALS = {"Pendulum-v1": -200.0, "HalfCheetah-v5": 1000.0}
 STEPS = {"Pendulum-v1": 20_000, "HalfCheetah-v5": 60_000}
@@ -61,7 +74,7 @@ def race(task: str, contender: str, seed: int, args: LearningArgs) -> Outcome:
     steps, judging = args.steps or STEPS[task], Judging(args.every, 1, args.episodes, GOALS[task])
     if contender == PEER:
         return stable_baselines(task, "sac", seed, steps, judging, args.threads)
-    how = {DEFAULT: {}, EQUAL: equal(task, "sac"), SYNCHRONOUS: equal(task, "sac") | {"samplers": 0}}[contender]
+    how = {DEFAULT: {}, EQUAL: equal(task, "sac"), SYNCHRONOUS: in_one_process(task, "sac")}[contender]
     common = {"seed": seed, "total_steps": steps, "stop_at_return": GOALS[task], "stop_episodes": AFTER[task]}
     return ours(settings(task, "sac", how, **common), judging)
 
