@@ -1,4 +1,4 @@
-"""SAC's and TD3's updates beside stable-baselines3's: from equal weights, batches and noise, equal networks."""
+"""SAC, TD3, and DQN over images: from equal weights, batches and noise, updates end where stable-baselines3's do."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import stable_baselines3
 import torch
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from test_dqn import IMAGES, policy_for
+from test_dqn import some_transitions as some_images
 from torch import Tensor, nn
 from updates import a_policy, some_transitions
 
@@ -31,11 +33,14 @@ def a_peer(algo: str, **settings: Any) -> Any:
     maker = getattr(stable_baselines3, algo.upper())
     network: dict[str, Any] = {"policy_kwargs": {"net_arch": [16, 12]}, "batch_size": ROWS}
     peer = maker("MlpPolicy", gym.make(TASK), RATE, seed=3, device="cpu", gamma=GAMMA, tau=0.1, **network, **settings)
+    set_epsilon(peer.actor.optimizer, peer.critic.optimizer, getattr(peer, "ent_coef_optimizer", None))
     peer.set_logger(configure(None, []))
-    optimisers = [peer.actor.optimizer, peer.critic.optimizer, getattr(peer, "ent_coef_optimizer", None)]
-    for group in itertools.chain.from_iterable(optimiser.param_groups for optimiser in optimisers if optimiser):
-        group["eps"] = EPSILON
     return peer
+
+
+def set_epsilon(*optimisers: Any, factor: float = 1.0) -> None:
+    for group in itertools.chain.from_iterable(optimiser.param_groups for optimiser in optimisers if optimiser):
+        group["eps"] = factor * EPSILON
 
 
 def our_actor(actor: Any) -> list[Tensor]:
@@ -76,7 +81,8 @@ def both(policy: Any, peer: Any) -> list[tuple[Tensor, Tensor]]:
 def as_samples(batch: Transitions) -> ReplayBufferSamples:
     """As stable-baselines3 reads a batch: with ends, where we have discounts."""
     done = (batch.discounts == 0).float()
-    return ReplayBufferSamples(batch.inputs, batch.actions, batch.following, done[:, None], batch.rewards[:, None])
+    actions = batch.actions.view(len(done), -1)
+    return ReplayBufferSamples(batch.inputs, actions, batch.following, done[:, None], batch.rewards[:, None])
 
 
 def noise(number: int) -> Tensor:
@@ -98,8 +104,7 @@ def test_updates_are_the_peers(algo, monkeypatch):
     policy = a_policy(algo, TASK, activation="relu", gamma=GAMMA, target_rate=0.1, adam_epsilon=EPSILON, **settings)
     peer = a_peer(algo, **peers)
     if algo == "td3":  # its critics' loss is twice ours, which Adam does not mind as long as ε is, too
-        for group in peer.critic.optimizer.param_groups:
-            group["eps"] *= 2
+        set_epsilon(peer.critic.optimizer, factor=2.0)
     with torch.no_grad():
         for mine, other in both(policy, peer):
             mine.copy_(other)
@@ -118,3 +123,36 @@ def test_updates_are_the_peers(algo, monkeypatch):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-5)
     if algo == "sac":
         torch.testing.assert_close(policy.network.temperature.log.detach(), peer.log_ent_coef.detach())
+
+
+class Screens(gym.Env):
+    """The spaces of a game; a peer asks for an environment that has them."""
+
+    observation_space = IMAGES
+    action_space = gym.spaces.Discrete(4)
+
+
+def test_updates_over_images_are_the_peers(monkeypatch):
+    clip = 0.1
+    policy = policy_for(IMAGES, double=False, loss="huber", adam_epsilon=EPSILON, target_update=1000, bf16=False)
+    peer: Any = stable_baselines3.DQN(
+        "CnnPolicy", Screens(), RATE, 64, gamma=GAMMA, max_grad_norm=clip, seed=3, device="cpu"
+    )
+    set_epsilon(peer.policy.optimizer)
+    peer.set_logger(configure(None, []))
+    with torch.no_grad():
+        for mine, other in ((policy.network, peer.q_net), (policy.targets, peer.q_net_target)):
+            for parameter, theirs in zip(mine.parameters(), other.parameters(), strict=True):
+                parameter.copy_(theirs)
+    before = [parameter.detach().clone() for parameter in policy.network.parameters()]
+
+    for number in range(10):
+        batch = some_images(IMAGES, 16, number, weighted=False)
+        monkeypatch.setattr(peer.replay_buffer, "sample", lambda *_, batch=batch, **__: as_samples(batch))
+        peer.train(1, 16)
+        *_, norm = policy.improve(batch, UpdateRates(RATE, RATE, clip))
+        assert norm > clip, "no gradient was clipped"
+
+    for was, mine, other in zip(before, policy.network.parameters(), peer.q_net.parameters(), strict=True):
+        assert (mine - was).abs().max() > 1e-4, "nothing was learnt"
+        torch.testing.assert_close(mine.detach(), other.detach(), rtol=1e-3, atol=1e-5)
