@@ -69,7 +69,7 @@ sanitize: build/thread/.configured build/address/.configured ## the C++ tests un
 	$(BIN)/cmake --build build/address -j $(JOBS)
 	$(BIN)/ctest --test-dir build/address --output-on-failure
 
-bench: $(DEV_ENV) ## every benchmark beside its peers, then the README's table
+bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of results
 	$(BIN)/python benchmarks/run_all.py $(ARGS)
 	$(BIN)/python benchmarks/table.py
 

@@ -3,7 +3,7 @@
 Contenders take turns (A, B, A, B, …) in one process on one machine, so that whatever
 else the machine does hits all of them; each turn gives one rate; a ratio is the
 median of the turn-by-turn ratios. A `Report` prints the table and writes the JSON
-with every repetition, the settings and the machine, which `table.py` puts in the README.
+with every repetition, the settings and the machine, which `table.py` makes tables of.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Puts the benchmarks' medians into the README, between its two markers.
+"""Writes the benchmarks' medians into RESULTS.md, and how they compare at a glance into the README.
 
     python benchmarks/table.py [--check]
 
 So that no figure is typed by hand; with ``--check`` nothing is written, and the exit
-status tells whether the README holds what the JSON files say.
+status tells whether both hold what the JSON files say.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS
+from glance import LINES, glance
 
+PAGE = Path(__file__).parent / "RESULTS.md"
 README = Path(__file__).parent.parent / "README.md"
 PLAIN = RESULTS / "avx2"
 """of a machine without matrix units: what ours and others do there"""
 START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
+"""in the README, around the table"""
 ORDER = (
     "atari_pool",
     "cartpole_pool",
@@ -80,20 +83,28 @@ def section(records: list[dict[str, Any]]) -> str:
 def machines(records: list[dict[str, Any]]) -> str:
     """Where they were measured."""
     found = {(record["machine"]["cpu"], record["machine"]["cores"]) for record in records}
-    return "; ".join(f"{cpu}, {cores} cores" for cpu, cores in sorted(found))
+    return "; ".join(f"{cpu}, {cores} core{'s' * (cores > 1)}" for cpu, cores in sorted(found))
 
 
 def page(here: list[dict[str, Any]], plain: list[dict[str, Any]]) -> str:
     """Markdown for all records, and for those from a machine without matrix units after them."""
     parts = [
-        section(here),
-        f"Measured on {machines(here)}; speeds are medians over turns that alternate in one process. "
-        "[benchmarks/](benchmarks/README.md) has the settings, and every repetition as JSON.",
+        "# Results",
+        "Written by `python benchmarks/table.py` from the JSON files in [results/](results), which have every "
+        "repetition. Speeds are medians over turns that alternate in one process; what is measured beside whom, and "
+        "why some figures fall short of what is wanted, is in [the benchmarks' README](README.md).",
     ]
-    if plain:
-        where = f"{machines(plain)}, which have AVX2 and no units for products of bfloat16 matrices"
-        parts += [f"### On a processor without matrix units\n\nMeasured on {where}.", section(plain)]
-    return "\n\n".join(parts)
+    for title, records in (("With matrix units", here), ("Without matrix units", plain)):
+        if records:
+            parts += [f"## {title}", f"Measured on {machines(records)}.", section(records)]
+    return "\n\n".join(parts) + "\n"
+
+
+def overview(here: dict[str, dict[str, Any]], plain: dict[str, dict[str, Any]]) -> str:
+    """Markdown for the README."""
+    shown = {line.benchmark for line in LINES}
+    each = (machines([found[name] for name in shown & found.keys()]) for found in (here, plain))
+    return f"{glance(here, plain)}\n\nMeasured on {'; and on '.join(filter(None, each))}."
 
 
 def speed_rows(record: dict[str, Any]) -> list[str]:
@@ -302,24 +313,28 @@ def memory_rows(record: dict[str, Any]) -> list[str]:
     return rows
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """A folder's records, in the order of the page."""
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """A folder's records by name, in the order of the page."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    return [found[name] for name in ORDER if name in found]
+    return {name: found[name] for name in ORDER if name in found}
 
 
 def main() -> int:
-    records = read(RESULTS)
-    if not records:
+    here, plain = read(RESULTS), read(PLAIN)
+    if not here:
         print("no results yet: run make bench")
         return 0
     text = README.read_text()
     before, rest = text.split(START)
     after = rest.split(END)[1]
-    new = f"{before}{START}\n{page(records, read(PLAIN))}\n{END}{after}"
+    written = {
+        PAGE: page(list(here.values()), list(plain.values())),
+        README: f"{before}{START}\n{overview(here, plain)}\n{END}{after}",
+    }
     if "--check" in sys.argv[1:]:
-        return int(new != text)
-    README.write_text(new)
+        return int(any(not path.exists() or path.read_text() != new for path, new in written.items()))
+    for path, new in written.items():
+        path.write_text(new)
     return 0
 
 

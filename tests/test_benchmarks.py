@@ -1,4 +1,7 @@
-"""The benchmarks for GPUs run on a CPU too, in sizes that take a moment: what they draw, count and record."""
+"""The benchmarks for GPUs run on a CPU too, in sizes that take a moment: what they draw, count and record.
+
+And the pages say what the results do.
+"""
 
 from __future__ import annotations
 
@@ -106,3 +109,8 @@ def test_training(tmp_path: Path) -> None:
         assert set(case["median"]) == {"stepping", "inference", "training"}
         assert min(case["median"].values()) > 0 and case["idle"] is None
     assert "with training" in printed and "published" in printed
+
+
+def test_pages_hold_what_the_results_say():
+    command = [sys.executable, str(ROOT / "benchmarks" / "table.py"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0, "run python benchmarks/table.py"
