@@ -211,8 +211,15 @@ def test_ctrl_c_leaves_out_the_epochs_that_have_not_begun(tmp_path):
     try:
         sampler = sampler_of(trainer)
         filled(sampler)
+        steps = trainer.policies[0].optimiser.steps
+
+        def press_once_it_learns() -> None:
+            while not steps.item():
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
         with trainer._interrupt:
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            threading.Thread(target=press_once_it_learns, daemon=True).start()
             assert trainer.learner.learn()
         assert 0 < trainer.learner.updates < 10_000 * 2
         sampler.close()
