@@ -33,16 +33,17 @@ setup: $(DEV_ENV) ## build .venv with the package, its tools and its peers
 demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v5] [ARGS="--seed 2"]
 	$(BIN)/headrace train $(TASK) $(ARGS)
 
-test: lint typecheck native-test pytest ## everything CI checks; sets itself up
+test: lint typecheck native-test pytest gpu-test ## everything CI checks; sets itself up
 
-pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"]
-	$(BIN)/python -m pytest $(ARGS)
+# a file's tests stay together, as what they compile is then compiled once; a GPU is for one process at a time
+pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist loadfile --ignore tests/gpu $(ARGS)
 
 native-test: build/native/.configured ## the C++ tests
 	$(BIN)/cmake --build build/native -j $(JOBS)
 	$(BIN)/ctest --test-dir build/native --output-on-failure
 
-gpu-test: $(DEV_ENV) ## the tests that need a CUDA device
+gpu-test: $(DEV_ENV) ## the tests that need a CUDA device; skipped where there is none
 	$(BIN)/python -m pytest tests/gpu $(ARGS)
 
 gpu-bench: $(DEV_ENV) ## benchmarks on a CUDA device: make gpu-bench [ARGS=--quick]
