@@ -14,7 +14,7 @@ class Line(NamedTuple):
     Attributes:
         what: is measured, as a reader would say it.
         benchmark: whose file has the ratios.
-        peer: as that file names it.
+        peer: as that file names it; of `sac_learning`, which of our runs is compared.
         called: as the table does.
     """
 
