@@ -35,6 +35,7 @@ ORDER = (
     "tag_pool",
     "ppo_speed",
     "ppo_learning",
+    "async_ppo",
     "dqn_update",
     "replay",
     "learn_pong",
@@ -59,6 +60,7 @@ def section(records: list[dict[str, Any]]) -> str:
         "memory": memory_rows,
         "mujoco_pool": mujoco_pool_rows,
         "ppo_learning": learning_rows,
+        "async_ppo": async_rows,
         "learn_pong": pong_rows,
         "mujoco_learning": mujoco_rows,
         "tag_learning": tag_rows,
@@ -161,6 +163,22 @@ def mujoco_rows(record: dict[str, Any]) -> list[str]:
             rows.append(f"| {task}, {run['seed']} | {returns} | {run['seconds']:,.0f} | {reached} |")
         for name, value in record["published"].get(task, {}).items():
             rows.append(f"| {task}, as published: {name} | {value:,.0f} | | | |")
+    return rows
+
+
+def async_rows(record: dict[str, Any]) -> list[str]:
+    """One row a contender: steps learnt from, then seconds and steps of whole runs, and how old rollouts were."""
+    rows = ["| | Pong-v5, steps/s | beside one process | versions behind | CartPole-v1 solved in | steps |"]
+    rows.append("|---|---:|---:|---:|---:|---:|")
+    median = record["cases"][0]["median"]
+    for name, runs in record["cartpole"].items():
+        how = ", ".join(f"`{key}={value}`" for key, value in record["settings"]["contenders"][name].items())
+        ages = [turn["versions"] for turn in record["staleness"].get(name, [])]
+        behind = f"{statistics.median(ages):.1f}" if ages else "-"
+        speed = f"{median[name]:,.0f} | **{median[name] / median['in one process']:.2f} ×** | {behind}"
+        seconds, steps = (statistics.median(run[key] for run in runs) for key in ("seconds", "steps"))
+        took = f"{seconds:.1f} s ({sum(run['solved'] for run in runs)} of {len(runs)})"
+        rows.append(f"| {how} | {speed} | {took} | {steps:,.0f} |")
     return rows
 
 
