@@ -158,7 +158,7 @@ OFF_POLICY: dict[str, Any] = {
     "matmul_precision": "medium",
     "publish_every": 4,  # weights lie in the cache of the core that changes them: other cores wait long for each copy
 }
-SAC: dict[str, Any] = OFF_POLICY | {"critic_learning_rate": 3e-4, "learning_starts": 5000}
+SAC: dict[str, Any] = OFF_POLICY | {"learning_starts": 5000}
 TD3: dict[str, Any] = OFF_POLICY | {"learning_rate": 1e-3, "learning_starts": 10_000}
 # Found here, for the least time to the usual criterion.
 _PENDULUM_OFF_POLICY: dict[str, Any] = {
