@@ -3,7 +3,8 @@
 Weights are judged after every twentieth of a run, by the mean return of ten episodes without exploration. A run's
 final return is the mean of its last three judgements. Intervals are bootstrapped over runs: 95 % of the means of as
 many runs, drawn from those that there are. Nothing here is a matter of speed. ``one process`` is Headrace without
-workers, where nothing that acts or learns is older than it must be; it runs if it is asked for.
+workers, where nothing that acts or learns is older than it must be; ``headrace train`` has settings of its own, those
+that a user gets who gives none. Both run if they are asked for.
 
     python benchmarks/final_returns.py [--cases "Hopper-v5 sac"] [--contenders headrace "one process"] [--seeds 1 2]
 """
@@ -24,6 +25,7 @@ from rich.table import Table
 from bootstrap import gain, interval
 from common import OURS, RESULTS, machine
 from off_policy_runs import (
+    DEFAULT,
     PEER,
     SYNCHRONOUS,
     Judging,
@@ -55,7 +57,7 @@ class ReturnsArgs:
 
     cases: tuple[str, ...] = tuple(CASES)
     """task and algorithm"""
-    contenders: tuple[Literal["headrace", "one process", "stable-baselines3"], ...] = (OURS, PEER)
+    contenders: tuple[Literal["headrace", "headrace train", "one process", "stable-baselines3"], ...] = (OURS, PEER)
     """who runs"""
     seeds: tuple[int, ...] = ()
     """of the runs of each; none for 1, 2, … as many as in the published figures. What the JSON file says of others
@@ -97,7 +99,7 @@ def learnt(name: str, task: str, algo: str, seed: int, steps: int, judging: Judg
     """One run of a contender."""
     if name == PEER:
         return stable_baselines(task, algo, seed, steps, judging, threads)
-    how = {OURS: equal, SYNCHRONOUS: in_one_process}[name](task, algo)
+    how = {OURS: equal(task, algo), SYNCHRONOUS: in_one_process(task, algo), DEFAULT: {}}[name]
     return ours(settings(task, algo, how, seed=seed, total_steps=steps), judging)
 
 
@@ -117,15 +119,14 @@ def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
         case: {name: [round(final(outcome), 1) for outcome in outcomes] for name, outcomes in there.items()}
         for case, there in runs.items()
     }
-    compared = {name: comparison(finals, name) for name in (OURS, SYNCHRONOUS)}
+    compared = {name: comparison(finals, name) for name in (OURS, SYNCHRONOUS, DEFAULT)}
     record = {
         "name": "final_returns",
         "title": "Returns after equal numbers of steps",
         "command": "python benchmarks/final_returns.py",
         "machine": machine(),
         "final": finals,
-        "gain": compared[OURS],
-        "gain_in_one_process": compared[SYNCHRONOUS],
+        "gains": compared,
         "passed": {case: high >= 0 for case, (_, _, high) in compared[OURS].items()},
         "runs": plain(runs),
     }

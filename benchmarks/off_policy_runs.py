@@ -31,6 +31,8 @@ from headrace.train.trainer import Trainer
 from headrace.train.workers.off_policy import OffPolicyTrainer
 
 PEER = "stable-baselines3"
+DEFAULT = "headrace train"
+"""Headrace with the settings of its own that ``headrace train TASK --algo ALGO`` has"""
 SYNCHRONOUS = "one process"
 """Headrace without workers, with the settings of `in_one_process`"""
 SEED = 9000  # of the episodes that judge

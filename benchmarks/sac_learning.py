@@ -23,6 +23,7 @@ from rich.table import Table
 
 from common import RESULTS, machine
 from off_policy_runs import (
+    DEFAULT,
     PEER,
     SYNCHRONOUS,
     Judging,
@@ -37,7 +38,7 @@ from off_policy_runs import (
     stable_baselines,
 )
 
-DEFAULT, EQUAL = "headrace train", "equal"
+EQUAL = "equal"
 CONTENDERS = (DEFAULT, EQUAL, SYNCHRONOUS, PEER)
 GOALS = {"Pendulum-v1": -200.0, "HalfCheetah-v5": 1000.0}
 STEPS = {"Pendulum-v1": 20_000, "HalfCheetah-v5": 60_000}

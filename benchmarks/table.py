@@ -238,10 +238,10 @@ def return_rows(record: dict[str, Any]) -> list[str]:
     rows = ["| case, runs | steps | Headrace | stable-baselines3 | ours is higher by (95 %) |"]
     rows.append("|---|---:|---:|---:|---:|")
     for case in record["runs"]:
-        for who, gains in (("headrace", "gain"), ("one process", "gain_in_one_process")):
-            if case not in record.get(gains, {}):
+        for who, gains in record["gains"].items():
+            if case not in gains:
                 continue
-            (more, low, high), finals = record[gains][case], record["final"][case]
+            (more, low, high), finals = gains[case], record["final"][case]
             mine, theirs = finals[who], finals["stable-baselines3"]
             name = f"{case}{'' if who == 'headrace' else ', ' + who}, {len(mine)} and {len(theirs)}"
             steps = record["runs"][case][who][0]["steps"]
