@@ -26,8 +26,14 @@ float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }
 
 }  // namespace
 
+Shown::Shown(const Options& options)
+    : obs(this, "obs", {options.stack_num * (options.gray_scale ? 1 : 3), options.img_height, options.img_width}) {
+  if (options.zero_discount_on_life_loss) discount.emplace(this, "info:discount");
+}
+
 AtariEnv::AtariEnv(const Options& options, std::shared_ptr<BootCache> boots)
     : options_(options),
+      shown_(options),
       console_(options.game, options.reuse_boots ? std::move(boots) : nullptr),
       actions_(console_.actions(options.full_action_space)),
       has_fire_(std::ranges::find(actions_, ale::PLAYER_A_FIRE) != actions_.end()),
@@ -36,7 +42,7 @@ AtariEnv::AtariEnv(const Options& options, std::shared_ptr<BootCache> boots)
               options.use_inter_area_resize),
       pixels_(std::size_t(console_.height()) * console_.width()),
       pooled_(planes() * pixels_),
-      stack_(options.stack_num * frame_bytes()) {}
+      stack_(shown_.obs.size()) {}
 
 // as ale_py's AtariEnv.seed_game: two words, one for NumPy's generator, one for the emulator's
 void AtariEnv::seed(std::uint64_t seed) {
@@ -44,25 +50,18 @@ void AtariEnv::seed(std::uint64_t seed) {
   random_ = NumpyGenerator(words[0]);
   console_.power_on(words[1]);
   seeded_ = true;
-  life_lost_ = false;
 }
 
+// whoever asks for a reset gets a new game, whatever ended the last episode
 void AtariEnv::reset() {
   if (!seeded_) seed(0);
-  if (life_lost_) {
-    continue_game();
-  } else {
-    start_game();
-  }
-  life_lost_ = game_over_ = false;
-  lives_ = console_.lives();
-  raw_reward_ = 0;
-  discount_ = 1;
+  start_game();
+  begin_episode();
 }
 
 void AtariEnv::start_game() {
   console_.reset();
-  const auto noops = options_.noop_max > 0 ? random_.integers(1, options_.noop_max + 1) : 0;
+  const auto noops = draw_noops();
   for (int i = 0; i < noops; ++i)
     if (!advance(ale::PLAYER_A_NOOP)) console_.reset();
   if (options_.use_fire_reset && has_fire_ && !advance(ale::PLAYER_A_FIRE)) console_.reset();
@@ -70,15 +69,27 @@ void AtariEnv::start_game() {
   push(true);
 }
 
-// after a lost life: one step without doing anything, then a new serve
-void AtariEnv::continue_game() {
-  bool alive = true;
-  for (int i = 0; i < options_.frame_skip && alive; ++i) alive = advance(ale::PLAYER_A_NOOP);
-  if (alive && options_.use_fire_reset && has_fire_) alive = advance(ale::PLAYER_A_FIRE);
-  if (!alive) return start_game();
+// after a lost life the game goes on as it began: no-ops, then a new serve
+bool AtariEnv::play_on() {
+  if (!life_lost_) return false;
+  const auto noops = draw_noops();
+  for (int i = 0; i < noops; ++i)
+    if (!advance(ale::PLAYER_A_NOOP)) return false;
+  if (options_.use_fire_reset && has_fire_ && !advance(ale::PLAYER_A_FIRE)) return false;
   look();
   push(false);
+  begin_episode();
+  return true;
 }
+
+void AtariEnv::begin_episode() {
+  life_lost_ = game_over_ = false;
+  lives_ = console_.lives();
+  raw_reward_ = 0;
+  discount_ = 1;
+}
+
+std::int64_t AtariEnv::draw_noops() { return options_.noop_max > 0 ? random_.integers(1, options_.noop_max + 1) : 0; }
 
 // one frame; false: the game is over
 bool AtariEnv::advance(ale::Action action) {
@@ -92,10 +103,8 @@ void AtariEnv::look() {
     paint(console_.screen(), tables_[plane], pooled_.data() + plane * pixels_, pixels_);
 }
 
-StepResult AtariEnv::step(const std::byte* action) {
-  std::int64_t index;
-  std::memcpy(&index, action, sizeof index);
-  const ale::Action press = actions_[static_cast<std::size_t>(index)];
+StepResult AtariEnv::step(const Action& action) {
+  const ale::Action press = actions_[static_cast<std::size_t>(action.get(shown_.action))];
   const int skip = options_.frame_skip;
   raw_reward_ = 0;
   const std::uint8_t* second_last = nullptr;
@@ -116,7 +125,7 @@ StepResult AtariEnv::step(const std::byte* action) {
   const int before = lives_;
   lives_ = console_.lives();
   game_over_ = !whole;
-  life_lost_ = options_.episodic_life && !game_over_ && lives_ < before;
+  life_lost_ = options_.episodic_life && !game_over_ && 0 < lives_ && lives_ < before;
   const bool done = game_over_ || life_lost_;
   discount_ = done || (options_.zero_discount_on_life_loss && lives_ < before) ? 0.0f : 1.0f;
   return {options_.reward_clip ? sign(raw_reward_) : raw_reward_, done, false};
@@ -137,21 +146,21 @@ void AtariEnv::push(bool fill) {
 // oldest frame first
 void AtariEnv::observe(const Row& row) const {
   const std::size_t newer = (newest_ + 1) * frame_bytes();
-  auto* obs = row.field<std::uint8_t>(0);
-  std::memcpy(obs, stack_.data() + newer, stack_.size() - newer);
-  std::memcpy(obs + stack_.size() - newer, stack_.data(), newer);
-  *row.field<std::int32_t>(1) = lives_;
-  *row.field<float>(2) = raw_reward_;
-  *row.field<std::int32_t>(3) = game_over_;
-  std::memcpy(row.field<std::uint8_t>(4), console_.ram(), Console::kRam);
-  if (options_.zero_discount_on_life_loss) *row.field<float>(5) = discount_;
+  const auto obs = row[shown_.obs];
+  std::memcpy(obs.data(), stack_.data() + newer, stack_.size() - newer);
+  std::memcpy(obs.data() + stack_.size() - newer, stack_.data(), newer);
+  row.set(shown_.lives, lives_);
+  row.set(shown_.reward, raw_reward_);
+  row.set(shown_.terminated, game_over_);
+  row.set(shown_.ram, {console_.ram(), Console::kRam});
+  if (shown_.discount) row.set(*shown_.discount, discount_);
 }
 
 void AtariEnv::save(Writer& out) const {
   out.value(static_cast<std::uint64_t>(stack_.size()));
   out.value(static_cast<std::uint64_t>(pooled_.size()));
   console_.save(out);
-  out.value(random_);
+  random_.save(out);
   out.value(seeded_);
   out.bytes(pooled_.data(), pooled_.size());
   out.bytes(stack_.data(), stack_.size());
@@ -167,11 +176,12 @@ void AtariEnv::load(Reader& in) {
   if (in.value<std::uint64_t>() != stack_.size() || in.value<std::uint64_t>() != pooled_.size())
     throw std::runtime_error("saved state has another frame size or stack");
   console_.load(in);
-  random_ = in.value<NumpyGenerator>();
+  random_.load(in);
   seeded_ = in.value<bool>();
   in.bytes(pooled_.data(), pooled_.size());
   in.bytes(stack_.data(), stack_.size());
-  newest_ = std::clamp(in.value<int>(), 0, options_.stack_num - 1);
+  newest_ = in.value<int>();
+  if (newest_ < 0 || newest_ >= options_.stack_num) throw std::runtime_error("saved state is corrupt");
   lives_ = in.value<int>();
   raw_reward_ = in.value<float>();
   discount_ = in.value<float>();
@@ -189,15 +199,8 @@ void AtariEnv::render(std::uint8_t* rgb) const {
 
 Simulator simulator(const Options& options) {
   const Console console(options.game, nullptr);   // reports what is wrong before any thread starts
-  const int channels = options.stack_num * (options.gray_scale ? 1 : 3);
   Simulator simulator;
-  simulator.fields = {{"obs", "uint8", {channels, options.img_height, options.img_width}},
-                      {"info:lives", "int32", {}},
-                      {"info:reward", "float32", {}},
-                      {"info:terminated", "int32", {}},
-                      {"info:ram", "uint8", {static_cast<int>(Console::kRam)}}};
-  if (options.zero_discount_on_life_loss) simulator.fields.push_back({"info:discount", "float32", {}});
-  simulator.action_bytes = sizeof(std::int64_t);
+  simulator.spec = Shown(options);
   simulator.frame_height = console.height();
   simulator.frame_width = console.width();
   simulator.make = [options, boots = std::make_shared<BootCache>()](int) {

@@ -30,11 +30,23 @@ struct Options {
   bool gray_scale = true;
   bool use_inter_area_resize = true;
   bool full_action_space = false;
-  bool episodic_life = false;                // a lost life ends the episode, the game goes on
+  bool episodic_life = false;                // a lost life ends the episode, and autoreset plays on
   bool zero_discount_on_life_loss = false;   // adds the field info:discount
   bool reward_clip = false;                  // to its sign
   bool use_fire_reset = true;                // press FIRE after each reset, in games that have it
   bool reuse_boots = true;                   // see boot_cache.hpp; changes nothing but time
+};
+
+struct Shown : Spec {
+  explicit Shown(const Options& options);
+
+  Field<std::uint8_t> obs;
+  Field<std::int32_t> lives{this, "info:lives"};
+  Field<float> reward{this, "info:reward"};
+  Field<std::int32_t> terminated{this, "info:terminated"};
+  Field<std::uint8_t> ram{this, "info:ram", {static_cast<int>(Console::kRam)}};
+  std::optional<Field<float>> discount;
+  ActionField<std::int64_t> action{this};
 };
 
 class AtariEnv final : public Environment {
@@ -43,7 +55,8 @@ class AtariEnv final : public Environment {
 
   void seed(std::uint64_t seed) override;
   void reset() override;
-  StepResult step(const std::byte* action) override;
+  bool play_on() override;
+  StepResult step(const Action& action) override;
   void observe(const Row& row) const override;
   void save(Writer& out) const override;
   void load(Reader& in) override;
@@ -57,11 +70,13 @@ class AtariEnv final : public Environment {
 
   bool advance(ale::Action action);
   void start_game();
-  void continue_game();
+  void begin_episode();
+  std::int64_t draw_noops();
   void look();
   void push(bool fill);
 
   Options options_;
+  Shown shown_;
   Console console_;
   std::vector<ale::Action> actions_;
   bool has_fire_ = false;
@@ -81,7 +96,7 @@ class AtariEnv final : public Environment {
   float raw_reward_ = 0;
   float discount_ = 1;
   bool game_over_ = false;
-  bool life_lost_ = false;                   // the episode ended but not the game
+  bool life_lost_ = false;                   // the episode ended but not the game: there are lives left
 };
 
 // The task's rows and the factory of its environments; throws what Console's constructor throws.

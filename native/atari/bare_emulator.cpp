@@ -1,21 +1,21 @@
 #include "bare_emulator.hpp"
 
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "ale/ale_interface.hpp"
 #include "console.hpp"
 #include "engine/random.hpp"
+#include "engine/together.hpp"
 
 namespace headrace::atari {
 
 BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double seconds, std::uint64_t seed,
                       int frame_skip) {
   using Clock = std::chrono::steady_clock;
+  check_together(num_threads);
   const Console checked({rom}, nullptr);   // what is wrong with a ROM; the emulator alone would end the process
   std::vector<std::unique_ptr<ale::ALEInterface>> emulators;   // made here, so that errors reach the caller
   for (int i = 0; i < num_threads; ++i) {
@@ -25,29 +25,22 @@ BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double 
     emulator.loadROM(rom);
   }
   std::atomic<std::int64_t> steps{0};
-  std::barrier start(num_threads + 1);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < num_threads; ++i)
-    threads.emplace_back([&, i] {
-      ale::ALEInterface& emulator = *emulators[i];
-      const auto actions = emulator.getMinimalActionSet();
-      NumpyGenerator random(seed + i);
-      std::int64_t done = 0;
-      start.arrive_and_wait();
-      const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-      do {
-        for (int k = 0; k < 16; ++k, ++done) {   // looking at the clock costs time too
-          const auto action = actions[random.integers(0, static_cast<std::int64_t>(actions.size()))];
-          for (int frame = 0; frame < frame_skip && !emulator.game_over(false); ++frame) emulator.act(action);
-          if (emulator.game_over(false)) emulator.reset_game();
-        }
-      } while (Clock::now() < end);
-      steps += done;
-    });
-  start.arrive_and_wait();
-  const auto begin = Clock::now();
-  threads.clear();
-  return {steps, std::chrono::duration<double>(Clock::now() - begin).count()};
+  const double taken = run_together(num_threads, [&](int i) {
+    ale::ALEInterface& emulator = *emulators[i];
+    const auto actions = emulator.getMinimalActionSet();
+    NumpyGenerator random(seed + i);
+    std::int64_t done = 0;
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    do {
+      for (int k = 0; k < 16; ++k, ++done) {   // looking at the clock costs time too
+        const auto action = actions[random.integers(0, static_cast<std::int64_t>(actions.size()))];
+        for (int frame = 0; frame < frame_skip && !emulator.game_over(false); ++frame) emulator.act(action);
+        if (emulator.game_over(false)) emulator.reset_game();
+      }
+    } while (Clock::now() < end);
+    steps += done;
+  });
+  return {steps, taken};
 }
 
 }  // namespace headrace::atari

@@ -9,6 +9,7 @@
 #include "ale/emucore/System.hxx"
 #include "ale/emucore/TIA.hxx"
 #include "boot_cache.hpp"
+#include "machine_check.hpp"
 
 namespace headrace::atari {
 namespace {
@@ -49,6 +50,8 @@ HEADRACE_EXPOSE(DisabledTable, TIA::ourDisabledMaskTable);
 HEADRACE_EXPOSE(PlayfieldTable, TIA::ourPlayfieldTable);
 HEADRACE_EXPOSE(LastAction, ale::StellaEnvironment::m_player_a_action);
 
+[[noreturn]] void corrupt() { throw std::runtime_error("saved state is corrupt"); }
+
 // where a pointer into one of the chip's constant tables points, without addresses
 struct Position {
   std::int32_t table = -1;
@@ -74,14 +77,19 @@ void save_pointer(Writer& out, const T* pointer) {
   out.value(at);
 }
 
+// a line of 160 must lie within one row of the table, which is what is written for two lines
 template <class T>
 void load_pointer(Reader& in, const T*& pointer) {
+  constexpr int line = 160, playfields = 4;
   const auto at = in.value<Position>();
   const auto tables = mask_tables();
-  if (at.table < 0) return;   // never drawn yet
-  if (at.table >= static_cast<int>(tables.size()) || at.offset < 0 ||
-      at.offset >= static_cast<int>(tables[at.table].size()))
-    throw std::runtime_error("saved state is corrupt");
+  if (at.table == -1) return;   // never drawn yet
+  constexpr bool of_playfield = sizeof(T) > 1;
+  if (at.table < 0 || at.table >= static_cast<int>(tables.size()) || at.offset < 0 ||
+      at.offset >= static_cast<int>(tables[at.table].size()) || of_playfield != (at.table == playfields))
+    corrupt();
+  if (of_playfield ? at.offset % (line * sizeof(T)) != 0 : at.offset % (2 * line) > line || at.offset % 4 != 0)
+    corrupt();
   pointer = reinterpret_cast<const T*>(tables[at.table].data() + at.offset);
 }
 
@@ -238,7 +246,6 @@ void Console::load_machine(Reader& in) {
   in.bytes(chip.currentFrameBuffer(), pixels);
   in.bytes(chip.previousFrameBuffer(), pixels);
   const auto offset = in.value<std::int64_t>();
-  if (offset < 0 || offset > 160 * 300) throw std::runtime_error("saved state is corrupt");
   chip.*member(FramePointer{}) = chip.currentFrameBuffer() + offset;
   chip.*member(PartialFrame{}) = in.value<bool>();
   chip.*member(FrameGreyed{}) = in.value<bool>();
@@ -248,7 +255,9 @@ void Console::load_machine(Reader& in) {
   load_pointer(in, chip.*member(Player0Mask{}));
   load_pointer(in, chip.*member(Player1Mask{}));
   load_pointer(in, chip.*member(PlayfieldMask{}));
-  (*ale_.environment).*member(LastAction{}) = in.value<ale::Action>();
+  const auto action = in.value<std::int32_t>();
+  if (action < ale::PLAYER_A_NOOP || action >= PLAYER_A_MAX) corrupt();
+  (*ale_.environment).*member(LastAction{}) = static_cast<ale::Action>(action);
 }
 
 void Console::save(Writer& out) const {
@@ -258,8 +267,20 @@ void Console::save(Writer& out) const {
 
 void Console::load(Reader& in) {
   if (in.text() != fingerprint(ale_)) throw std::runtime_error("saved state is of another game");
+  check(in);
   load_machine(in);
   follow_draws();
+}
+
+// a copy of the reader goes ahead; what of the chip is saved behind the emulator's own state belongs to it
+void Console::check(Reader in) const {
+  const std::string machine = in.text();
+  std::vector<std::uint8_t> pictures(2 * ale_.getScreen().arraySize());
+  in.bytes(pictures.data(), pictures.size());
+  const auto offset = in.value<std::int64_t>();
+  const bool partial = in.value<bool>();
+  if (offset < 0 || offset > static_cast<std::int64_t>(160 * 300)) corrupt();
+  check_machine(machine, ale_.cloneState(true).serialize(), partial, offset);
 }
 
 }  // namespace headrace::atari

@@ -60,6 +60,7 @@ class Console {
   void load_rom();
   void save_machine(Writer& out, bool with_rng) const;
   void load_machine(Reader& in);
+  void check(Reader in) const;
   void boot_and_remember(int timer);
   void follow_draws();
   void set_draws(const std::mt19937& draws);

@@ -11,9 +11,8 @@ namespace {
 enum Own : std::size_t { kReward, kTerminated, kTruncated, kEnvId, kElapsed, kOwn };
 
 constexpr std::array<std::size_t, kOwn> kOwnBytes = {4, 1, 1, 4, 4};
-constexpr std::size_t kMaxFields = 64;
 
-bool is_observation(const Field& field) { return field.name == "obs" || field.name.starts_with("obs:"); }
+bool is_observation(const Declared& field) { return field.name == "obs" || field.name.starts_with("obs:"); }
 
 // in a loop the calling thread is one of the threads; while it waits on a queue it is not
 int helpers(const Settings& s) { return s.batch_size < s.num_envs ? s.num_threads : s.num_threads - 1; }
@@ -23,16 +22,23 @@ void put(std::byte* array, int row, T value) {
   std::memcpy(array + static_cast<std::size_t>(row) * sizeof(T), &value, sizeof(T));
 }
 
-std::size_t item_bytes(const std::string& dtype) {
-  if (dtype == "bool" || dtype == "uint8" || dtype == "int8") return 1;
-  if (dtype == "int16" || dtype == "uint16") return 2;
-  if (dtype == "int32" || dtype == "uint32" || dtype == "float32") return 4;
-  if (dtype == "int64" || dtype == "uint64" || dtype == "float64") return 8;
-  throw std::invalid_argument("unknown dtype " + dtype);
+// what the exception says that is being handled; libraries throw all kinds of things
+std::string reason() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (const char* text) {
+    return text;
+  } catch (...) {
+    return "it threw something that is no std::exception";
+  }
 }
 
-// simulators trust what they read back, so it must be what they wrote; each round is one-to-one,
-// hence a change of one word is always seen
+}  // namespace
+
+// simulators need only look at what could do harm, as what they read back is what was written; each
+// round is one-to-one, hence a change of one word is always seen
 std::uint64_t checksum(std::span<const std::byte> bytes) {
   std::uint64_t sum = bytes.size();
   while (!bytes.empty()) {
@@ -46,22 +52,14 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
   return sum;
 }
 
-}  // namespace
-
-std::size_t Field::bytes() const {
-  std::size_t n = item_bytes(dtype);
-  for (int extent : shape) n *= static_cast<std::size_t>(extent);
-  return n;
-}
-
 Engine::Engine(Simulator simulator, Settings settings)
     : simulator_(std::move(simulator)),
       settings_(std::move(settings)),
+      action_bytes_(simulator_.spec.action_bytes()),
       members_(static_cast<std::size_t>(settings_.num_envs)),
-      queued_actions_(static_cast<std::size_t>(settings_.num_envs) * simulator_.action_bytes),
+      queued_actions_(static_cast<std::size_t>(settings_.num_envs) * action_bytes_),
       workers_(helpers(settings_), settings_.num_envs, settings_.topology, settings_.pin_from) {
-  const auto& fields = simulator_.fields;
-  if (fields.size() > kMaxFields) throw std::invalid_argument("a simulator declares at most 64 fields");
+  const auto& fields = simulator_.spec.fields();
   observations_ = static_cast<std::size_t>(std::ranges::count_if(fields, is_observation));
   for (std::size_t i = 0; i < observations_; ++i) strides_.push_back(fields[i].bytes());
   strides_.insert(strides_.end(), kOwnBytes.begin(), kOwnBytes.end());
@@ -91,21 +89,28 @@ void Engine::make(int env_id) {
   try {
     member.env = simulator_.make(env_id);
     member.env->seed(settings_.seeds[static_cast<std::size_t>(env_id)]);
-  } catch (const std::exception& error) {
+  } catch (...) {
     std::lock_guard lock(failures_mutex_);
-    failures_.emplace_back(env_id, error.what());
+    failures_.emplace_back(env_id, reason());
   }
 }
 
 // ---- loops ------------------------------------------------------------------------------------
 
 void Engine::start_step(const std::byte* actions, const int* env_ids, const Slot& slot, Who who) {
-  actions_ = actions, env_ids_ = env_ids, slot_ = &slot, resetting_ = false;
-  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this, who);
+  if (workers_.busy()) throw Busy();  // threads still read what would be overwritten
+  actions_ = actions, env_ids_ = env_ids, resetting_ = false;
+  start_loop(slot, who);
 }
 
 void Engine::start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot, Who who) {
-  env_ids_ = env_ids, seeds_ = seeds, slot_ = &slot, resetting_ = true;
+  if (workers_.busy()) throw Busy();
+  env_ids_ = env_ids, seeds_ = seeds, resetting_ = true;
+  start_loop(slot, who);
+}
+
+void Engine::start_loop(const Slot& slot, Who who) {
+  slot_ = &slot;
   workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this, who);
 }
 
@@ -115,7 +120,7 @@ void Engine::run_row(int row) {
   if (resetting_)
     run(env_id, nullptr, seeds_ ? std::optional(seeds_[row]) : std::nullopt, claim);
   else
-    run(env_id, actions_ + static_cast<std::size_t>(row) * simulator_.action_bytes, std::nullopt, claim);
+    run(env_id, actions_ + static_cast<std::size_t>(row) * action_bytes_, std::nullopt, claim);
 }
 
 void Engine::check() {
@@ -143,7 +148,7 @@ void Engine::set_slots(std::vector<Slot> slots) {
 }
 
 void Engine::send_step(const std::byte* actions, const int* env_ids, int count) {
-  std::size_t n = simulator_.action_bytes;
+  std::size_t n = action_bytes_;
   for (int i = 0; i < count; ++i)
     std::memcpy(&queued_actions_[static_cast<std::size_t>(env_ids[i]) * n], actions + static_cast<std::size_t>(i) * n, n);
   unfinished_.fetch_add(count, std::memory_order_relaxed);
@@ -172,7 +177,7 @@ void Engine::run_queued(int env_id) {
   if (std::exchange(member.reset_queued, false))
     run(env_id, nullptr, member.seed, claim);
   else
-    run(env_id, &queued_actions_[static_cast<std::size_t>(env_id) * simulator_.action_bytes], std::nullopt, claim);
+    run(env_id, &queued_actions_[static_cast<std::size_t>(env_id) * action_bytes_], std::nullopt, claim);
 
   bool full = output->filled.fetch_add(1, std::memory_order_acq_rel) + 1 == settings_.batch_size;
   bool idle = unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
@@ -230,24 +235,24 @@ void Engine::run(int env_id, const std::byte* action, std::optional<std::uint64_
     } else if (member.failed) {
       throw std::runtime_error("it failed before and was not reset since");
     } else if (member.over && settings_.autoreset == Autoreset::next_step) {
-      begin(member);
+      begin_next(member);
     } else {
-      result = member.env->step(action);
+      result = member.env->step(Action(action));
       ++member.elapsed;
-      result.truncated |= settings_.max_episode_steps > 0 && member.elapsed >= settings_.max_episode_steps;
+      result.truncated |= at_limit(member);
       member.over = result.terminated || result.truncated;
       if (member.over && settings_.autoreset == Autoreset::same_step) {
         place.emplace(claim());
         write_final(member, *place);
-        begin(member);
+        begin_next(member);
       }
     }
     if (!place) place.emplace(claim());
     write(env_id, result, *place);
-  } catch (const std::exception& error) {
+  } catch (...) {
     if (!place) place.emplace(claim());
     member.failed = true;
-    write_failure(env_id, *place, error.what());
+    write_failure(env_id, *place, reason());
   }
 }
 
@@ -255,6 +260,16 @@ void Engine::begin(Member& member) {
   member.env->reset();
   member.elapsed = 0;
   member.over = false;
+}
+
+// where the simulator plays on, its steps count on too: the limit is on all of them
+void Engine::begin_next(Member& member) {
+  if (at_limit(member) || !member.env->play_on()) return begin(member);
+  member.over = false;
+}
+
+bool Engine::at_limit(const Member& member) const {
+  return settings_.max_episode_steps > 0 && member.elapsed >= settings_.max_episode_steps;
 }
 
 void Engine::write(int env_id, const StepResult& result, const Place& place) {
@@ -275,8 +290,8 @@ void Engine::write_final(const Member& member, const Place& place) {
 
 void Engine::write_described(const Member& member, const Place& place, std::size_t observations,
                              std::size_t infos) const {
-  std::array<std::byte*, kMaxFields> row;
-  std::size_t n = simulator_.fields.size();
+  std::array<std::byte*, Spec::kMostFields> row;
+  std::size_t n = simulator_.spec.fields().size();
   for (std::size_t i = 0; i < n; ++i) {
     std::size_t array = i < observations_ ? observations + i : infos + i - observations_;
     row[i] = place.slot.arrays[array] + static_cast<std::size_t>(place.row) * strides_[array];
@@ -304,22 +319,47 @@ void Engine::save(int env_id, std::vector<std::byte>& out) const {
   writer.value(checksum(std::span(out).subspan(begin)));
 }
 
-void Engine::load(int env_id, std::span<const std::byte> in) {
+void Engine::load(std::span<const int> env_ids, std::span<const Bytes> states) {
+  struct Before {
+    bool failed;
+    std::vector<std::byte> state;
+  };
+  std::vector<Before> before;
+  try {
+    for (std::size_t i = 0; i < env_ids.size(); ++i) {
+      before.push_back({members_[static_cast<std::size_t>(env_ids[i])].failed, {}});
+      save(env_ids[i], before.back().state);
+      load_one(env_ids[i], states[i]);
+    }
+  } catch (...) {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (before[i].state.empty()) continue;  // it was saving that failed
+      load_one(env_ids[i], before[i].state);
+      members_[static_cast<std::size_t>(env_ids[i])].failed = before[i].failed;
+    }
+    throw;
+  }
+}
+
+void Engine::load_one(int env_id, Bytes state) {
   auto& member = members_[static_cast<std::size_t>(env_id)];
   std::uint64_t sum = 0;
-  if (in.size() < sizeof sum) throw BadState(env_id, "saved state is too short");
-  const auto body = in.first(in.size() - sizeof sum);
-  std::memcpy(&sum, in.data() + body.size(), sizeof sum);
+  if (state.size() < sizeof sum) throw BadState(env_id, "saved state is too short");
+  const auto body = state.first(state.size() - sizeof sum);
+  std::memcpy(&sum, state.data() + body.size(), sizeof sum);
   if (sum != checksum(body)) throw BadState(env_id, "saved state is corrupt");
-  member.failed = true;  // until all of it was read
   try {
     Reader reader(body);
-    member.elapsed = reader.value<std::int32_t>();
-    member.over = reader.value<bool>();
+    const auto elapsed = reader.value<std::int32_t>();
+    const auto over = reader.value<bool>();
+    if (elapsed < 0 || (settings_.max_episode_steps > 0 && elapsed > settings_.max_episode_steps))
+      throw std::runtime_error("saved state is corrupt");
     member.env->load(reader);
     if (reader.left() != 0) throw std::runtime_error("saved state is too long");
-  } catch (const std::exception& error) {
-    throw BadState(env_id, error.what());
+    member.elapsed = elapsed;
+    member.over = over;
+  } catch (...) {
+    throw BadState(env_id, reason());
   }
   member.failed = false;
 }

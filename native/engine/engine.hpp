@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -44,11 +45,19 @@ struct Failure : std::runtime_error {
   int env_id;
 };
 
+// a loop was started before the last one was done
+struct Busy : std::runtime_error {
+  Busy() : std::runtime_error("steps or resets that were begun before are still running") {}
+};
+
 // a saved state does not fit
 struct BadState : std::runtime_error {
   BadState(int env_id, const std::string& what) : std::runtime_error(what), env_id(env_id) {}
   int env_id;
 };
+
+// what a saved state ends with: of all that stands before it
+std::uint64_t checksum(std::span<const std::byte> bytes);
 
 class Engine {
  public:
@@ -58,7 +67,7 @@ class Engine {
   Engine(Simulator simulator, Settings settings);
 
   // loops over rows, synchronous: start, take part, wait; check throws Failure when a row failed.
-  // env_ids null: row i is environment i. The arguments stay alive until the loop is done. Unless
+  // Only one at a time: starting another throws Busy. env_ids null: row i is environment i. The arguments stay alive until the loop is done. Unless
   // the caller takes part at once, only helpers work on it; where has_helpers is false, nobody does.
   using Who = Workers::Who;
   void start_step(const std::byte* actions, const int* env_ids, const Slot& slot, Who who = Who::caller_too);
@@ -78,9 +87,10 @@ class Engine {
   bool wait_idle(Milliseconds patience);     // has all that was sent been finished?
   void forget();                             // drop all full rows; only when idle
 
-  // only while the environments concerned are idle
+  // only while the environments concerned are idle; load takes over all states or, throwing BadState, none
+  using Bytes = std::span<const std::byte>;
   void save(int env_id, std::vector<std::byte>& out) const;
-  void load(int env_id, std::span<const std::byte> in);
+  void load(std::span<const int> env_ids, std::span<const Bytes> states);
   void render(int env_id, std::uint8_t* rgb) const;
 
   const Simulator& simulator() const { return simulator_; }
@@ -113,6 +123,7 @@ class Engine {
   };
 
   void make(int env_id);
+  void start_loop(const Slot& slot, Who who);
   void run_row(int row);
   void run_queued(int env_id);
 
@@ -120,13 +131,17 @@ class Engine {
   template <class Claim>
   void run(int env_id, const std::byte* action, std::optional<std::uint64_t> seed, Claim claim);
   void begin(Member& member);
+  void begin_next(Member& member);
+  bool at_limit(const Member& member) const;
   void write(int env_id, const StepResult& result, const Place& place);
   void write_final(const Member& member, const Place& place);
   void write_described(const Member& member, const Place& place, std::size_t observations, std::size_t infos) const;
   void write_failure(int env_id, const Place& place, const std::string& what);
+  void load_one(int env_id, Bytes state);
 
   Simulator simulator_;
   Settings settings_;
+  std::size_t action_bytes_;           // of one row
   std::vector<std::size_t> strides_;   // bytes of one row, for each array of a slot
   std::size_t observations_ = 0;       // how many of the declared fields are observations
   std::size_t infos_ = 0;              // index of the first info: array

@@ -14,28 +14,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "spec.hpp"
+
 namespace headrace {
-
-// one named array of a batch, as numpy would describe it
-struct Field {
-  std::string name;          // "obs", "obs:key" or "info:key"
-  std::string dtype;         // numpy name: "uint8", "int32", "float32", "float64", "bool"
-  std::vector<int> shape;    // of one row
-
-  std::size_t bytes() const;
-};
-
-// one row of a batch: where one environment writes what it declared, field by field
-class Row {
- public:
-  explicit Row(std::span<std::byte* const> fields) : fields_(fields) {}
-
-  template <class T>
-  T* field(std::size_t i) const { return reinterpret_cast<T*>(fields_[i]); }
-
- private:
-  std::span<std::byte* const> fields_;
-};
 
 struct StepResult {
   float reward = 0;
@@ -80,9 +61,15 @@ class Reader {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   T value() {
-    T v;
-    bytes(&v, sizeof v);
-    return v;
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto byte = value<std::uint8_t>();
+      if (byte > 1) throw std::runtime_error("saved state is corrupt");
+      return byte == 1;
+    } else {
+      T v;
+      bytes(&v, sizeof v);
+      return v;
+    }
   }
 
   std::string text() {
@@ -111,13 +98,18 @@ class Environment {
   // start a new episode
   virtual void reset() = 0;
 
-  // advance by one agent step; action points at one row of the action array
-  virtual StepResult step(const std::byte* action) = 0;
+  // after an episode that ended by itself: begin the next where that one left off, as a game goes on after a
+  // lost life; false: there is nothing to go on with, and a reset follows
+  virtual bool play_on() { return false; }
 
-  // write the fields of Simulator::fields, in that order
+  // advance by one agent step
+  virtual StepResult step(const Action& action) = 0;
+
+  // write all fields of Simulator::spec
   virtual void observe(const Row& row) const = 0;
 
-  // everything that decides the future: simulator, random streams, observation history
+  // everything that decides the future: simulator, random streams, observation history; load throws for what
+  // save cannot have written (the engine then loads what was there before)
   virtual void save(Writer& out) const = 0;
   virtual void load(Reader& in) = 0;
 
@@ -125,10 +117,9 @@ class Environment {
   virtual void render(std::uint8_t* rgb) const = 0;
 };
 
-// a kind of environment: what its rows hold, and how to make one
+// a kind of environment: what its rows hold, which the pool compares with the task, and how to make one
 struct Simulator {
-  std::vector<Field> fields;                                    // observations, then infos
-  std::size_t action_bytes = 0;                                 // of one row of actions
+  Spec spec;
   int frame_height = 0, frame_width = 0;                        // of render; 0: cannot be drawn
   std::function<std::unique_ptr<Environment>(int env_id)> make; // called from worker threads, in parallel
 };

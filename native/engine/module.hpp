@@ -15,10 +15,12 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
-#include <chrono>
-
 #include <array>
+#include <chrono>
+#include <exception>
+
 #include "engine.hpp"
+#include "together.hpp"
 
 namespace headrace {
 
@@ -61,13 +63,15 @@ class BoundEngine {
   }
 
   void step(const Bytes& actions, std::optional<Ints> env_ids, const Slot& slot) {
-    engine()->start_step(data(actions), env_ids ? env_ids->data() : nullptr, slot);
-    finish(std::nullopt);
+    auto e = engine();
+    e->start_step(data(actions), env_ids ? env_ids->data() : nullptr, slot);
+    complete(*e);
   }
 
   void reset(std::optional<Ints> env_ids, std::optional<Seeds> seeds, const Slot& slot) {
-    engine()->start_reset(env_ids ? env_ids->data() : nullptr, seeds ? seeds->data() : nullptr, slot);
-    finish(std::nullopt);
+    auto e = engine();
+    e->start_reset(env_ids ? env_ids->data() : nullptr, seeds ? seeds->data() : nullptr, slot);
+    complete(*e);
   }
 
   void start_step(const Bytes& actions, const Ints& env_ids, const Slot& slot) {
@@ -120,8 +124,10 @@ class BoundEngine {
     return nb::bytes(out.data(), out.size());
   }
 
-  void load(int env_id, const nb::bytes& blob) {
-    engine()->load(env_id, {static_cast<const std::byte*>(blob.data()), blob.size()});
+  void load(const Ints& env_ids, const std::vector<nb::bytes>& blobs) {
+    std::vector<Engine::Bytes> states;
+    for (const auto& blob : blobs) states.emplace_back(static_cast<const std::byte*>(blob.data()), blob.size());
+    engine()->load({env_ids.data(), env_ids.size()}, states);
   }
 
   void render(int env_id, nb::ndarray<std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> frame) {
@@ -133,6 +139,29 @@ class BoundEngine {
   int num_slots() { return engine()->num_slots(); }
 
  private:
+  // Work on the loop to its end, through signals and closing too: it reads and writes what is the caller's. What a
+  // signal's handler raised is raised then; the results, and what failed, are nobody's.
+  void complete(Engine& e) {
+    {
+      nb::gil_scoped_release unlocked;
+      e.take_part();
+    }
+    std::exception_ptr interrupt;
+    for (bool done = false; !done;) {
+      try {
+        done = wait(std::nullopt, [&](auto patience) { return e.wait_done(patience); });
+      } catch (...) {
+        if (!interrupt) interrupt = std::current_exception();
+      }
+    }
+    if (!interrupt) return e.check();
+    try {
+      e.check();
+    } catch (const Failure&) {
+    }
+    std::rethrow_exception(interrupt);
+  }
+
   static const std::byte* data(const Bytes& actions) { return static_cast<const std::byte*>(actions.data()); }
 
   std::shared_ptr<Engine> engine() {
@@ -184,6 +213,7 @@ inline void raise(const char* name, const std::string& message) {
 
 inline void bind_engine(nb::module_& m) {
   using namespace nb::literals;
+  nb::set_leak_warnings(false);  // a daemon thread that a program's end cuts off keeps what it has
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
@@ -191,12 +221,27 @@ inline void bind_engine(nb::module_& m) {
       raise("EnvironmentFailure", "environment " + std::to_string(e.env_id) + ": " + e.what());
     } catch (const Closed& e) {
       raise("ClosedError", e.what());
+    } catch (const Busy& e) {
+      raise("SequenceError", std::string(e.what()) + ": recv their results first");
+    } catch (const TooFewThreads& e) {
+      raise("OptionError", std::string("num_threads: ") + e.what() +
+                               "; ask for fewer, or raise the limit on threads (ulimit -u) or memory (ulimit -v)");
+    } catch (const BadThreads& e) {
+      raise("OptionError", e.what());
+    } catch (const BadSpec& e) {
+      raise("SimulatorError", e.what());
     } catch (const BadState& e) {
       raise("StateError", "the state for environment " + std::to_string(e.env_id) + " does not fit: " + e.what());
     }
   });
 
+  nb::class_<Declared>(m, "Declared", "One row of an array, as a simulator declares it.")
+      .def_ro("name", &Declared::name)
+      .def_ro("dtype", &Declared::dtype)
+      .def_ro("shape", &Declared::shape);
   nb::class_<Simulator>(m, "Simulator", "A kind of environment: what its rows hold, and how to make one.")
+      .def_prop_ro("fields", [](const Simulator& s) { return s.spec.fields(); }, "What environments write, in order.")
+      .def_prop_ro("action", [](const Simulator& s) { return s.spec.actions(); }, "One row of actions; None: it takes none.")
       .def_prop_ro("frame_shape", [](const Simulator& s) { return nb::make_tuple(s.frame_height, s.frame_width, 3); });
   nb::class_<Slot>(m, "Slot", "The arrays of one batch, as the engine writes to them.");
   nb::class_<BoundEngine>(m, "Engine", "Runs environments on threads; used through ThreadsExecutor, which checks arguments.")
@@ -221,7 +266,7 @@ inline void bind_engine(nb::module_& m) {
       .def("recv", &BoundEngine::recv, "timeout"_a.none(), "fresh"_a)
       .def("discard", &BoundEngine::discard)
       .def("save", &BoundEngine::save, "env_id"_a)
-      .def("load", &BoundEngine::load, "env_id"_a, "blob"_a)
+      .def("load", &BoundEngine::load, "env_ids"_a, "blobs"_a)
       .def("render", &BoundEngine::render, "env_id"_a, "frame"_a)
       .def("close", &BoundEngine::close);
 }

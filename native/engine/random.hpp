@@ -60,7 +60,7 @@ class SeedSequence {
   std::array<std::uint32_t, kPool> pool_{};
 };
 
-// numpy.random.Generator(PCG64(seed)); trivially copyable, so it is its own saved state
+// numpy.random.Generator(PCG64(seed))
 class NumpyGenerator {
  public:
   explicit NumpyGenerator(std::uint64_t seed = 0) {
@@ -102,6 +102,15 @@ class NumpyGenerator {
         product = static_cast<std::uint64_t>(next32()) * n;
     }
     return low + static_cast<std::int64_t>(product >> 32);
+  }
+
+  // by environment.hpp's Writer and Reader; value by value, as an object has gaps that hold anything
+  template <class Out>
+  void save(Out& out) const { out.value(state_), out.value(increment_), out.value(half_), out.value(has_half_); }
+  template <class In>
+  void load(In& in) {
+    state_ = in.template value<u128>(), increment_ = in.template value<u128>();
+    half_ = in.template value<std::uint32_t>(), has_half_ = in.template value<bool>();
   }
 
  private:

@@ -1,6 +1,8 @@
 #include "workers.hpp"
 
 #include <algorithm>
+#include <string>
+#include <system_error>
 
 namespace headrace {
 namespace {
@@ -14,6 +16,22 @@ constexpr int kSpins = 200;
 Workers::Workers(int threads, int queue_capacity, const Topology& topology, int pin_from)
     : parts_(std::clamp<std::size_t>(static_cast<std::size_t>(threads), 1, topology.nodes.size())),
       queue_(static_cast<std::size_t>(queue_capacity)) {
+  try {
+    hire(threads, topology, pin_from);
+  } catch (const std::system_error& refused) {
+    const int started = this->threads();
+    dismiss();
+    throw TooFewThreads("the system started " + std::to_string(started) + " of " + std::to_string(threads) +
+                        " threads: " + refused.what());
+  } catch (...) {
+    dismiss();
+    throw;
+  }
+}
+
+Workers::~Workers() { dismiss(); }
+
+void Workers::hire(int threads, const Topology& topology, int pin_from) {
   std::vector<int> all;
   for (const auto& node : topology.nodes) all.insert(all.end(), node.begin(), node.end());
 
@@ -29,7 +47,7 @@ Workers::Workers(int threads, int queue_capacity, const Topology& topology, int 
   }
 }
 
-Workers::~Workers() {
+void Workers::dismiss() {
   stopping_ = true;
   ++epoch_;
   epoch_.notify_all();

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -19,12 +20,18 @@
 
 namespace headrace {
 
+// the system refused a thread
+struct TooFewThreads : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 class Workers {
  public:
   using Task = void (*)(void* self, int item);
   using Milliseconds = std::chrono::milliseconds;
 
-  // pin_from: first core (counted over all nodes) to pin threads to, or -1 to pin only to nodes
+  // pin_from: first core (counted over all nodes) to pin threads to, or -1 to pin only to nodes;
+  // throws TooFewThreads, and leaves none behind
   Workers(int threads, int queue_capacity, const Topology& topology, int pin_from);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -34,8 +41,11 @@ class Workers {
   // them; only helpers; or only helpers, each on its own node's items
   enum class Who { caller_too, helpers, helpers_at_home };
 
-  // begin a loop over [0, count); one loop at a time
+  // begin a loop over [0, count); one loop at a time: not while busy
   void start(int count, Task task, void* self, Who who);
+
+  // are items of the loop still to be done?
+  bool busy() const { return undone_.load(std::memory_order_acquire) != 0; }
 
   // work on the loop until nothing is left to claim
   void take_part();
@@ -66,6 +76,8 @@ class Workers {
     int first = 0, last = 0;
   };
 
+  void hire(int threads, const Topology& topology, int pin_from);
+  void dismiss();
   void serve(int home, std::vector<int> cores);
   bool work_on_loop(int home);
   bool work_on_part(Part& part);

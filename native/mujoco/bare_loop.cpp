@@ -1,10 +1,10 @@
 #include "bare_loop.hpp"
 
 #include <barrier>
-#include <chrono>
-#include <thread>
+#include <memory>
 #include <vector>
 
+#include "engine/together.hpp"
 #include "physics.hpp"
 
 namespace headrace::mujoco {
@@ -13,12 +13,13 @@ double bare_loop(const mjModel& model, const Replay& replay) {
   const auto row = static_cast<std::size_t>(mj_stateSize(&model, replay.signature));
   const auto n = static_cast<std::size_t>(replay.num_envs);
   const auto nu = static_cast<std::size_t>(model.nu);
-  std::vector<mjData*> data;
-  for (int i = 0; i < replay.num_threads; ++i) data.push_back(mj_makeData(&model));
+  check_together(replay.num_threads);
+  std::vector<std::unique_ptr<mjData, decltype(&mj_deleteData)>> data;
+  for (int i = 0; i < replay.num_threads; ++i) data.emplace_back(mj_makeData(&model), &mj_deleteData);
   std::barrier together(replay.num_threads);
 
   auto run = [&](int thread) {
-    mjData* d = data[static_cast<std::size_t>(thread)];
+    mjData* d = data[static_cast<std::size_t>(thread)].get();
     const auto threads = static_cast<std::size_t>(replay.num_threads);
     const auto first = n * static_cast<std::size_t>(thread) / threads, last = n * static_cast<std::size_t>(thread + 1) / threads;
     for (int step = 0; step < replay.steps; ++step) {
@@ -35,15 +36,7 @@ double bare_loop(const mjModel& model, const Replay& replay) {
     }
   };
 
-  const auto begin = std::chrono::steady_clock::now();
-  {
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < replay.num_threads; ++i) helpers.emplace_back(run, i);
-    run(0);
-  }
-  const auto end = std::chrono::steady_clock::now();
-  for (mjData* d : data) mj_deleteData(d);
-  return std::chrono::duration<double>(end - begin).count();
+  return run_together(replay.num_threads, run);
 }
 
 }  // namespace headrace::mujoco

@@ -27,6 +27,19 @@ Rows rows_of(const Array& array) {
   return {static_cast<std::byte*>(array.data()), stride};
 }
 
+// numpy's name of what the array holds
+std::string dtype_name(const Array& array) {
+  const auto dtype = array.dtype();
+  const auto bits = std::to_string(dtype.bits);
+  switch (static_cast<nb::dlpack::dtype_code>(dtype.code)) {
+    case nb::dlpack::dtype_code::Bool: return "bool";
+    case nb::dlpack::dtype_code::Int: return "int" + bits;
+    case nb::dlpack::dtype_code::UInt: return "uint" + bits;
+    case nb::dlpack::dtype_code::Float: return "float" + bits;
+    default: throw BadSpec("a report is an array of numbers");
+  }
+}
+
 std::vector<std::byte> bytes_of(const nb::bytes& bytes) {
   auto data = static_cast<const std::byte*>(bytes.data());
   return {data, data + bytes.size()};
@@ -110,19 +123,16 @@ NB_MODULE(_mujoco, m) {
          const Array& reward, const Array& terminated, const Array& accepted, const Array& warning,
          const Array& seed, const Array& drawn, const std::vector<Array>& kept,
          const std::optional<Array>& pixels,
-         const std::vector<std::tuple<std::string, std::string, std::vector<int>, Array, std::optional<Array>, int>>&
-             reports,
+         const std::vector<std::tuple<std::string, std::vector<int>, Array, std::optional<Array>, int>>& reports,
          int frame_skip, bool kinematics, bool forces, bool acts, bool may_refuse, int settling_steps,
          bool starts_unactuated) {
-        Task task;
-        task.physics = std::move(physics);
-        task.studio = std::move(studio);
-        task.memory = {rows_of(state),    rows_of(actions), rows_of(reward), rows_of(terminated), rows_of(accepted),
-                       rows_of(warning), rows_of(seed),    rows_of(drawn),  {}, pixels ? rows_of(*pixels) : Rows{}};
+        Memory memory{rows_of(state),   rows_of(actions), rows_of(reward), rows_of(terminated), rows_of(accepted),
+                      rows_of(warning), rows_of(seed),    rows_of(drawn),  {}, pixels ? rows_of(*pixels) : Rows{}};
+        Task task(std::move(physics), std::move(studio), std::move(memory));
         for (const auto& array : kept) task.memory.kept.emplace_back(rows_of(array), rows_of(array).stride);
         task.rules = {frame_skip, {kinematics, forces}, acts, may_refuse, settling_steps, starts_unactuated};
-        for (const auto& [name, dtype, shape, newest, stack, depth] : reports)
-          task.reports.push_back({{name, dtype, shape}, rows_of(newest), stack ? rows_of(*stack) : Rows{}, depth});
+        for (const auto& [name, shape, newest, stack, depth] : reports)
+          task.report(name, dtype_name(newest), shape, rows_of(newest), stack ? rows_of(*stack) : Rows{}, depth);
         return simulator(std::move(task));
       },
       nb::kw_only(), "physics"_a, "studio"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a, "warning"_a,

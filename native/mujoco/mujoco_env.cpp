@@ -14,6 +14,21 @@ T& at(const Rows& rows, int env_id) { return *reinterpret_cast<T*>(rows.row(env_
 
 }  // namespace
 
+Task::Task(std::shared_ptr<Physics> physics, std::shared_ptr<Studio> studio, Memory memory)
+    : physics(std::move(physics)),
+      studio(std::move(studio)),
+      memory(std::move(memory)),
+      action(&spec, {static_cast<int>(this->memory.actions.stride / sizeof(mjtNum))}) {}
+
+void Task::report(std::string name, std::string dtype, std::vector<int> shape, Rows newest, Rows stack, int depth) {
+  AnyField field(&spec, std::move(name), std::move(dtype), std::move(shape));
+  const std::size_t shown = (depth == 1 ? newest : stack).stride;
+  if (shown != field.bytes())
+    throw BadSpec(field.name() + " is declared with " + std::to_string(field.bytes()) + " bytes a row, and has " +
+                  std::to_string(shown));
+  reports.push_back({std::move(field), newest, stack, depth});
+}
+
 MujocoEnv::MujocoEnv(std::shared_ptr<const Task> task, int env_id) : task_(std::move(task)), env_id_(env_id) {
   // a state to begin from, even where the first call is not a reset
   auto lane = task_->physics->borrow();
@@ -31,7 +46,7 @@ void MujocoEnv::reset() {
   auto lane = task_->physics->borrow();
   lane->enter(env_id_);
   for (const auto& r : task_->reports)  // what belongs to a step is zero before there was one
-    if (r.field.name.starts_with("info:")) std::memset(r.newest.row(env_id_), 0, r.newest.stride);
+    if (r.field.name().starts_with("info:")) std::memset(r.newest.row(env_id_), 0, r.newest.stride);
   start(*lane);
   if (task_->rules.settling_steps > 0) settle(*lane);
   lane->call(kObserve);
@@ -79,18 +94,19 @@ void MujocoEnv::settle(Lane& lane) {
   forward(lane);
 }
 
-StepResult MujocoEnv::step(const std::byte* action) {
+StepResult MujocoEnv::step(const Action& action) {
   const Memory& memory = task_->memory;
   auto lane = task_->physics->borrow();
   lane->enter(env_id_);
   lane->load(memory.state.row(env_id_));
   lane->forget_warnings();
   mjData& d = lane->data();
-  std::memcpy(memory.actions.row(env_id_), action, memory.actions.stride);
+  const std::span controls(&at<mjtNum>(memory.actions, env_id_), task_->action.size());
+  action.copy(task_->action, controls);
   if (task_->rules.acts) {
     lane->call(kAct);
   } else {
-    std::memcpy(d.ctrl, action, sizeof(mjtNum) * static_cast<std::size_t>(lane->model().nu));
+    std::memcpy(d.ctrl, controls.data(), sizeof(mjtNum) * static_cast<std::size_t>(lane->model().nu));
   }
   guarded([&] {
     // nobody sees what sensors say between the steps, nor what is computed anew after the last
@@ -121,10 +137,9 @@ void MujocoEnv::report(bool first) {
 }
 
 void MujocoEnv::observe(const Row& row) const {
-  for (std::size_t i = 0; i < task_->reports.size(); ++i) {
-    const auto& r = task_->reports[i];
+  for (const auto& r : task_->reports) {
     const Rows& shown = r.depth == 1 ? r.newest : r.stack;
-    std::memcpy(row.field<std::byte>(i), shown.row(env_id_), shown.stride);
+    row.set_bytes(r.field, {shown.row(env_id_), shown.stride});
   }
 }
 
@@ -166,8 +181,7 @@ void MujocoEnv::draw(Lane& lane, Layout layout, std::uint8_t* rgb) const {
 
 Simulator simulator(Task task) {
   Simulator s;
-  for (const auto& r : task.reports) s.fields.push_back(r.field);
-  s.action_bytes = task.memory.actions.stride;
+  s.spec = task.spec;
   if (task.studio) s.frame_height = task.studio->picture().height, s.frame_width = task.studio->picture().width;
   auto shared = std::make_shared<const Task>(std::move(task));
   s.make = [shared](int env_id) { return std::make_unique<MujocoEnv>(shared, env_id); };

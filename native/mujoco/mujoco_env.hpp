@@ -15,7 +15,7 @@ namespace headrace::mujoco {
 
 // what an environment reports: where the program writes it, and how many of the latest are shown
 struct Report {
-  Field field;
+  AnyField field;
   Rows newest;
   Rows stack;     // oldest first; unused where depth is 1
   int depth = 1;
@@ -43,10 +43,17 @@ struct Rules {
 };
 
 struct Task {
+  Task(std::shared_ptr<Physics> physics, std::shared_ptr<Studio> studio, Memory memory);
+
+  // throws BadSpec where rows of that type and shape are not those that will be shown
+  void report(std::string name, std::string dtype, std::vector<int> shape, Rows newest, Rows stack = {}, int depth = 1);
+
   std::shared_ptr<Physics> physics;
   std::shared_ptr<Studio> studio;  // null where nothing is drawn
   Memory memory;
   Rules rules;
+  Spec spec;
+  ActionField<mjtNum> action;
   std::vector<Report> reports;
 };
 
@@ -56,7 +63,7 @@ class MujocoEnv final : public Environment {
 
   void seed(std::uint64_t seed) override;
   void reset() override;
-  StepResult step(const std::byte* action) override;
+  StepResult step(const Action& action) override;
   void observe(const Row& row) const override;
   void save(Writer& out) const override;
   void load(Reader& in) override;

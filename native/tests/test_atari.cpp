@@ -62,7 +62,7 @@ Settings settings_of(int n, int batch, int threads, Autoreset autoreset = Autore
 class Batch {
  public:
   Batch(const Engine& engine, int rows) {
-    const auto& fields = engine.simulator().fields;
+    const auto& fields = engine.simulator().spec.fields();
     const auto infos = std::ranges::find_if(fields, [](auto& f) { return f.name.starts_with("info:"); });
     auto add = [this](auto first, auto last) { for (; first != last; ++first) bytes_.push_back(first->bytes()); };
     add(fields.begin(), infos);
@@ -201,6 +201,8 @@ void some_environments_in_any_order() {
   CHECK(two.digest(1) == first);
 }
 
+void load(Engine& engine, int env_id, Engine::Bytes state) { engine.load({&env_id, 1}, {&state, 1}); }
+
 void saved_states_continue() {
   for (const Options& options : games()) {
     Engine engine(simulator(options), settings_of(2, 2, 2)), other(simulator(options), settings_of(2, 2, 1));
@@ -208,17 +210,17 @@ void saved_states_continue() {
     reset(engine, out);
     play(engine, out, 10);
     std::vector<std::byte> blobs[2];
-    for (int i : {0, 1}) engine.save(i, blobs[i]), other.load(i, blobs[i]);
+    for (int i : {0, 1}) engine.save(i, blobs[i]), load(other, i, blobs[i]);
     const auto ahead = play(engine, out, 12, 10);
     CHECK(ahead == play(other, out, 12, 10));
-    for (int i : {0, 1}) engine.load(i, blobs[i]);
+    for (int i : {0, 1}) load(engine, i, blobs[i]);
     CHECK(ahead == play(engine, out, 12, 10));
   }
 }
 
 bool is_refused(Engine& engine, std::span<const std::byte> blob) {
   try {
-    engine.load(0, blob);
+    load(engine, 0, blob);
     return false;
   } catch (const BadState& bad) {
     return bad.env_id == 0;
@@ -246,6 +248,30 @@ void damaged_states_are_refused() {
   longer.push_back({});
   CHECK(is_refused(pong, longer));
   CHECK(play(pong, out, 10, 5) == play(same, out, 10, 5));   // nothing of all that was let in
+}
+
+// whoever knows how states are sealed: what he changed is refused or played, and harms nothing
+void changed_states_are_refused_or_played() {
+  for (const auto& options : games()) {
+    Engine engine(simulator(options), settings_of(1, 1, 1));
+    Batch out(engine, 1);
+    reset(engine, out), play(engine, out, 5);
+    std::vector<std::byte> blob;
+    engine.save(0, blob);
+    int refused = 0, taken = 0;
+    for (std::size_t at = 0; at + 8 < blob.size(); at += at < 9500 ? 173 : 8191) {
+      auto changed = blob;
+      changed[at] ^= std::byte(1 << at % 8);
+      const auto sum = checksum(std::span(changed).first(blob.size() - 8));
+      std::memcpy(&changed[blob.size() - 8], &sum, sizeof sum);
+      if (is_refused(engine, changed)) {
+        ++refused;
+      } else if (++taken % 8 == 0) {
+        play(engine, out, 1);
+      }
+    }
+    CHECK(refused > 5 && taken > 5);
+  }
 }
 
 // a picture of the right size: with an edge past which the sanitizer looks
@@ -341,6 +367,7 @@ int main(int argc, char** argv) {
   some_environments_in_any_order();
   saved_states_continue();
   damaged_states_are_refused();
+  changed_states_are_refused_or_played();
   rendering();
   bad_cartridges();
   pictures_at_every_level();

@@ -11,35 +11,50 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// obs = (seed, episode, steps); an episode lasts 3 + seed % 4 steps; action 99 throws
+// obs = (seed, episode, steps); an episode lasts 3 + seed % 4 steps; actions 98 and 99 throw; after
+// action 97 the next episode goes on where this one ends
+struct Shown : Spec {
+  Field<std::int64_t> obs{this, "obs", {3}};
+  Field<std::uint8_t> steps{this, "info:steps"};
+  ActionField<std::int64_t> action{this};
+};
+
 class Ladder : public Environment {
  public:
   void seed(std::uint64_t seed) override { seed_ = static_cast<std::int64_t>(seed), episode_ = 0; }
   void reset() override { ++episode_, steps_ = 0; }
-  StepResult step(const std::byte* action) override {
-    std::int64_t a;
-    std::memcpy(&a, action, sizeof a);
+  bool play_on() override {
+    if (plays_on_) ++episode_;
+    return plays_on_;
+  }
+  StepResult step(const Action& action) override {
+    const auto a = action.get(shown_.action);
     if (a == 99) throw std::runtime_error("99 is not my number");
+    if (a == 98) throw "no exception at all";
+    plays_on_ = a == 97;
     ++steps_;
     return {static_cast<float>(a), steps_ == 3 + seed_ % 4, false};
   }
   void observe(const Row& row) const override {
-    auto obs = row.field<std::int64_t>(0);
+    auto obs = row[shown_.obs];
     obs[0] = seed_, obs[1] = episode_, obs[2] = steps_;
-    *row.field<std::uint8_t>(1) = static_cast<std::uint8_t>(steps_);
+    row.set(shown_.steps, steps_);
   }
   void save(Writer& out) const override { out.value(seed_), out.value(episode_), out.value(steps_); }
   void load(Reader& in) override {
     seed_ = in.value<std::int64_t>(), episode_ = in.value<std::int64_t>(), steps_ = in.value<std::int64_t>();
+    if (seed_ == 666) throw "no such seed";
   }
   void render(std::uint8_t* rgb) const override { std::memset(rgb, static_cast<int>(steps_), 12); }
 
  private:
+  Shown shown_;
   std::int64_t seed_ = 0, episode_ = 0, steps_ = 0;
+  bool plays_on_ = false;
 };
 
 Simulator ladders() {
-  return {{{"obs", "int64", {3}}, {"info:steps", "uint8", {}}}, 8, 2, 2, [](int) { return std::make_unique<Ladder>(); }};
+  return {Shown(), 2, 2, [](int) { return std::make_unique<Ladder>(); }};
 }
 
 Settings settings_of(int n, int batch, int threads, Autoreset autoreset) {
@@ -115,6 +130,30 @@ void same_step_autoreset() {
   CHECK(out.final_elapsed[0] == 5 && out.final_obs[1] == 1 && out.final_obs[2] == 5 && out.final_steps[0] == 5);
 }
 
+// steps count on, and the limit is on all of them
+void an_episode_that_goes_on() {
+  for (auto autoreset : {Autoreset::next_step, Autoreset::same_step}) {
+    auto settings = settings_of(1, 1, 1, autoreset);  // seed 10: ends from its fifth step on
+    settings.max_episode_steps = 7;
+    Engine engine(ladders(), settings);
+    Arrays out(1);
+    reset(engine, out);
+    for (int i = 1; i <= 4; ++i) step(engine, {1}, out);
+    step(engine, {97}, out);
+    CHECK(out.terminated[0]);
+    if (autoreset == Autoreset::next_step) step(engine, {97}, out);
+    CHECK(out.elapsed[0] == 5 && out.obs[1] == 2 && out.obs[2] == 5);
+    for (int i = 6; i <= 7; ++i) step(engine, {97}, out);
+    CHECK(out.truncated[0]);
+    if (autoreset == Autoreset::next_step) step(engine, {97}, out);
+    CHECK(out.elapsed[0] == 0 && out.obs[1] == 3 && out.obs[2] == 0);
+    reset(engine, out);
+    for (int i = 1; i <= 5; ++i) step(engine, {97}, out);
+    reset(engine, out);  // who asks for a reset gets one
+    CHECK(out.elapsed[0] == 0 && out.obs[2] == 0);
+  }
+}
+
 void truncation() {
   auto settings = settings_of(1, 1, 1, Autoreset::disabled);
   settings.max_episode_steps = 4;
@@ -160,7 +199,7 @@ void failures_are_reported_and_reset_away() {
   reset(engine, all);
   for (int again = 0; again < 2; ++again) {
     try {
-      step(engine, {1, 99, 1, again ? 1 : 99}, all);
+      step(engine, {1, again ? 98 : 99, 1, again ? 1 : 98}, all);
       CHECK(false);
     } catch (const Failure& failure) {
       CHECK(failure.env_id == 1);
@@ -187,6 +226,61 @@ void a_simulator_that_cannot_be_made() {
   }
 }
 
+// threads still read what a second loop would overwrite
+void one_loop_at_a_time() {
+  Engine engine(ladders(), settings_of(4, 4, 1, Autoreset::next_step));
+  Arrays out(4), other(4);
+  reset(engine, out);
+  std::vector<std::int64_t> actions = {1, 2, 3, 4}, late = {9, 9, 9, 9};
+  engine.start_step(bytes(actions), nullptr, out.slot);
+  for (int again = 0; again < 2; ++again) {
+    try {
+      if (again) engine.start_reset(nullptr, nullptr, other.slot);
+      else engine.start_step(bytes(late), nullptr, other.slot);
+      CHECK(false);
+    } catch (const Busy&) {
+    }
+  }
+  engine.take_part();
+  CHECK(engine.wait_done(10s));
+  for (std::size_t i = 0; i < 4; ++i) CHECK(out.reward[i] == static_cast<float>(i + 1));
+}
+
+void load(Engine& engine, int env_id, const std::vector<std::byte>& blob) {
+  const Engine::Bytes state(blob);
+  engine.load({&env_id, 1}, {&state, 1});
+}
+
+// of several states all are taken over or none
+void refused_states_change_nothing() {
+  Engine engine(ladders(), settings_of(3, 3, 1, Autoreset::next_step)), another(ladders(), [] {
+    auto settings = settings_of(1, 1, 1, Autoreset::next_step);
+    settings.seeds = {666};
+    return settings;
+  }());
+  Arrays out(3), one(1);
+  reset(engine, out);
+  reset(another, one);
+  std::vector<std::vector<std::byte>> before(3);
+  for (int i = 0; i < 3; ++i) engine.save(i, before[static_cast<std::size_t>(i)]);
+  std::vector<std::byte> good, bad;
+  step(engine, {1, 1, 1}, out);
+  engine.save(0, good);
+  load(engine, 0, before[0]);
+  another.save(0, bad);
+  const int ids[] = {2, 1};
+  const Engine::Bytes states[] = {good, bad};
+  try {
+    engine.load(ids, states);
+    CHECK(false);
+  } catch (const BadState& refused) {
+    CHECK(refused.env_id == 1 && refused.what() == std::string("no such seed"));
+  }
+  step(engine, {1, 1, 1}, out);
+  CHECK(out.obs[0] == 10 && out.obs[3] == 11 && out.obs[6] == 12);
+  CHECK(out.obs[2] == 1 && out.obs[5] == 2 && out.obs[8] == 2);
+}
+
 void saved_states() {
   Engine engine(ladders(), settings_of(2, 2, 1, Autoreset::next_step));
   Arrays out(2);
@@ -194,14 +288,14 @@ void saved_states() {
   step(engine, {1, 1}, out);
   std::vector<std::byte> blob;
   engine.save(0, blob);
-  engine.load(1, blob);
+  load(engine, 1, blob);
   step(engine, {1, 1}, out);
   CHECK(out.obs[0] == out.obs[3] && out.obs[2] == out.obs[5] && out.elapsed[1] == 2);
   for (std::size_t cut : {std::size_t{0}, blob.size() - 1, blob.size() + 1}) {
     auto wrong = blob;
     wrong.resize(cut);
     try {
-      engine.load(1, wrong);
+      load(engine, 1, wrong);
       CHECK(false);
     } catch (const BadState& bad) {
       CHECK(bad.env_id == 1);
@@ -268,15 +362,18 @@ void ends_in_flight() {
 int main() {
   next_step_autoreset();
   same_step_autoreset();
+  an_episode_that_goes_on();
   truncation();
   any_number_of_threads();
   rows_in_the_order_sent();
   failures_are_reported_and_reset_away();
   a_simulator_that_cannot_be_made();
+  one_loop_at_a_time();
   saved_states();
+  refused_states_change_nothing();
   asynchronous(16, 4, 3, 1);
   asynchronous(7, 3, 2, 2);
   asynchronous(5, 4, 4, 1);
   ends_in_flight();
-  std::puts("test_engine: 12 passed, 0 failed");
+  std::puts("test_engine: 15 passed, 0 failed");
 }

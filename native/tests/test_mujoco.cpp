@@ -112,16 +112,15 @@ Rows rows_of(std::vector<T>& v) {
 struct Pool {
   Pool(const mjModel& m, int batch, int threads, int refused = 0) : model(m), table(make(m)), actions(kN) {
     table->refused = refused;
-    Task task;
-    task.physics = physics;
-    task.memory = {rows_of(table->state),   rows_of(table->actions), rows_of(table->reward), rows_of(table->terminated),
-                   rows_of(table->accepted), rows_of(table->warning), rows_of(table->seed),   rows_of(table->drawn),
-                   {{rows_of(table->starts), sizeof(std::uint64_t)}}};
+    Task task(physics, nullptr,
+              {rows_of(table->state),    rows_of(table->actions), rows_of(table->reward), rows_of(table->terminated),
+               rows_of(table->accepted), rows_of(table->warning), rows_of(table->seed),   rows_of(table->drawn),
+               {{rows_of(table->starts), sizeof(std::uint64_t)}}});
     task.rules.frame_skip = kFrameSkip;
     task.rules.may_refuse = refused > 0;
-    task.reports = {{{"obs", "float64", {static_cast<int>(m.nq + m.nv)}}, rows_of(table->obs), {}, 1},
-                    {{"info:cost", "float64", {}}, rows_of(table->cost), {}, 1},
-                    {{"info:warning", "int32", {}}, rows_of(table->warning), {}, 1}};
+    task.report("obs", "float64", {static_cast<int>(m.nq + m.nv)}, rows_of(table->obs));
+    task.report("info:cost", "float64", {}, rows_of(table->cost));
+    task.report("info:warning", "int32", {}, rows_of(table->warning));
     Settings s;
     s.num_envs = kN, s.batch_size = batch, s.num_threads = threads;
     s.seeds.resize(kN);
@@ -328,7 +327,8 @@ void saved_states_continue() {
   for (int env = 0; env < kN; ++env) {
     std::vector<std::byte> blob;
     pool.engine->save(env, blob);
-    other.engine->load(env, blob);
+    const Engine::Bytes state(blob);
+    other.engine->load({&env, 1}, {&state, 1});
   }
   other.actions = pool.actions;
   for (int i = 0; i < 10; ++i) {

@@ -2,12 +2,16 @@
 // under the thread sanitizer.
 #include "../engine/workers.hpp"
 
+#include <atomic>
 #include <numeric>
 
+#include "../engine/together.hpp"
 #include "check.hpp"
 
+using headrace::BadThreads;
 using headrace::Topology;
 using headrace::Workers;
+using headrace::run_together;
 using namespace std::chrono_literals;
 
 namespace {
@@ -109,14 +113,31 @@ void waiting_gives_up_in_time() {
   CHECK(!workers.wait_until([] { return false; }, 1ms));
 }
 
+// each runs once, and none before all are there
+void threads_that_begin_together() {
+  for (int threads : {1, 2, 7}) {
+    std::vector<std::atomic<int>> runs(static_cast<std::size_t>(threads));
+    CHECK(run_together(threads, [&](int i) { ++runs[static_cast<std::size_t>(i)]; }) > 0);
+    for (const auto& times : runs) CHECK(times == 1);
+  }
+  for (int threads : {-1, 0, 1025}) {
+    try {
+      run_together(threads, [](int) {});
+      CHECK(false);
+    } catch (const BadThreads&) {
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
+  threads_that_begin_together();
   loops_visit_each_item_once();
   many_short_loops();
   loop_without_the_caller();
   queue_serves_each_item_once();
   ends_with_work_left();
   waiting_gives_up_in_time();
-  std::puts("test_workers: 6 passed, 0 failed");
+  std::puts("test_workers: 7 passed, 0 failed");
 }
