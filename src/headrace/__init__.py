@@ -12,24 +12,31 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import headrace.envs  # noqa: F401  (registers the families' names)
+from headrace.envs import FAMILIES
 from headrace.errors import HeadraceError
 from headrace.pool.batch import Batch
 from headrace.pool.executors.threads import get_include
 from headrace.pool.pool import Pool
-from headrace.pool.registry import list_all_envs, make_spec, register
-from headrace.pool.spec import Field, PoolSettings, Task, TaskSpec
+from headrace.pool.registry import list_all_envs, register
+from headrace.pool.spec import Field, PoolSettings, TaskSpec
+from headrace.pool.task import Task
+from headrace.pool.views.envpool import EnvPool
+from headrace.pool.views.envspec import EnvSpec
 from headrace.pool.views.gymnasium import register_with_gymnasium
-from headrace.pool.views.make import make, make_dm, make_gym, make_gymnasium, make_torch
+from headrace.pool.views.make import make, make_dm, make_gym, make_gymnasium, make_spec, make_torch, make_vec
+from headrace.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from headrace import train as train
-
-__version__ = "0.1.0"
+    from headrace.python.protocol import DMEnvPool, GymnasiumEnvPool
 
 __all__ = [
     "Batch",
+    "DMEnvPool",
+    "EnvPool",
+    "EnvSpec",
     "Field",
+    "GymnasiumEnvPool",
     "HeadraceError",
     "Pool",
     "PoolSettings",
@@ -43,15 +50,18 @@ __all__ = [
     "make_gymnasium",
     "make_spec",
     "make_torch",
+    "make_vec",
     "register",
     "train",
 ]
 
-register_with_gymnasium(list_all_envs())
+register_with_gymnasium(FAMILIES)
 
 
 def __getattr__(name: str) -> Any:
-    # training needs torch, which most users of a pool never import
+    # training needs torch and time steps need dm_env, which most users of a pool never import
     if name == "train":
         return importlib.import_module("headrace.train")
+    if name in ("DMEnvPool", "GymnasiumEnvPool"):
+        return getattr(importlib.import_module("headrace.python.protocol"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -34,6 +34,14 @@ class StateError(HeadraceError, ValueError):
     """A saved state is truncated, corrupt, or of another task or version."""
 
 
+class TrustError(HeadraceError, PermissionError):
+    """A run folder names code that the user has not agreed to run; the message names the files."""
+
+
+class StorageError(HeadraceError, OSError):
+    """A run's files cannot be written, as on a full disk; the message says what is there to go on from."""
+
+
 class SequenceError(HeadraceError, RuntimeError):
     """A call came at the wrong moment: step before reset, recv with too little in flight, …."""
 
@@ -54,12 +62,27 @@ class WorkerError(HeadraceError, RuntimeError):
     """One of several processes that train together raised, or died; the message names it and what happened."""
 
 
+class NotFiniteError(HeadraceError, ArithmeticError):
+    """A reward, an observation or a loss is NaN or infinite; the message names the environment or the update."""
+
+
+class LimitError(HeadraceError, OSError):
+    """The system gives no more open files, processes or memory; the message says who wanted it, and what to raise."""
+
+
 class SharedMemoryError(HeadraceError, MemoryError):
     """Less memory is to be had than processes are to share; the message says how much was wanted."""
 
 
 class KernelError(HeadraceError, TypeError):
-    """A kernel environment does not fit its task or cannot be compiled; the message names the author's line."""
+    """A kernel environment does not fit its task, cannot be compiled, or went wrong in its first steps.
+
+    The message names the author's line.
+    """
+
+
+class SimulatorError(HeadraceError, TypeError):
+    """A compiled simulator does not declare what its task has; the message names the field and what each side says."""
 
 
 class ConformanceError(HeadraceError, AssertionError):

@@ -20,8 +20,8 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import ActionError, OptionError, SequenceError
+from headrace.pool.columns import Column, columns
 from headrace.pool.registry import make_pool
-from headrace.pool.views.players import Column, columns
 
 try:
     from pettingzoo import ParallelEnv

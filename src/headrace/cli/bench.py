@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -60,8 +61,8 @@ Turn = Callable[[float], float]
 def run(argv: list[str]) -> int:
     """Measure and print one row for each size of pool."""
     args = tyro.cli(BenchArgs, prog="headrace bench", args=argv)
-    if min((args.seconds, args.repeats, *args.num_envs)) <= 0:
-        raise OptionError("--seconds, --repeats and --num-envs must be above 0")
+    if not 0 < args.seconds < math.inf or min((args.repeats, *args.num_envs)) <= 0:
+        raise OptionError("--seconds, --repeats and --num-envs must be above 0, and --seconds finite")
     options = parse_options(args.option)
     spec = headrace.make_spec(args.task, **options)
     images = len(spec.observation.shape or ()) >= IMAGE_DIMENSIONS

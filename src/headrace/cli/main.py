@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import headrace
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
+from headrace.limits import limits_named
 
 COMMANDS = {
     "train": "train an agent on a task, and leave a run folder",
@@ -55,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, args: list[str]) -> int:
     try:
-        return importlib.import_module(f"headrace.cli.{command}").run(args)
+        with limits_named(f"headrace {command}"):
+            return importlib.import_module(f"headrace.cli.{command}").run(args)
     except UnknownTaskError as error:
         return _fail(f"{error}\nheadrace envs lists all tasks")
     except OptionError as error:

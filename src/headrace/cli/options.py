@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,18 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             options[name] = {"true": True, "false": False}.get(value.lower(), value)
     return options
+
+
+def check_file(option: str, path: Path | None) -> None:
+    """Raise `OptionError` unless a file can be written there, as far as that can be seen before it is."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise OptionError(f"{option} {path} is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise OptionError(f"{option} {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OptionError(f"{option} {path} cannot be written: permission denied")
 
 
 JSON = PrimitiveConstructorSpec[Any](

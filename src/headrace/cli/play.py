@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,13 +12,17 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from headrace.cli.options import check_file
+from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.train import log_episode
-from headrace.train.evaluate import MOST_STEPS, Evaluation, evaluate
-from headrace.train.run import RunFolder
-from headrace.train.video import record
+from headrace.train.play.evaluate import MOST_STEPS, Evaluation, evaluate
+from headrace.train.play.video import record
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.writing import writing
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class PlayArgs:
     """where the video goes; into the run's videos/ by default"""
     max_steps: int = 1500
     """longest part of the episode that is filmed, in agent steps"""
+    trust: bool = False
+    """run the code of files that the run names, though it was not trained here"""
     log: str | None = None
     """arrays of the environment's state to write down over one episode, with actions and rewards: x,y or all"""
     log_env: int = 0
@@ -59,33 +67,70 @@ def run(argv: list[str]) -> int:
     args = tyro.cli(PlayArgs, prog="headrace play", args=argv)
     if args.episodes < 1 or args.max_steps < 1:
         raise OptionError("--episodes and --max-steps must be at least 1")
-    _, config = RunFolder.open(args.run)
+    check_file("--video", args.video)  # before anything is played
+    check_file("--log-file", args.log_file)
+    _, config = RunFolder.read(args.run)
+    trust = agreed(args.run, args.trust)
     console = Console(highlight=False)
-    with console.status(f"playing {config.task}"):
-        played = evaluate(args.run, args.episodes, deterministic=not args.sample, seed=args.seed, which=args.checkpoint)
+    with _progress(console, f"playing {config.task}", args.episodes) as show:
+        played = evaluate(
+            args.run,
+            args.episodes,
+            deterministic=not args.sample,
+            seed=args.seed,
+            which=args.checkpoint,
+            trust=trust,
+            ended=show,
+        )
     console.print(f"{config.task}, {args.checkpoint} checkpoint: mean return {played.mean_return:.1f}")
     console.print(_table(played))
     if played.stopped:
         console.print(f"{played.stopped} of them had not ended after {MOST_STEPS:,} steps, and were stopped")
     if args.log is not None:
-        _log(args, console)
+        _log(args, trust, console)
     if args.film:
-        with console.status("filming"):
-            path = record(args.run, max_steps=args.max_steps, seed=args.seed, which=args.checkpoint)
+        path = _film(args, trust, console)
         if args.video is not None:
-            path = Path(shutil.copyfile(path, args.video))
+            with writing(args.video):
+                path = Path(shutil.copyfile(path, args.video))
         print(f"video {path}")
     return 0
 
 
-def _log(args: PlayArgs, console: Console) -> None:
+def _film(args: PlayArgs, trust: bool, console: Console) -> Path:
+    with _progress(console, "filming (--no-film leaves it out)", args.max_steps) as show:
+        return record(
+            args.run, max_steps=args.max_steps, seed=args.seed, which=args.checkpoint, trust=trust, shown=show
+        )
+
+
+@contextmanager
+def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar that is gone once all is done, and what moves it; where there is no terminal, a line."""
+    if not console.is_terminal:
+        console.print(what)
+        yield lambda done: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _log(args: PlayArgs, trust: bool, console: Console) -> None:
     """Write an episode's arrays to a file, and say what is in it."""
     names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
     arrays = log_episode(
-        args.run, names, args.log_env, seed=args.seed, deterministic=not args.sample, which=args.checkpoint
+        args.run,
+        names,
+        args.log_env,
+        seed=args.seed,
+        deterministic=not args.sample,
+        which=args.checkpoint,
+        trust=trust,
     )
     path = args.log_file or args.run / "episode.npz"
-    with path.open("wb") as file:  # np.savez would add to a name without .npz
+    with writing(path), path.open("wb") as file:  # np.savez would add to a name without .npz
         np.savez_compressed(file, allow_pickle=False, **arrays)
     table = Table()
     for column in ("array", "shape", "dtype"):

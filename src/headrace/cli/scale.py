@@ -10,10 +10,10 @@ from rich.console import Console
 
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
-from headrace.train.config import Config, make_config
-from headrace.train.memory import readable
-from headrace.train.probe import Probe
-from headrace.train.scaler import Scale, cache_file, forget, scale
+from headrace.machine import readable
+from headrace.train.config.settings import Config, make_config
+from headrace.train.tuning.probe import Probe
+from headrace.train.tuning.scale import Scale, cache_file, forget, scale
 
 COLUMNS = f"{'environments':>12}  {'minibatch':>9}  {'steps/s':>11}  {'memory':>9}"
 
@@ -77,7 +77,7 @@ def run(argv: list[str]) -> int:
 
 
 def find_scale(config: Config, **how: Any) -> Scale:
-    """`headrace.train.scaler.scale`, its probes shown as they are made, and what came of them."""
+    """`headrace.train.tuning.scale.scale`, its probes shown as they are made, and what came of them."""
     console = Console(highlight=False)
     console.print(f"{config.task}, {config.algo}, training on {config.devices[0] if config.devices else config.device}")
     shown = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -13,12 +12,11 @@ from rich.console import Console
 
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
-from headrace.pool.registry import usable_cores
 from headrace.train import settled
-from headrace.train.config import Config, make_config
-from headrace.train.workers.probe import Probe
-from headrace.train.workers.search import LIMIT, Tuning
-from headrace.train.workers.tuner import FINDINGS, forget, tune
+from headrace.train.config.settings import Config, make_config
+from headrace.train.tuning.measure import Probe
+from headrace.train.tuning.search import LIMIT, Scope, Tuning
+from headrace.train.tuning.tune import FINDINGS, forget, tune
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),
@@ -27,17 +25,15 @@ COLUMNS = (
 """headings, and their widths"""
 
 
-BUSY = 0.15  # of the cores: what other programs may take without a word
-
-
 @dataclass(frozen=True)
 class TuneArgs:
     """Find the samplers, environments, threads and minibatch that suit this machine, by measuring runs with them.
 
     The minibatch doubles until the samples a second that updates learn from (update frames) no longer grow by 5 %; then
     samplers and their environments do while sampling grows without the update frames falling. Learning rates and replay
-    ratio follow the minibatch. What was found is remembered for this machine, tasks like this one, and the algorithm;
-    headrace train does so by itself the first time, and trains with it.
+    ratio follow the minibatch. What was found is remembered for this machine, tasks like this one, and the algorithm,
+    unless other programs took much of the machine meanwhile. Minibatch and environments decide what is learnt:
+    headrace train takes them with --tune all; what decides the speed alone it finds by itself, as --scope speed does.
 
     Threads are those of a sampler's environments + those of the learner; staleness is in versions of the weights.
 
@@ -60,6 +56,8 @@ class TuneArgs:
     """agent steps of the run that it is for"""
     replay_ratio: Annotated[str, tyro.conf.arg(metavar="FLOAT|None")] = ""
     """updates for every step; None lets samplers and learner go as fast as they can"""
+    scope: Scope = "all"
+    """speed: leave the minibatch as it is, and let samplers share the environments that there are"""
     option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """a task option as name=value; may be repeated"""
     seconds: float = 1.0
@@ -83,7 +81,8 @@ def run(argv: list[str]) -> int:
         raise OptionError("which task? headrace tune TASK, such as HalfCheetah-v5; headrace envs lists them")
     config = settled(make_config(args.task, **_overrides(args)))
     console = Console(highlight=False)
-    found = find_tuning(config, console, seconds=args.seconds, limit=args.limit, again=args.again)
+    how = {"scope": args.scope, "seconds": args.seconds, "limit": args.limit, "again": args.again}
+    found = find_tuning(config, console, table=True, **how)
     for words in found.ended:
         console.print(f"  {words}", soft_wrap=True)
     settings = " ".join(f"--{name.replace('_', '-')} {_word(value)}" for name, value in found.settings(config).items())
@@ -91,8 +90,13 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def find_tuning(config: Config, console: Console, keep: Collection[str] = (), **how: Any) -> Tuning:
-    """`headrace.train.workers.tuner.tune`, its probes shown as they are made, and what came of them in two lines."""
+def find_tuning(
+    config: Config, console: Console, keep: Collection[str] = (), table: bool = False, **how: Any
+) -> Tuning:
+    """`headrace.train.tuning.tune.tune`, its probes shown as they are made, and what came of them in two lines.
+
+    Probes made earlier were shown then: only for a ``table`` are they shown again.
+    """
     shown = []
 
     def show(probe: Probe) -> None:
@@ -104,7 +108,7 @@ def find_tuning(config: Config, console: Console, keep: Collection[str] = (), **
 
     with console.status("measuring"):
         found = tune(config, show=show, keep=keep, **how)
-    for probe in found.probes if found.remembered else ():
+    for probe in found.probes if found.remembered and table else ():
         show(probe)
     console.print(_summary(config, found), soft_wrap=True)
     return found
@@ -114,19 +118,19 @@ def _summary(config: Config, found: Tuning) -> str:
     """What was found, and where it is kept."""
     best, size = found.best, found.best.size
     samplers = f"{size.samplers} sampler{'s' if size.samplers > 1 else ''} of {size.num_envs:,} environments"
+    threads = f"threads {size.num_threads}+{size.torch_threads}"
     speeds = f"{best.sampling:,.0f} steps/s, {best.update_frames:,.0f} update frames/s"
     followed = dataclasses.replace(config, **found.settings(config))
     rates = f"learning rate {followed.learning_rate:.2g}, replay ratio {_word(followed.replay_ratio)}"
     if found.remembered:
         memo = f"measured earlier ({FINDINGS.file}); headrace tune --again measures anew"
     elif found.kept:
-        memo = f"remembered in {FINDINGS.file}; --no-tune trains without it"
+        memo = f"remembered in {FINDINGS.file}; headrace train --tune none does without"
+    elif found.disturbed:
+        memo = f"not remembered: other programs took {found.disturbed:.1f} cores meanwhile"
     else:
         memo = f"not remembered: {found.ended[0]}"
-    others = [probe.others for probe in found.probes if probe.others is not None]
-    if others and (taken := statistics.median(others)) > BUSY * usable_cores():
-        memo += f"\n  other programs took {taken:.1f} cores meanwhile: without them another size may be better"
-    return f"tuned: {samplers}, minibatches of {size.minibatch_size:,} ({rates}): {speeds}\n  {memo}"
+    return f"tuned: {samplers}, {threads}, minibatches of {size.minibatch_size:,} ({rates}): {speeds}\n  {memo}"
 
 
 def _row(probe: Probe) -> str:

@@ -11,8 +11,9 @@ from typing import Annotated
 import tyro
 
 from headrace.errors import HeadraceError, OptionError
-from headrace.train.run import RunFolder
-from headrace.train.workers.address import find
+from headrace.train.config.settings import Config
+from headrace.train.runs.folder import RunFolder
+from headrace.train.viewer.address import find
 
 RUNS = Path("runs")
 PATIENCE = 3.0  # seconds in which a viewer that has just died is back, or one of a new run has begun
@@ -41,8 +42,8 @@ class WatchArgs:
 def run(argv: list[str]) -> int:
     """Open the page of a run, or say why there is none."""
     args = tyro.cli(WatchArgs, prog="headrace watch", args=argv)
-    folder, _ = RunFolder.open(args.run or newest(RUNS))
-    url = _await(folder)
+    folder, config = RunFolder.read(args.run or newest(RUNS))
+    url = _await(folder, config)
     print(f"watch {url}")
     if args.browser and not webbrowser.open(url):
         print("no browser was found here: open that page yourself")
@@ -61,13 +62,24 @@ def newest(folder: Path) -> Path:
     return max(runs, key=lambda path: path.stat().st_mtime)
 
 
-def _await(folder: RunFolder) -> str:
+def _await(folder: RunFolder, config: Config) -> str:
     until = time.monotonic() + PATIENCE
     while (url := find(folder)) is None:
         if time.monotonic() > until:
             raise HeadraceError(
-                f"nobody can be watched in {folder.path}: it is over, or trains without a viewer;\n"
-                f"headrace play {folder.path} shows what it has learnt"
+                f"nobody can be watched in {folder.path}: {_why(folder, config)};\n"
+                f"headrace play {folder.path} shows what it has learnt so far"
             )
         time.sleep(REST)
     return url
+
+
+def _why(folder: RunFolder, config: Config) -> str:
+    """Why a run has no page."""
+    if (holder := folder.holder) is None:
+        return "nobody trains it now"
+    if not config.samplers:
+        return f"it is trained by {holder} alone; only runs with samplers have a viewer"
+    if not config.viewer:
+        return f"it is trained by {holder}, with --no-viewer"
+    return f"it is trained by {holder}, whose viewer does not answer (yet, or as the task has no pictures)"

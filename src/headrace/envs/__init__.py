@@ -4,7 +4,7 @@ A family is imported when one of its tasks is first made: naming hundreds of tas
 costs nothing, and no simulator needs to be there until it is asked for.
 """
 
-from headrace.envs import atari, classic_control, dm_control, minatar, mujoco, tag, toy_text
+from headrace.envs import atari, classic_control, dm_control, minatar, mujoco, tag, toy_text, vizdoom
 from headrace.pool.registry import register_family
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -15,6 +15,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "mujoco": mujoco.TASKS,
     "tag": tag.TASKS,
     "toy_text": toy_text.TASKS,
+    "vizdoom": vizdoom.TASKS,
 }
 
 for _family, _tasks in FAMILIES.items():

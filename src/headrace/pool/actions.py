@@ -7,26 +7,33 @@ quicker than NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from headrace.errors import ActionError, EnvIdError
-from headrace.pool.spec import subspaces
+from headrace.errors import ActionError, EnvIdError, OptionError
+from headrace.pool.structure import Path, leaves
 
 Actions = np.ndarray | dict[str, np.ndarray]
 ActionCheck = Callable[[Any, int], Actions]
 ArrayCheck = Callable[[Any, int], np.ndarray]
 ACTION = "action"
 A_HANDFUL = 16
+FARTHEST = 1e9
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def action_fields(space: gym.Space) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """Name → dtype and row shape of the arrays that hold actions: ``action``, or one for each key of a `Dict`."""
-    return {name: (np.dtype(sub.dtype), tuple(sub.shape or ())) for name, sub in subspaces(space, ACTION).items()}
+    """Name → dtype and row shape of the arrays that hold actions: ``action``, or one for each leaf of a `Dict`."""
+    named = {action_name(path): leaf for path, leaf in leaves(space).items()}
+    return {name: (np.dtype(leaf.dtype), tuple(leaf.shape or ())) for name, leaf in named.items()}
+
+
+def action_name(path: Path) -> str:
+    """The name of a leaf's actions: its keys, such as ``"left:arm"``; ``action`` where there is but one leaf."""
+    return ":".join(map(str, path)) or ACTION
 
 
 def action_columns(actions: Actions) -> dict[str, np.ndarray]:
@@ -39,21 +46,32 @@ def unpacked(action: Any, env_id: Any, space: gym.Space) -> tuple[Any, Any]:
     if not isinstance(action, dict):
         return action, env_id
     rest = {k: v for k, v in action.items() if k not in ("env_id", "players.env_id", "players")}
-    if isinstance(space, gym.spaces.Dict):
+    if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
         return rest, action.get("env_id", env_id)
     if len(rest) != 1:
         raise ActionError(f"a dict of actions holds one action array and env_id, not {sorted(action)}")
     return next(iter(rest.values())), action.get("env_id", env_id)
 
 
+def whole_numbers(action: Any, space: gym.Space) -> Any:
+    """Floats that stand for choices as integers, where nothing is lost by it; anything else as it is."""
+    if not isinstance(action, np.ndarray) or action.dtype.kind != "f":
+        return action
+    choices = isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary)
+    return action.astype(np.int64) if choices and np.array_equal(action, np.rint(action)) else action
+
+
 def action_check(space: gym.Space) -> ActionCheck:
     """A function (action, rows) → C-contiguous [rows, *shape] array of the space's dtype; a dict of them for a `Dict`.
 
-    It raises `ActionError` for a wrong shape or dtype, for an integer outside the space, and for
-    NaN or infinity. Finite numbers outside a `Box` pass: environments clip them as their originals do.
+    It raises `ActionError` for a wrong shape or dtype, for an integer outside the space, and for NaN, infinity, or
+    a float beyond `farthest`. Other numbers outside a `Box` pass: environments clip or charge them as their originals
+    do.
     """
     if isinstance(space, gym.spaces.Dict):
-        return _dict({name: _array_check(sub) for name, sub in space.spaces.items()})
+        return _dict({str(name): action_check(sub) for name, sub in space.spaces.items()})
+    if isinstance(space, gym.spaces.Tuple):
+        return _tuple([action_check(sub) for sub in space.spaces])
     return _array_check(space)
 
 
@@ -64,7 +82,11 @@ def _array_check(space: gym.Space) -> ArrayCheck:
         return _multi_discrete(space)
     if isinstance(space, gym.spaces.Box):
         return _box(space)
-    raise TypeError(f"a pool's actions are Discrete, MultiDiscrete, Box, or a flat Dict of those, not {space}")
+    if isinstance(space, gym.spaces.MultiBinary):
+        return _multi_binary(space)
+    raise OptionError(
+        f"a pool's actions are Discrete, MultiDiscrete, MultiBinary, Box, or dicts and tuples of those, not {space}"
+    )
 
 
 def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -78,23 +100,41 @@ def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         raise ActionError(f"actions have shape {array.shape}; this call needs {shape}, one row an environment")
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ActionError(f"actions have dtype {array.dtype}; this task needs {dtype}")
-    return np.ascontiguousarray(array, dtype)
+    with np.errstate(over="ignore"):  # what overflows is not finite, and refused as such
+        return np.ascontiguousarray(array, dtype)
 
 
-def _dict(checks: dict[str, ArrayCheck]) -> ActionCheck:
+def _dict(checks: dict[str, ActionCheck]) -> ActionCheck:
     def check(action: Any, rows: int) -> dict[str, np.ndarray]:
         if not isinstance(action, dict) or action.keys() != checks.keys():
             given = sorted(map(str, action)) if isinstance(action, dict) else type(action).__name__
             raise ActionError(f"actions must be a dict with an array for each of {sorted(checks)}, not {given}")
-        checked = {}
-        for name, one in checks.items():
-            try:
-                checked[name] = one(action[name], rows)
-            except ActionError as error:
-                raise ActionError(f"{name}: {error}") from None
-        return checked
+        return _checked(checks, action, rows)
 
     return check
+
+
+def _tuple(checks: list[ActionCheck]) -> ActionCheck:
+    numbered = {str(i): check for i, check in enumerate(checks)}
+
+    def check(action: Any, rows: int) -> dict[str, np.ndarray]:
+        if not isinstance(action, tuple | list) or len(action) != len(checks):
+            raise ActionError(f"actions must be a tuple of {len(checks)}, with an array of {rows} rows for each part")
+        return _checked(numbered, dict(zip(numbered, action, strict=True)), rows)
+
+    return check
+
+
+def _checked(checks: Mapping[str, ActionCheck], action: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
+    """The parts of an action by the names of `action_fields`."""
+    checked: dict[str, np.ndarray] = {}
+    for name, one in checks.items():
+        try:
+            part = one(action[name], rows)
+        except ActionError as error:
+            raise ActionError(f"{name}: {error}") from None
+        checked |= {f"{name}:{more}": array for more, array in part.items()} if isinstance(part, dict) else {name: part}
+    return checked
 
 
 def _discrete(dtype: np.dtype, start: int, n: int) -> ArrayCheck:
@@ -136,14 +176,41 @@ def _multi_discrete(space: gym.spaces.MultiDiscrete) -> ArrayCheck:
     return check
 
 
-def _box(space: gym.spaces.Box) -> ArrayCheck:
-    dtype, shape = np.dtype(space.dtype), space.shape
-    floating, every = dtype.kind == "f", np.logical_and.reduce
+def _multi_binary(space: gym.spaces.MultiBinary) -> ArrayCheck:
+    dtype, shape, highest = np.dtype(space.dtype), tuple(space.shape), np.maximum.reduce
 
     def check(action: Any, rows: int) -> np.ndarray:
         array = _array(action, dtype, (rows, *shape))
-        if floating and not every(np.isfinite(array), None):
-            at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        if highest(array.view(np.uint8), None) > 1:
+            at = tuple(int(i) for i in np.argwhere(array.view(np.uint8) > 1)[0])
+            raise ActionError(f"action {array[at]} at {at} is not in [0, 1]")
+        return array
+
+    return check
+
+
+def farthest(space: gym.Space) -> float:
+    """The largest float that is an action; ``FARTHEST`` unless the space itself reaches beyond.
+
+    Many a reward is charged with the squares of actions, which must not overflow a float32.
+    """
+    ends = np.abs([getattr(space, "low", 0), getattr(space, "high", 0)])
+    return max(FARTHEST, float(np.max(ends, where=np.isfinite(ends), initial=0)))
+
+
+def _box(space: gym.spaces.Box) -> ArrayCheck:
+    dtype, shape = np.dtype(space.dtype), space.shape
+    floating, highest = dtype.kind == "f" and 0 not in shape, np.maximum.reduce
+    limit = np.asarray(min(farthest(space), float(np.finfo(dtype.name).max)) if floating else 0, dtype)
+
+    def check(action: Any, rows: int) -> np.ndarray:
+        array = _array(action, dtype, (rows, *shape))
+        if floating and not highest(np.abs(array), None) <= limit:  # NaN is the highest of all
+            at = tuple(int(i) for i in np.argwhere(~(np.abs(array) <= limit))[0])
+            if np.isfinite(array[at]):
+                raise ActionError(
+                    f"action {array[at]} at {at} is beyond ±{limit:g}, as far as one may reach out of {space}"
+                )
             raise ActionError(f"action {array[at]} at {at} is not finite")
         return array
 

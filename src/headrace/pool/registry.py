@@ -4,42 +4,56 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import os
+import re
+import sys
 from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
 from headrace.errors import OptionError, UnknownTaskError
+from headrace.limits import limits_named
+from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
 from headrace.pool.seeds import SeedLike, seeds_of
-from headrace.pool.sources import import_source, split
-from headrace.pool.spec import AutoresetMode, PoolSettings, Task, TaskSpec
+from headrace.pool.sources import import_source, is_loaded, module_of, split
+from headrace.pool.spec import LAST_CORE, MOST_ENVS, MOST_THREADS, AutoresetMode, PoolSettings
+from headrace.pool.task import Task
 
 Build = Callable[..., Task]
+TaskLike = str | Callable[..., Any]
+PROCESSES = "processes"
+
+VERSION = re.compile(r"-v\d+$")
+ALIKE = 0.55  # of 1, from which on a name may have been meant
+MOST_NAMED = 5  # of what a file or module has, where nothing in it is alike
 
 _builders: dict[str, Build | str] = {}
+_registrars: dict[str, str] = {}  # task → the module that registered it
 _sources: dict[str, tuple[str, ...]] = {}  # files and modules imported by name, and what each registered
 
 
-def register(task: str, build: Build | str, *, replace: bool = False) -> None:
+def register(task_id: str, build: Build | str, *, replace: bool = False) -> None:
     """Make a task known by name.
 
     Args:
-        task: its name, such as ``"MyTask-v0"``.
+        task_id: its name, such as ``"MyTask-v0"``.
         build: a function ``(task, **options) → Task``, or where to import one from: ``"package.module:function"``.
         replace: whether a task of this name may exist already.
 
     Raises:
         OptionError: the name is taken, or what was given is neither a function nor such a string.
     """
-    if not isinstance(task, str) or not task:
-        raise OptionError(f"a task's name must be a non-empty string, not {task!r}")
-    if task in _builders and not replace:
-        raise OptionError(f"there is a task {task!r} already: choose another name, or say replace=True")
+    if not isinstance(task_id, str) or not task_id:
+        raise OptionError(f"a task's name must be a non-empty string, not {task_id!r}")
+    if task_id in _builders and not replace:
+        raise OptionError(f"there is a task {task_id!r} already: choose another name, or say replace=True")
     if not callable(build) and not (isinstance(build, str) and ":" in build):
         raise OptionError(f"build must be a function or 'module:function', not {build!r}")
-    _builders[task] = build
+    _builders[task_id] = build
+    _registrars[task_id] = sys._getframe(1).f_globals.get("__name__", "")
 
 
 def register_family(tasks: Iterable[str], build: str) -> None:
@@ -48,66 +62,131 @@ def register_family(tasks: Iterable[str], build: str) -> None:
         register(task, build)
 
 
+def is_registered(task: str) -> bool:
+    """Whether a task of this very name is known, without a file or module in front of it."""
+    return task in _builders
+
+
 def list_all_envs() -> list[str]:
     """All registered task names, sorted."""
     return sorted(_builders)
 
 
 def nearest(name: str, names: Iterable[str], n: int = 5) -> list[str]:
-    """The names most like this one, best first."""
-    by_lower = {candidate.lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n, 0.5)
-    return [by_lower[match] for match in close]
+    """The names most like this one, best first; versions (``-v1``) only decide between names alike."""
+    asked = str(name).lower()
+
+    def likeness(candidate: str) -> tuple[float, float]:
+        whole = candidate.lower()
+        stem, theirs = (VERSION.sub("", each) for each in (asked, whole))
+        alike = difflib.SequenceMatcher(None, stem, theirs).ratio()
+        begun = stem and theirs.startswith(stem)
+        return max(alike, ALIKE) if begun else alike, difflib.SequenceMatcher(None, asked, whole).ratio()
+
+    near = {candidate: likeness(candidate) for candidate in names}
+    chosen = [candidate for candidate, (alike, _) in near.items() if alike >= ALIKE]
+    return sorted(chosen, key=lambda candidate: near[candidate], reverse=True)[:n]
 
 
-def build_task(task: str, **options: Any) -> Task:
-    """The task of this name, with its own options checked and completed."""
-    task = _found(task)
-    try:
-        build = _builders[task]
-    except (KeyError, TypeError):
-        close = nearest(task, _builders)
-        hint = f"did you mean {', '.join(close)}?" if close else "headrace.list_all_envs() lists all."
-        raise UnknownTaskError(f"there is no task {task!r}: {hint}") from None
-    if isinstance(build, str):
-        module, _, name = build.partition(":")
-        build = _builders[task] = getattr(importlib.import_module(module), name)
-    return build(task, **options)
+def build_task(task: TaskLike, executor: str | None = None, **options: Any) -> Task:
+    """The task of this name, or of what makes its environments, with its own options checked and completed.
+
+    Args:
+        task: a registered name; a name of Gymnasium's registry; either with the file or module in front of it that
+            registers it; a class or function in a file or module; or such a class or function itself.
+        executor: ``"processes"`` for Gymnasium's environment where Headrace has one of this name, too.
+    """
+    if executor not in (None, PROCESSES):
+        raise OptionError(f"executor must be None, for the task's own, or {PROCESSES!r}, not {executor!r}")
+    build, name = _builder(task, executor)
+    return build(name, **options)
 
 
-def family(task: str) -> str:
+def family(task: TaskLike) -> str:
     """The module whose function builds a task; raises `UnknownTaskError` if there is none of this name."""
-    build_task(task)
-    build = _builders[_found(task)]
-    assert not isinstance(build, str)
-    return build.__module__
+    return getattr(_builder(task, None)[0], "__module__", "")
 
 
-def _found(task: str) -> str:
-    """The registered name; a file or module in front of it (``my_env.py:MyTask-v0``) is imported first."""
-    if not isinstance(task, str) or task in _builders:
-        return task
-    source, name = split(task)
-    if not source:
-        return task
-    if source not in _sources:
-        before = set(_builders)
-        import_source(source)
-        _sources[source] = tuple(registered for registered in _builders if registered not in before)
-    theirs = _sources[source]
-    if name in _builders or (not name and len(theirs) == 1):
-        return name or theirs[0]
-    known = ", ".join(f"{source}:{registered}" for registered in theirs)
-    raise UnknownTaskError(f"there is no task {task!r}: " + (f"say {known}" if known else f"{source} registers none"))
+def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
+    """The function that builds a task, and what to call it with."""
+    from headrace.pool.executors.processes.task import callable_task, gymnasium_task, in_gymnasium, named_task
+
+    if not isinstance(task, str):
+        if not callable(task):
+            raise UnknownTaskError(f"a task is a name, or a class or function that makes an environment, not {task!r}")
+        return callable_task, task
+    source, name = ("", task) if task in _builders else split(task)
+    if source and source not in _sources:
+        _sources[source] = _registered_by(source)
+    theirs = _sources[source] if source else _builders
+    if source and not name and len(theirs) == 1:
+        (name,) = theirs
+    if name in theirs and executor != PROCESSES:
+        return _function(_builders[name]), name
+    if source and name.isidentifier() and callable(getattr(module_of(source), name, None)):
+        return partial(named_task, _place(source)), name
+    if in_gymnasium(name):
+        return partial(gymnasium_task, source=_place(source)), name
+    raise UnknownTaskError(f"there is no task {task!r}: {_hint(source, name, executor)}")
 
 
-def make_spec(task: str, **options: Any) -> TaskSpec:
-    """A task's spaces, info fields and options, without making any environment."""
-    return build_task(task, **options).spec
+def _place(source: str) -> str:
+    """A file or module as another process finds it."""
+    return str(Path(source).resolve()) if source.endswith(".py") else source
+
+
+def _hint(source: str, name: str, executor: str | None) -> str:
+    """What may have been meant by a name that nobody knows."""
+    import gymnasium
+
+    if executor == PROCESSES and name in _builders:
+        return "Gymnasium has none of this name; Headrace's own runs without executor='processes'"
+    if source:
+        theirs = _sources[source]
+        if name in _builders and not theirs:
+            return f"{source} registers none of this name, nor has it such a class; {name} alone is Headrace's own"
+        there = [*theirs, *_made_in(source)]
+        # what other modules registered with Gymnasium is a guess, so only where the source has nothing of its own
+        meant = nearest(name, there) or theirs or nearest(name, gymnasium.registry) or there[:MOST_NAMED]
+        say = f"say {', '.join(f'{source}:{each}' for each in meant)}"
+        return say if meant else f"{source} registers none of this name, nor has it such a class"
+    close = nearest(name, [*_builders, *(each for each in gymnasium.registry if "/" not in each)])
+    return f"did you mean {', '.join(close)}?" if close else "headrace.list_all_envs() lists all."
+
+
+def _made_in(source: str) -> list[str]:
+    """The classes of a file or module, and the functions, which may make environments."""
+    module = module_of(source)
+    own = {name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
+    return [name for name, each in own.items() if callable(each) and not name.startswith("_")]
+
+
+def _function(build: Build | str) -> Build:
+    """What builds a task, imported now if it was only named."""
+    if not isinstance(build, str):
+        return build
+    module, _, name = build.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _registered_by(source: str) -> tuple[str, ...]:
+    """The tasks of a file or module: all that importing it registers, or that it did register if it was before."""
+    if is_loaded(source):
+        home = module_of(source).__name__
+        return tuple(task for task, by in _registrars.items() if f"{by}.".startswith(f"{home}."))
+    before = dict(_builders)
+    import_source(source)
+    new = (task for task, build in _builders.items() if before.get(task) is not build)
+    return tuple(task for task in new if source.startswith("headrace.") or not _is_ours(task))
+
+
+def _is_ours(task: str) -> bool:
+    """Whether a task is one that comes with Headrace."""
+    return _registrars[task].startswith("headrace.")
 
 
 def make_pool(
-    task: str,
+    task: TaskLike,
     num_envs: int = 1,
     batch_size: int = 0,
     num_threads: int = 0,
@@ -119,36 +198,52 @@ def make_pool(
     **options: Any,
 ) -> Pool:
     """Make a pool of one task; see `headrace.make` for the options."""
-    check_int("num_envs", num_envs, 1)
-    check_int("batch_size", batch_size, 0, num_envs)
-    check_int("num_threads", num_threads, 0)
-    check_int("thread_affinity_offset", thread_affinity_offset, -1)
-    autoreset = autoreset_mode(autoreset)
     if max_num_players != 1:
         raise OptionError(f"max_num_players must be 1 for a pool of dense rows, not {max_num_players!r}: see make")
+    settings = pool_settings(num_envs, batch_size, num_threads, seed, autoreset, device, thread_affinity_offset)
+    recipe = partial(
+        make_pool,
+        task=task,
+        num_envs=num_envs,
+        batch_size=batch_size,
+        num_threads=num_threads,
+        seed=settings.seeds.tolist(),
+        autoreset=settings.autoreset,
+        device=settings.device,
+        thread_affinity_offset=thread_affinity_offset,
+        **options,
+    )
+    try:
+        with limits_named(f"a pool of {num_envs} environments of {task}"):
+            return Pool(build_task(task, **options), settings, recipe)
+    except MemoryError as error:
+        raise OptionError(f"{num_envs} environments of {task} need more memory than there is: {error}") from error
+
+
+def pool_settings(
+    num_envs: int = 1,
+    batch_size: int = 0,
+    num_threads: int = 0,
+    seed: SeedLike = None,
+    autoreset: AutoresetMode = "next_step",
+    device: str = "cpu",
+    thread_affinity_offset: int = -1,
+) -> PoolSettings:
+    """The options that every task shares, checked and completed."""
+    check_int("num_envs", num_envs, 1, MOST_ENVS)
+    check_int("batch_size", batch_size, 0, num_envs)
+    check_int("num_threads", num_threads, 0, MOST_THREADS)
+    check_int("thread_affinity_offset", thread_affinity_offset, -1, LAST_CORE)
     batch = batch_size or num_envs
-    seeds = seeds_of(seed, np.arange(num_envs, dtype=np.int32))
-    settings = PoolSettings(
+    return PoolSettings(
         num_envs=num_envs,
         batch_size=batch,
         num_threads=num_threads or min(batch, usable_cores()),
-        seeds=seeds,
-        autoreset=autoreset,
+        seeds=seeds_of(seed, np.arange(num_envs, dtype=np.int32)),
+        autoreset=autoreset_mode(autoreset),
         device=str(device),
         thread_affinity_offset=thread_affinity_offset,
     )
-    recipe = {
-        "task": task,
-        "num_envs": num_envs,
-        "batch_size": batch_size,
-        "num_threads": num_threads,
-        "seed": seeds.tolist(),
-        "autoreset": autoreset,
-        "device": str(device),
-        "thread_affinity_offset": thread_affinity_offset,
-        **options,
-    }
-    return Pool(build_task(task, **options), settings, recipe)
 
 
 def autoreset_mode(mode: Any) -> AutoresetMode:
@@ -159,11 +254,6 @@ def autoreset_mode(mode: Any) -> AutoresetMode:
         return names[getattr(mode, "value", mode)]
     except (KeyError, TypeError):
         raise OptionError(f"autoreset must be one of {', '.join(get_args(AutoresetMode))}, not {mode!r}") from None
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_int(name: str, value: Any, low: int, high: int | None = None) -> None:

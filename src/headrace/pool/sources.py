@@ -9,10 +9,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import sysconfig
+import traceback
 from pathlib import Path
 from types import ModuleType
 
-from headrace.errors import UnknownTaskError
+from headrace.errors import HeadraceError, OptionError, UnknownTaskError
+
+MACHINERY = (Path(__file__).parents[1], Path(importlib.__file__).parent)  # whose lines say nothing of a user's file
+SITES = {"site-packages", "dist-packages"}
 
 
 def split(task: str) -> tuple[str, str]:
@@ -28,17 +33,46 @@ def import_source(source: str) -> ModuleType:
 
     Raises:
         UnknownTaskError: there is no such file or module.
-        KernelError: a class lacks @wp.struct. Whatever else it raises itself is passed on.
+        OptionError: it cannot be imported; the message is what Python says of it, with its own lines alone.
+        KernelError: a class lacks @wp.struct. Other errors of Headrace's that it causes are passed on.
     """
     try:
         return _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
-    except RuntimeError as error:
-        if "warp" in sys.modules:
-            from headrace.pool.executors.kernels.mistakes import unmarked
+    except HeadraceError:
+        raise
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "warp" in sys.modules:
+            from headrace.pool.executors.kernels.diagnostics.mistakes import unmarked
 
             if named := unmarked(error):
                 raise named from error
-        raise
+        # not `from error`: its traceback would be shown before, with the lines of the import
+        raise OptionError(f"{source} cannot be imported:\n{_told(error)}") from None
+
+
+def _told(error: Exception) -> str:
+    """What Python prints of an error, with the lines of its author's own files alone, as far as there are any."""
+    told = traceback.TracebackException.from_exception(error)
+    one: traceback.TracebackException | None = told
+    while one is not None:
+        outside = [frame for frame in one.stack if not _is_machinery(frame.filename)]
+        own = [frame for frame in outside if not _is_library(frame.filename)]
+        one.stack = traceback.StackSummary.from_list(own or outside)
+        cause = one.__cause__ or one.__context__
+        if cause is not None and all(_is_machinery(f.filename) or _is_library(f.filename) for f in cause.stack):
+            one.__cause__ = one.__context__ = cause = None
+        one = cause
+    lines = "".join(told.format()).rstrip()
+    return lines if told.stack else lines.removeprefix("Traceback (most recent call last):\n")
+
+
+def _is_machinery(file: str) -> bool:
+    return file.startswith("<frozen ") or any(Path(file).is_relative_to(place) for place in MACHINERY)
+
+
+def _is_library(file: str) -> bool:
+    path = Path(file)
+    return path.is_relative_to(sysconfig.get_path("stdlib")) or bool(SITES.intersection(path.parts))
 
 
 def _import_module(name: str) -> ModuleType:
@@ -52,12 +86,19 @@ def _import_module(name: str) -> ModuleType:
 
 def module_of(source: str) -> ModuleType:
     """The module of a file or of a name, imported only if it was not before."""
-    if source.endswith(".py"):
-        file = str(Path(source).resolve())
-        for module in list(sys.modules.values()):
-            if getattr(module, "__file__", None) == file:
-                return module
-    return import_source(source)
+    return _loaded(source) or import_source(source)
+
+
+def is_loaded(source: str) -> bool:
+    """Whether this file or module was imported before."""
+    return _loaded(source) is not None
+
+
+def _loaded(source: str) -> ModuleType | None:
+    if not source.endswith(".py"):
+        return sys.modules.get(source)
+    file = str(Path(source).resolve())
+    return next((each for each in list(sys.modules.values()) if getattr(each, "__file__", None) == file), None)
 
 
 def _import_file(path: Path) -> ModuleType:

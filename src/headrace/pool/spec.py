@@ -1,27 +1,29 @@
-"""What a task is (its spaces and info fields) and how a pool of it is set up.
+"""What one environment of a task is (its spaces and info fields), and how many a pool has of it.
 
-These frozen records are the whole contract between the user-facing pool, the
-executors and the task families: a family describes a task with a `TaskSpec`, the
-user's common options become `PoolSettings`, and both are handed to an executor.
+A family describes its task with a `TaskSpec`, the user's common options become `PoolSettings`, and both are
+handed to an executor; a `Task` says which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
-if TYPE_CHECKING:
-    from headrace.pool.batch import BatchRing
-    from headrace.pool.executor import Executor
-    from headrace.pool.executors.kernels.build import AnyEnv
+from headrace.errors import OptionError
 
 AutoresetMode = Literal["next_step", "same_step", "disabled"]
 ARRAYS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
+MOST_ENVS = 2**24
+MOST_THREADS = 1024
+LAST_CORE = 2**16 - 1
+POOL_OPTIONS = tuple(
+    "num_envs batch_size num_threads seed autoreset device thread_affinity_offset max_num_players".split()
+)  # what a pool of any task is asked for
 RESERVED = {"action", "alive", "elapsed_step", "env_id", "players"}
 
 
@@ -76,6 +78,9 @@ class TaskSpec:
         options: the task's own options, defaults filled in.
         agents: the types of a multi-agent environment's agents; empty for one agent.
         render_fps: agent steps a second at which pictures look natural: real time, where there is such a thing.
+
+    Raises:
+        OptionError: ``max_episode_steps`` is negative.
     """
 
     task: str
@@ -88,6 +93,11 @@ class TaskSpec:
     agents: tuple[AgentType, ...] = ()
     render_fps: float = 30.0
 
+    def __post_init__(self) -> None:
+        if self.max_episode_steps < 0:
+            what = "an integer of at least 0, 0 for no limit"
+            raise OptionError(f"max_episode_steps of {self.task} must be {what}, not {self.max_episode_steps!r}")
+
     @property
     def num_agents(self) -> int:
         """Agents of one environment."""
@@ -97,21 +107,6 @@ class TaskSpec:
     def reward_shape(self) -> tuple[int, ...]:
         """``()``, or ``(num_agents,)`` for a multi-agent environment."""
         return (self.num_agents,) if self.agents else ()
-
-    @property
-    def observation_space(self) -> gym.Space:
-        """EnvPool's name for `observation`."""
-        return self.observation
-
-    @property
-    def action_space(self) -> gym.Space:
-        """EnvPool's name for `action`."""
-        return self.action
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """EnvPool's name for the options."""
-        return {"max_episode_steps": self.max_episode_steps, **self.options}
 
 
 def multi_agent_spec(task: str, agents: tuple[AgentType, ...], info: tuple[Field, ...] = (), **more: Any) -> TaskSpec:
@@ -208,18 +203,3 @@ class PoolSettings:
     @property
     def is_async(self) -> bool:
         return self.batch_size < self.num_envs
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task ready to be pooled: its spec, and how to build the executor that runs it.
-
-    Attributes:
-        kernel: the kernel environment that the executor runs, where it is one: such a task can live on a GPU too.
-        make_on_device: builds what else can live on a GPU: `headrace.pool.executors.kernels.device.DeviceEnvironments`.
-    """
-
-    spec: TaskSpec
-    make_executor: Callable[[TaskSpec, PoolSettings, BatchRing], Executor]
-    kernel: AnyEnv | None = None
-    make_on_device: Callable[[TaskSpec, PoolSettings], Any] | None = None

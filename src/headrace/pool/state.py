@@ -11,6 +11,8 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from headrace.errors import OptionError, StateError
 from headrace.pool.spec import TaskSpec
 
@@ -19,8 +21,9 @@ HEADER = struct.Struct("<4s8s?I")  # magic, which task, episode over, checksum o
 
 
 def task_key(spec: TaskSpec, autoreset: str) -> bytes:
-    """Eight bytes that differ between tasks, options, and autoreset modes."""
-    text = repr((spec.task, sorted(spec.options.items()), spec.max_episode_steps, autoreset))
+    """Eight bytes that differ between tasks, options, and autoreset modes; how pictures are drawn is no state."""
+    options = [(name, value) for name, value in sorted(spec.options.items()) if not name.startswith("render_")]
+    text = repr((spec.task, options, spec.max_episode_steps, autoreset))
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
@@ -42,6 +45,15 @@ def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
     if zlib.crc32(payload) != checksum:
         raise StateError(f"the state for environment {env_id} is damaged")
     return payload, finished
+
+
+def unseal_all(blobs: Sequence[bytes], key: bytes, env_ids: np.ndarray) -> list[tuple[bytes, bool]]:
+    """`unseal` for one state an environment; raises `OptionError` where there are not as many, or is no list."""
+    if isinstance(blobs, bytes | bytearray | memoryview | str) or not isinstance(blobs, Sequence | np.ndarray):
+        raise OptionError(f"states must be a list of what save_state returned, not {type(blobs).__name__}")
+    if len(blobs) != len(env_ids):
+        raise OptionError(f"{len(blobs)} states were given for {len(env_ids)} environments")
+    return [unseal(blob, key, int(i)) for i, blob in zip(env_ids, blobs, strict=True)]
 
 
 def chosen_arrays(task: str, known: Iterable[str], names: Sequence[str] | None) -> list[str]:

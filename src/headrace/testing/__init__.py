@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.errors import ConformanceError
+from headrace.testing.agents import order_of_agents
 from headrace.testing.episodes import (
     autoreset_disabled,
     autoreset_next_step,
@@ -27,6 +28,7 @@ from headrace.testing.episodes import (
     spaces,
     truncation,
 )
+from headrace.testing.kept import kept_results
 from headrace.testing.report import Check, NotApplicable, Report, Result, run_checks
 from headrace.testing.results import (
     asynchronous,
@@ -53,6 +55,7 @@ CHECKS: tuple[Check, ...] = (
     number_of_threads,
     partial_steps,
     asynchronous,
+    order_of_agents,
     devices,
     autoreset_next_step,
     autoreset_same_step,
@@ -62,6 +65,7 @@ CHECKS: tuple[Check, ...] = (
     spaces,
     saved_states,
     rendering,
+    kept_results,
 )
 """Every check as a function of a task's name and options, for `pytest.mark.parametrize`."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
-from headrace.pool.registry import make_spec
+from headrace.pool.views.make import make_spec
 from headrace.testing.report import NotApplicable, conformance
 from headrace.testing.trial import (
     Actions,

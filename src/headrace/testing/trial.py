@@ -15,8 +15,8 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
-from headrace.pool.registry import check_int, make_spec
-from headrace.pool.views.make import make
+from headrace.pool.registry import check_int
+from headrace.pool.views.make import make, make_spec
 
 Frame = dict[str, np.ndarray]
 Actions = list[Any]
@@ -48,6 +48,7 @@ class Trial:
     limit: int = 13
 
     def __post_init__(self) -> None:
+        check_int("seed", self.seed, 0, 2**63 - 1)
         check_int("num_envs", self.num_envs, 2)
         check_int("steps", self.steps, 4)
 
@@ -75,15 +76,19 @@ class Trial:
 
 
 def stack(rows: Sequence[Any]) -> Any:
-    """One action of many; for a `Dict` space a dict of arrays."""
+    """One action of many: an array, or dicts and tuples of them as the space has."""
     if isinstance(rows[0], dict):
-        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        return {name: stack([row[name] for row in rows]) for name in rows[0]}
+    if isinstance(rows[0], tuple):
+        return tuple(stack(part) for part in zip(*rows, strict=True))
     return np.stack(rows)
 
 
 def taken(action: Any, rows: Any) -> Any:
     """Some rows of an action."""
-    return {name: array[rows] for name, array in action.items()} if isinstance(action, dict) else action[rows]
+    if isinstance(action, dict):
+        return {name: taken(part, rows) for name, part in action.items()}
+    return tuple(taken(part, rows) for part in action) if isinstance(action, tuple) else action[rows]
 
 
 def on_device(action: Any, device: Any) -> Any:
@@ -101,7 +106,7 @@ def on_device(action: Any, device: Any) -> Any:
 def start(pool: Pool, env_ids: Any = None, seed: Any = None) -> Frame:
     """Reset, and the frame of what came."""
     obs, info = host(pool.reset(env_ids, seed=seed))
-    return _ordered({**_named("obs", obs), **_infos(info)})
+    return _ordered({**_named("obs", obs), **_infos(pool, info)})
 
 
 def advance(pool: Pool, action: Any, env_ids: Any = None) -> Frame:
@@ -113,11 +118,11 @@ def frame(pool: Pool, result: Any) -> Frame:
     """The frame of a five-tuple; ``final …`` fields are 0 in rows where no episode ended."""
     obs, reward, terminated, truncated, info = host(result)
     fields = {"reward": reward, "terminated": terminated, "truncated": truncated}
-    fields |= {**_named("obs", obs), **_infos(info)}
+    fields |= {**_named("obs", obs), **_infos(pool, info)}
     if pool.autoreset == "same_step":
         ended = info.get("_final_obs", np.zeros(len(terminated), np.bool_))
         fields["final"] = ended
-        last = {**_named("obs", info.get("final_obs", obs)), **_infos(info.get("final_info", info))}
+        last = {**_named("obs", info.get("final_obs", obs)), **_infos(pool, info.get("final_info", info))}
         for name, array in last.items():
             mask = ended.reshape(-1, *(1,) * (array.ndim - 1))
             fields[FINAL + name] = np.where(mask, array, np.zeros((), array.dtype))
@@ -159,7 +164,7 @@ def typed_as(frames: Sequence[Frame], others: Sequence[Frame]) -> list[Frame]:
 
 
 def observations(one: Frame, *, final: bool = False) -> Iterator[tuple[str, np.ndarray]]:
-    """The observation's arrays of a frame, by their keys in a `Dict` space, or by ``""``."""
+    """The observation's arrays of a frame, by the keys that lead to them, such as ``"arm.left"``, or by ``""``."""
     prefix = f"{FINAL if final else ''}obs"
     for name, array in one.items():
         if name == prefix or name.startswith(prefix + "."):
@@ -167,13 +172,34 @@ def observations(one: Frame, *, final: bool = False) -> Iterator[tuple[str, np.n
 
 
 def _named(name: str, obs: Any) -> Frame:
-    return {f"{name}.{key}": array for key, array in obs.items()} if isinstance(obs, dict) else {name: obs}
+    if not isinstance(obs, dict | tuple):
+        return {name: obs}
+    parts = obs.items() if isinstance(obs, dict) else enumerate(obs)
+    return {full: array for key, part in parts for full, array in _named(f"{name}.{key}", part).items()}
 
 
-def _infos(info: Mapping[str, Any]) -> Frame:
-    plain = {key: value for key, value in info.items() if isinstance(value, np.ndarray)}
-    kept = [key for key in plain if not key.startswith(("_", "final_", "players"))]
-    return {key if key in ("env_id", "elapsed_step") else f"info {key}": plain[key] for key in kept}
+def _infos(pool: Pool, info: Mapping[str, Any]) -> Frame:
+    """What a task reports with every step, by name; and as text what single environments say now and then."""
+    fields = {"env_id": info["env_id"], "elapsed_step": info["elapsed_step"]}
+    fields |= {f"info {f.name}": info[f.name] for f in pool.spec.info}
+    said = np.full(len(info["env_id"]), "", object)
+    for row in np.flatnonzero(sum(info[f"_{key}"] for key in _told(info))).tolist():
+        said[row] = repr(_said(info, row))
+    return fields | {"infos": said}
+
+
+def _told(info: Mapping[str, Any]) -> list[str]:
+    """The keys that single environments set: those with a mask."""
+    return sorted(key for key in info if f"_{key}" in info and not key.startswith("final_"))
+
+
+def _said(info: Mapping[str, Any], row: int) -> dict[str, Any]:
+    """One environment's own info."""
+    values = {key: info[key] for key in _told(info) if info[f"_{key}"][row]}
+    return {
+        key: _said(value, row) if isinstance(value, dict) else np.asarray(value[row]).tolist()
+        for key, value in values.items()
+    }
 
 
 def _ordered(fields: Frame) -> Frame:

@@ -1,9 +1,8 @@
 """Training: `train` starts a run, `resume` continues one.
 
-A run is a folder (`headrace.train.run`), a pool writes into the learner's buffer
-(`headrace.train.rollout`), an algorithm learns from it (`headrace.train.ppo`,
-`headrace.train.off_policy`), and everything that decides how it goes on is in its checkpoints
-(`headrace.train.trainer`).
+A run is a folder (`headrace.train.runs`). A pool fills rollouts or a replay (`headrace.train.collect`,
+`headrace.train.storage`), an algorithm learns from them (`headrace.train.algorithms`), and a runner
+(`headrace.train.runners`) keeps both going and saves all that decides how the run goes on.
 The module itself can be called: ``headrace.train("CartPole-v1")``.
 """
 
@@ -13,20 +12,24 @@ import dataclasses
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace.errors import OptionError, RenderError
-from headrace.train.config import ACTOR_CRITICS, OFF_POLICY, Config, make_config
-from headrace.train.processes import worker_context
-from headrace.train.run import RunFolder
+from headrace.errors import OptionError, RenderError, StateError, StorageError
+from headrace.limits import limits_named
+from headrace.train.config.settings import ACTOR_CRITICS, OFF_POLICY, Config, make_config
+from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.processes.start import guard_main, worker_context
+from headrace.train.runners.here import Result, train_here
+from headrace.train.runs import trust as code
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.writing import is_newer
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from headrace.train.team import Team
 
 # OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
 # would take the cores away from the threads that step environments, or from other programs.
@@ -37,28 +40,7 @@ __all__ = ["Config", "Result", "log_episode", "make_config", "resume", "train"]
 CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer")
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a run ended.
-
-    Attributes:
-        run_dir: the run folder.
-        reason: ``"solved"`` (reached ``stop_at_return``), ``"finished"`` (all steps) or ``"interrupted"`` (Ctrl-C).
-        steps: agent steps, all environments together.
-        seconds: time spent training.
-        mean_return: of the last ``stop_episodes`` episodes; None if none has ended.
-        video, plot: files made at the end, if any.
-    """
-
-    run_dir: Path
-    reason: Literal["solved", "finished", "interrupted"]
-    steps: int
-    seconds: float
-    mean_return: float | None
-    video: Path | None = None
-    plot: Path | None = None
-
-
+@limits_named("training")
 def train(
     task: str,
     algo: str = "ppo",
@@ -69,6 +51,7 @@ def train(
     run_dir: str | Path | None = None,
     resume: bool = False,
     quiet: bool = False,
+    trust: bool = False,
     **overrides: Any,
 ) -> Result:
     """Train an agent, with the settings tuned for the task unless told otherwise.
@@ -80,39 +63,66 @@ def train(
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
+        trust: as in `resume`; what is named here is trusted anyway.
         overrides: any other field of `Config`.
 
     Raises:
-        OptionError: an option is unknown or its value wrong.
+        OptionError: an option is unknown or its value wrong, or another process trains into the folder.
+        StorageError: the folder cannot be written any more, as on a full disk.
+        LimitError: the system gives no more open files, processes or memory.
         WorkerError: of several processes (``devices``) one raised or died.
         UnknownTaskError: no task has this name.
     """
     named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
     overrides |= {name: value for name, value in named.items() if value is not None}
+    guard_main()
+    code.remember(code.named({"task": task, **overrides}))
     if resume and run_dir is not None and RunFolder(run_dir).config_file.exists():
-        _, config = RunFolder.open(run_dir)
-        asked = make_config(**{"task": task, **dataclasses.asdict(config), **overrides}, defaults=False)
-        return _resume(run_dir, {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}, quiet)
+        _, config = RunFolder.read(run_dir)
+        asked = make_config(task, **overrides)
+        changes = {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}
+        return _resume(run_dir, changes, quiet, trust)
     config = make_config(task, **overrides)
     expect_workers(config)
-    config = settled(config)
-    _check_task(config)
-    return _run(config, RunFolder.create(run_dir, config), None, quiet)
+    open_samplers, asked, config = config.samplers < 0, config, settled(config)
+    why = why_in_turn(config) if open_samplers and config.algo in OFF_POLICY else None
+    players = _check_task(config)
+    check_used(config, overrides, players, why)
+    check_learns(config, overrides, players, why)
+    if why and not quiet:
+        unused = dict(pair for player in players.values() for pair in unused_defaults(player))
+        without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
+        print(f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}")
+    if not quiet:
+        for words in filter(None, (*map(learns_nothing, players.values()), _decided_by_cores(asked, config))):
+            print(words)
+    run = RunFolder.create(run_dir, config)
+    try:
+        with run.held():
+            return _run(config, run, None, quiet)
+    except BaseException:
+        run.leave()
+        raise
 
 
-def resume(run_dir: str | Path, *, quiet: bool = False, **changes: Any) -> Result:
-    """Go on with a run exactly where its newest checkpoint left it.
+@limits_named("training")
+def resume(run_dir: str | Path, *, quiet: bool = False, trust: bool = False, **changes: Any) -> Result:
+    """Go on with a run where its newest checkpoint left it: without samplers exactly, with them in new episodes.
 
     Args:
         run_dir: the run folder.
         quiet: show no progress.
+        trust: run the code of files that the run names, also if it did not begin here.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
 
     Raises:
-        OptionError: there is no run in this folder, or such a setting cannot change.
-        StateError: the checkpoint is damaged.
+        OptionError: there is no run in this folder, another process trains into it, or such a setting cannot change.
+        StateError: the checkpoint, or another file of the run, is damaged.
+        StorageError: the folder cannot be written any more, as on a full disk.
+        TrustError: the run names code that is neither installed nor known from a run of this user's.
     """
-    return _resume(run_dir, changes, quiet)
+    guard_main()
+    return _resume(run_dir, changes, quiet, trust)
 
 
 def log_episode(
@@ -122,7 +132,8 @@ def log_episode(
     *,
     seed: int = 1000,
     deterministic: bool = True,
-    which: Literal["newest", "best"] = "newest",
+    which: Literal["newest", "best"] = "best",
+    trust: bool = False,
 ) -> dict[str, np.ndarray]:
     """Let the agent of a run play one episode of one replica, and return what happened, step by step.
 
@@ -133,6 +144,7 @@ def log_episode(
         seed: seed of that pool.
         deterministic: take the likeliest actions, instead of drawing them as in training.
         which: the ``"newest"`` or the ``"best"`` checkpoint.
+        trust: as in `resume`.
 
     Returns:
         Of an episode of T steps: the state arrays [T + 1, …], row 0 as it began and row T as it ended, so that
@@ -141,117 +153,171 @@ def log_episode(
 
     Raises:
         OptionError: there is no run or no such array, or the task is no kernel environment.
+        TrustError: as in `resume`.
     """
-    from headrace.train.agent import load_checkpoint
-    from headrace.train.episode_log import played_episode
+    from headrace.train.play.agent import load_checkpoint
+    from headrace.train.play.episode_log import played_episode
 
-    run, config = RunFolder.open(run_dir)
+    run, config = RunFolder.open(run_dir, trust=trust)
     return played_episode(config, load_checkpoint(run, which), names, env_id, seed, deterministic)
 
 
-def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool) -> Result:
-    run, config = RunFolder.open(run_dir)
+def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool, trust: bool) -> Result:
+    run, config = RunFolder.open(run_dir, trust=trust)
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
     if changes:
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
-        run.write_config(config)
-    expect_workers(config)
-    from headrace.train import checkpoint as checkpoints
+    lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
+    with run.held():
+        if changes:
+            run.write_config(config)
+        expect_workers(config)
+        from headrace.train.runs import checkpoint as checkpoints
 
-    newest = checkpoints.newest(run.checkpoints)
-    return _run(config, run, newest, quiet)
+        newest = checkpoints.newest(run.checkpoints)
+        if newest is None and lines:
+            told = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
+            raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {told}: begin another run")
+        return _run(config, run, newest, quiet)
 
 
-def _check_task(config: Config) -> None:
-    """What a task does not have ends a run before there is a folder for it."""
+def _check_task(config: Config) -> dict[str, Player]:
+    """What a task, this machine, or another run does not have ends a run before there is a folder for it.
+
+    Returns:
+        Policy name → what it is.
+    """
     from headrace.pool.registry import build_task
-    from headrace.train.setup import dealt_seats
+    from headrace.train.collect.setup import find_device, players_of
+    from headrace.train.play.loading import check_loads
 
-    dealt_seats(config, build_task(config.task, **config.env_options).spec)
+    for name in (config.device, *config.devices, config.critic_device, config.actor_device):
+        if name:
+            find_device(name)
+    players = players_of(config, build_task(config.task, **config.env_options).spec)
+    check_loads(config, players)
+    return players
 
 
 def expect_workers(config: Config) -> None:
     """Let what workers are forked from be imported while this process imports the same, if the run may have some."""
-    if config.samplers > 0 or (config.samplers < 0 and config.algo in OFF_POLICY):
+    if config.samplers > 0 or (config.samplers < 0 and config.algo in OFF_POLICY and not config.deterministic):
         worker_context()
 
 
 def settled(config: Config) -> Config:
     """The configuration with which a run begins: what it leaves open is decided for its task and this machine."""
-    from headrace.pool.registry import build_task, usable_cores
+    from headrace.machine import usable_cores
+
+    samplers, actor_device, threads = config.samplers, config.actor_device, config.torch_threads
+    if config.deterministic:
+        threads = threads or 1  # how many cores there are decides nothing then
+    if samplers < 0:
+        samplers = int(config.algo in OFF_POLICY and why_in_turn(config) is None)
+    if actor_device == "auto":
+        halves = _has_halves(dataclasses.replace(config, samplers=samplers))
+        actor_device = "cpu" if halves and usable_cores() > 1 else ""
+    return dataclasses.replace(config, samplers=samplers, actor_device=actor_device, torch_threads=threads)
+
+
+def _has_halves(config: Config) -> bool:
+    """Whether the halves of an update are learnt apart, where there are cores for both."""
+    # nobody who keeps a pace needs a whole core beside the two halves
+    pace = config.algo in ACTOR_CRITICS and config.samplers > 0 and config.replay_ratio is not None
+    return pace and (config.critic_device or config.device) == "cpu"
+
+
+def _decided_by_cores(asked: Config, config: Config) -> str | None:
+    """In words, what the number of cores has decided of what is learnt; None where it has decided nothing.
+
+    An actor that learns apart has critics that are a little old.
+    """
+    if asked.actor_device != "auto" or not _has_halves(config):
+        return None
+    if config.apart:
+        return "the actor learns in a process of its own (actor_device=cpu), as there are several cores"
+    return "actor and critics learn in turn (actor_device=''), as there is one core"
+
+
+def why_in_turn(config: Config) -> str | None:
+    """In words, what an algorithm with a replay has no samplers for, unless it is told to; None if it has some."""
+    from headrace.pool.registry import build_task
 
     task = build_task(config.task, **config.env_options)
-    samplers, actor_device = config.samplers, config.actor_device
-    if samplers < 0:
-        workers = config.algo in OFF_POLICY and not (task.spec.agents or config.devices or config.batch_size)
-        samplers = int(workers and (config.device == "cpu" or task.kernel is None))
-    if actor_device == "auto":
-        # nobody who keeps a pace needs a whole core beside the two halves
-        halves = config.algo in ACTOR_CRITICS and samplers > 0 and config.replay_ratio is not None
-        on_cpu = (config.critic_device or config.device) == "cpu"
-        actor_device = "cpu" if halves and on_cpu and usable_cores() > 1 else ""
-    return dataclasses.replace(config, samplers=samplers, actor_device=actor_device)
+    if task.spec.agents:
+        return f"{config.task} has several agents"
+    for name in ("deterministic", "devices", "batch_size"):
+        if value := getattr(config, name):
+            return f"{name}={value}"
+    if config.device != "cpu" and task.kernel is not None:
+        return f"{config.task} lives on the policy's device, {config.device}"
+    return None
 
 
 def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
-    if config.devices:
-        from headrace.train.parallel import train_together
+    try:
+        if config.devices:
+            from headrace.train.runners.data_parallel import train_together
 
-        result = train_together(config, run.path, saved, quiet)
-    else:
-        result = train_here(config, run, saved, quiet)
+            result = train_together(config, run.path, saved, quiet)
+        else:
+            result = train_here(config, run, saved, quiet)
+    except StorageError as error:
+        raise StorageError(f"{error}; {_rest(run)}") from error
     if result.reason == "interrupted":
+        result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:
             print(f"stopped; go on with:  headrace train --resume {run.path}")
+            print(f"   see it play with:  headrace play {run.path}")
+            if result.plot is not None:
+                print(f"               plot:  {result.plot}")
         return result
-    return dataclasses.replace(result, video=_video(config, run), plot=_plot(run))
+    return dataclasses.replace(result, plot=_plot(run), video=_video(config, run))
 
 
-def train_here(config: Config, run: RunFolder, saved: Path | None, quiet: bool, team: Team | None = None) -> Result:
-    """Train in this process and its workers, from a checkpoint if there is one, as one of a team if there is one."""
-    from headrace.train import checkpoint as checkpoints
-    from headrace.train.dashboard import Dashboard
-    from headrace.train.trainer import Trainer
-    from headrace.train.workers.off_policy import OffPolicyTrainer
-    from headrace.train.workers.on_policy import OnPolicyTrainer
+def _rest(run: RunFolder) -> str:
+    """What is left of a run that could not write any more."""
+    from headrace.train.runs import checkpoint as checkpoints
 
-    point = checkpoints.load(saved) if saved is not None else None
-    if config.samplers > 0:
-        trainer = (OffPolicyTrainer if config.algo in OFF_POLICY else OnPolicyTrainer)(config, run, point)
-    else:
-        trainer = Trainer(config, run, point, team)
-    try:
-        dashboard = Dashboard(quiet=quiet)
-        for policy in trainer.policies:
-            if policy.caveat is not None and not quiet:
-                dashboard.console.print(policy.caveat, highlight=False, soft_wrap=True)
-        reason = trainer.train(dashboard)
-        return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
-    finally:
-        trainer.close()
+    newest = checkpoints.newest_learnt(run.checkpoints)
+    if newest is None:
+        return "the run was ended before its first checkpoint"
+    return f"make room, then go on from {newest.name}:  headrace train --resume {run.path}"
 
 
 def _video(config: Config, run: RunFolder) -> Path | None:
-    """A video of the agent, where PyAV is installed and the task can be rendered."""
+    """A video of the agent, where PyAV is installed and the task can be rendered; Ctrl-C leaves it out.
+
+    One that is of the best checkpoint already stays as it is.
+    """
     if not config.video:
         return None
     try:
-        from headrace.train.video import record
+        from headrace.train.play.video import best_film, record
 
-        return record(run.path)
-    except (ImportError, RenderError):
+        known = best_film(run)
+        return known if known is not None else record(run.path, trust=True)
+    except (ImportError, RenderError, KeyboardInterrupt):
+        return None
+    except OSError as error:
+        print(f"no video: {error}")
         return None
 
 
 def _plot(run: RunFolder) -> Path | None:
-    """The return curve, where matplotlib is installed."""
+    """The return curve, where matplotlib is installed; one of the same metrics and settings stays as it is."""
+    if is_newer(run.plot_file, run.metrics_file, run.config_file):
+        return run.plot_file
     try:
-        from headrace.train.plots import plot_returns
+        from headrace.train.logging.plots import plot_returns
 
         return plot_returns(run.path)
     except ImportError:
+        return None
+    except OSError as error:
+        print(f"no plot: {error}")
         return None
 
 

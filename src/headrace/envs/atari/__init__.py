@@ -17,7 +17,8 @@ import numpy as np
 from headrace.envs.atari.games import GAME_OF, rom_path
 from headrace.envs.atari.options import AtariOptions, checked
 from headrace.errors import OptionError
-from headrace.pool.spec import Field, Task, TaskSpec
+from headrace.pool.spec import Field, TaskSpec
+from headrace.pool.task import Task
 
 TASKS: tuple[str, ...] = tuple(GAME_OF)
 FRAMES_PER_SECOND = 60  # of the console

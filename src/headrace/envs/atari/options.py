@@ -33,7 +33,8 @@ class AtariOptions:
         frame_skip: emulated frames in one agent step; an observation shows the maximum of the last two.
         noop_max: a new game starts with 1 to so many frames of doing nothing; 0 for none.
         zero_discount_on_life_loss: report ``info["discount"]`` 0 where a life was lost or the game ended, else 1.
-        episodic_life: a lost life terminates the episode; the next reset plays on.
+        episodic_life: a lost life terminates the episode while there are others; autoreset then plays on in the
+            same game, with ``noop_max`` and FIRE as at its beginning, and `reset` starts a new one.
         reward_clip: rewards become -1, 0 or 1; ``info["reward"]`` stays as it is.
         use_fire_reset: press FIRE once after the no-ops, in games that have it.
         img_height: rows of a frame.
@@ -44,7 +45,7 @@ class AtariOptions:
         repeat_action_probability: of a sticky action, in each frame (Machado et al. 2018 advise 0.25).
         use_inter_area_resize: average over areas (OpenCV's INTER_AREA) or interpolate (INTER_LINEAR).
         gray_scale: grey frames, or red, green and blue as three channels each.
-        max_episode_steps: agent steps after which an episode is truncated; 0 for never.
+        max_episode_steps: agent steps after which a game is truncated; 0 for never.
     """
 
     stack_num: int = 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headrace.pool.spec import Task
+from headrace.pool.task import Task
 
 _MODULES = {
     "CartPole-v0": "cartpole",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headrace.pool.spec import Task
+from headrace.pool.task import Task
 
 DOMAINS: dict[str, tuple[str, ...]] = {
     "acrobot": ("swingup", "swingup_sparse"),

@@ -20,7 +20,7 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, normal, uniform
+from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask, Streams, normal, uniform
 from headrace.pool.executors.mujoco.fields import library
 
 PI = wp.constant(wp.float64(math.pi))
@@ -62,7 +62,8 @@ def suite_task(
         sizes = observation(given, compiled) if callable(observation) else observation
         return gym.spaces.Dict(OrderedDict((key, unbounded(size)) for key, size in sizes.items()))
 
-    return MujocoTask(env, model, space, options={"flat_observation": False, **options}, frame_skip=frame_skip)
+    given = {"flat_observation": False, **options}
+    return MujocoTask(env, model, space, options=given, frame_skip=frame_skip, camera=Camera())
 
 
 def unbounded(size: int | tuple[int, ...] | None) -> gym.spaces.Box:
@@ -102,7 +103,7 @@ def suite_module(domain: str) -> Any:
             return importlib.import_module(f"dm_control.suite.{domain}")
     except ImportError as error:
         what = "the models of the suite's tasks come with dm_control"
-        raise OptionError(f"{what}: pip install 'headrace[dm_control]' ({error})") from error
+        raise OptionError(f"{what}: pip install 'headrace[dm-control]' ({error})") from error
 
 
 # ---- reading and writing arrays -----------------------------------------------------------------

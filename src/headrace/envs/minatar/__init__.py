@@ -22,7 +22,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headrace.pool.spec import Task
+from headrace.pool.task import Task
 
 _MODULES = {
     "MinAtar-Breakout-v0": "breakout",

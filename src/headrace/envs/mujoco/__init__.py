@@ -10,7 +10,7 @@ import importlib
 from dataclasses import replace
 from typing import Any
 
-from headrace.pool.spec import Task
+from headrace.pool.task import Task
 
 _MODULES = {
     "Ant": "ant",

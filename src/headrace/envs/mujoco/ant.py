@@ -22,8 +22,8 @@ from headrace.envs.mujoco.common import (
 )
 from headrace.envs.mujoco.forward import View, always_alive, earned, runner_options, show_place, skipped, velocity
 from headrace.envs.mujoco.options import body, number_range
-from headrace.pool.executors.kernels.task import decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import decimal
 
 
 @wp.struct
@@ -153,7 +153,7 @@ TASKS = {
         partial(build, version), load_model, partial(observation, version), numbers(*info), OPTIONS | more, 5
     )
     for version, more, info in (
-        ("v4", IN_V4, (*PLACE, *REWARDS, "forward_reward")),
+        ("v4", IN_V4, (*PLACE, *REWARDS, "reward_contact", "forward_reward")),
         ("v5", IN_V5, (*PLACE, *REWARDS, "reward_contact")),
     )
 }

@@ -14,7 +14,7 @@ import warp as wp
 
 from headrace.envs.mujoco.common import sum_of_squares
 from headrace.envs.mujoco.options import xml_file
-from headrace.pool.executors.kernels.task import Option, decimal
+from headrace.pool.options import Option, decimal
 
 
 @wp.struct

@@ -13,8 +13,8 @@ from headrace.envs.mujoco.common import ends, load_model, start_uniform, sum_of_
 from headrace.envs.mujoco.forward import always_alive, earned, runner_options, show_place, velocity
 from headrace.envs.mujoco.humanoid_body import SEEN, TENDONS, V5_OPTIONS, body_of, fields, observation, observe_body
 from headrace.envs.mujoco.options import number_range
-from headrace.pool.executors.kernels.task import decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import decimal
 
 
 @wp.struct
@@ -119,7 +119,9 @@ NAMES = {
     "reward_linvel": "reward_forward",
     "reward_quadctrl": "reward_ctrl",
     "reward_alive": "reward_survive",
+    "reward_impact": "reward_contact",
 }
+IN_ENVPOOL = ("reward_linvel", "reward_quadctrl", "reward_alive", "reward_impact")
 OPTIONS = runner_options("humanoid.xml", 0.1, 0.01, forward=1.25) | {
     "healthy_reward": decimal(5.0),
     "terminate_when_unhealthy": True,
@@ -128,8 +130,8 @@ OPTIONS = runner_options("humanoid.xml", 0.1, 0.01, forward=1.25) | {
 IN_V5 = V5_OPTIONS | {"contact_cost_weight": decimal(5e-7), "contact_cost_range": number_range(-inf, 10.0)}
 PLACE = ("x_position", "y_position", "distance_from_origin", "x_velocity", "y_velocity")
 SHOWN = {
-    "v4": (*PLACE, *NAMES),
-    "v5": (*PLACE, *TENDONS, "reward_survive", "reward_forward", "reward_ctrl", "reward_contact"),
+    "v4": (*PLACE, "forward_reward", *IN_ENVPOOL),
+    "v5": (*PLACE, *TENDONS, "reward_survive", "reward_forward", "reward_ctrl", "reward_contact", *IN_ENVPOOL),
 }
 
 TASKS = {

@@ -12,8 +12,10 @@ import warp as wp
 from headrace.envs.mujoco.common import ends, load_model, start_uniform, sum_of_squared_forces, sum_of_squares
 from headrace.envs.mujoco.humanoid_body import SEEN, TENDONS, V5_OPTIONS, body_of, fields, observation, observe_body
 from headrace.envs.mujoco.options import number_range, xml_file
-from headrace.pool.executors.kernels.task import Option, decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import Option, decimal
+
+ALIVE = wp.constant(wp.float64(1.0))
 
 
 @wp.struct
@@ -47,6 +49,7 @@ class View:
     reward_linup: wp.array[wp.float64]
     reward_quadctrl: wp.array[wp.float64]
     reward_impact: wp.array[wp.float64]
+    reward_alive: wp.array[wp.float64]
     tendon_length: wp.array2d[wp.float64]
     tendon_velocity: wp.array2d[wp.float64]
 
@@ -61,7 +64,7 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[wp.float64], 
     view.reward_linup[env] = up
     view.reward_quadctrl[env] = -ctrl_cost
     view.reward_impact[env] = -impact
-    return wp.float32(up - ctrl_cost - impact + wp.float64(1.0)), False
+    return wp.float32(up - ctrl_cost - impact + ALIVE), False
 
 
 @wp.func
@@ -69,6 +72,7 @@ def observe(physics: Any, state: State, env: int, view: View):
     observe_body(physics, state, env, view)
     view.x_position[env] = physics.qpos[env, 0]
     view.y_position[env] = physics.qpos[env, 1]
+    view.reward_alive[env] = ALIVE
     view.z_distance_from_origin[env] = physics.qpos[env, 2] - state.start_z
 
 
@@ -98,7 +102,7 @@ OPTIONS = {
     "reset_noise_scale": Option(0.01),
     "exclude_current_positions_from_observation": True,
 }
-REWARDS = ("reward_linup", "reward_quadctrl", "reward_impact")
+REWARDS = ("reward_linup", "reward_quadctrl", "reward_impact", "reward_alive")
 SHOWN = {"v4": REWARDS, "v5": ("x_position", "y_position", "z_distance_from_origin", *TENDONS, *REWARDS)}
 
 TASKS = {

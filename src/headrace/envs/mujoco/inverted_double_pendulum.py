@@ -12,8 +12,8 @@ import warp as wp
 from headrace.envs.mujoco.common import box, check_size, copy_clipped, load_model, numbers, start_normal
 from headrace.envs.mujoco.options import xml_file
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.task import Option, decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import Option, decimal
 
 MOST = wp.constant(wp.float64(10.0))  # of speeds and forces in an observation
 TOP = wp.constant(wp.float64(2.0))  # m, where the upper pole's tip should be

@@ -10,8 +10,8 @@ import warp as wp
 
 from headrace.envs.mujoco.common import box, check_size, copy_row, load_model, numbers, start_uniform
 from headrace.envs.mujoco.options import xml_file
-from headrace.pool.executors.kernels.task import Option
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import Option
 
 MOST_ANGLE = wp.constant(wp.float64(0.2))  # rad
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.task import Checked, Option
+from headrace.pool.options import Checked, Option
 
 # EnvPool's name → Gymnasium's, for tasks that have an option of that name; of pictures, Gymnasium's → EnvPool's
 NAMES = {

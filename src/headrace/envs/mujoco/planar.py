@@ -32,8 +32,8 @@ from headrace.envs.mujoco.forward import (
 )
 from headrace.envs.mujoco.options import number_range, xml_file
 from headrace.pool.executors.kernels.random import Streams
-from headrace.pool.executors.kernels.task import decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import decimal
 
 
 @wp.struct
@@ -159,7 +159,7 @@ REWARDS = ("reward_forward", "reward_ctrl", "reward_survive")
 
 TASKS = {
     "HalfCheetah-v4": task("v4", (*PLACE, "reward_run", "reward_ctrl"), inf, 5, HALF_CHEETAH),
-    "HalfCheetah-v5": task("v5", (*PLACE, "reward_forward", "reward_ctrl"), inf, 5, HALF_CHEETAH),
+    "HalfCheetah-v5": task("v5", (*PLACE, "reward_forward", "reward_run", "reward_ctrl"), inf, 5, HALF_CHEETAH),
     "Hopper-v4": task("v4", PLACE, 10.0, 4, HOPPER),
     "Hopper-v5": task("v5", (*PLACE, "z_distance_from_origin", *REWARDS), 10.0, 4, HOPPER),
     "Walker2d-v4": task("v4", PLACE, 10.0, 4, WALKER),

@@ -24,8 +24,8 @@ from headrace.envs.mujoco.common import (
 )
 from headrace.envs.mujoco.options import xml_file
 from headrace.pool.executors.kernels.random import Streams, uniform
-from headrace.pool.executors.kernels.task import decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import decimal
 
 ARM = wp.constant(7)  # joints
 START_SPEED = wp.constant(wp.float64(0.005))  # rad/s
@@ -116,7 +116,7 @@ def observe(physics: Any, state: State, env: int, view: View):
     state.to_goal[env] = wp.length(thing - goal)
 
 
-REWARDS = {"v4": ("reward_dist", "reward_ctrl"), "v5": ("reward_dist", "reward_ctrl", "reward_near")}
+REWARDS = ("reward_dist", "reward_ctrl", "reward_near")
 
 
 def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
@@ -146,7 +146,7 @@ TASKS = {
         partial(build, version),
         load_model,
         box(23),
-        numbers(*REWARDS[version]),
+        numbers(*REWARDS),
         {
             "xml_file": xml_file(xml),
             "reward_near_weight": decimal(0.5),

@@ -21,8 +21,8 @@ from headrace.envs.mujoco.common import (
 )
 from headrace.envs.mujoco.options import xml_file
 from headrace.pool.executors.kernels.random import Streams, uniform
-from headrace.pool.executors.kernels.task import decimal
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
+from headrace.pool.options import decimal
 
 START = wp.constant(wp.float64(0.1))  # rad
 START_SPEED = wp.constant(wp.float64(0.005))  # rad/s

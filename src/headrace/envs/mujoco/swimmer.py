@@ -77,6 +77,6 @@ TASKS = {
     )
     for version, info in (
         ("v4", (*PLACE, "reward_fwd", "reward_ctrl", "forward_reward")),
-        ("v5", (*PLACE, "reward_forward", "reward_ctrl")),
+        ("v5", (*PLACE, "reward_forward", "reward_fwd", "reward_ctrl")),
     )
 }

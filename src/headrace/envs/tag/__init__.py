@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headrace.pool.spec import Task
+from headrace.pool.task import Task
 
 _MODULES = {"TagGridWorld-v0": "grid_world", "TagContinuous-v0": "continuous"}
 TASKS: tuple[str, ...] = tuple(_MODULES)

@@ -23,7 +23,7 @@ from headrace.envs.drawing import Canvas, Point
 from headrace.envs.toy_text import tabular, tiles
 from headrace.envs.toy_text.tabular import Outcome
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option
-from headrace.pool.executors.kernels.task import Checked
+from headrace.pool.options import Checked
 
 MAPS = {
     "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),

@@ -11,37 +11,57 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from headrace.errors import EnvironmentFailure, RecvTimeoutError, RenderError
 from headrace.pool.batch import Batch, BatchRing
+from headrace.pool.executor import HostExecutor
+from headrace.pool.executors.simulators import check_simulator
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 
-class Sent(NamedTuple):
-    """A step or reset that a synchronous pool has sent and not yet received; owns its arguments."""
+@dataclass(eq=False, slots=True)
+class Sent:
+    """A step or reset that a synchronous pool has sent and not yet received; owns its arguments.
+
+    Attributes:
+        begun, done: whether the engine has been given it, and has done it.
+        failure: what an environment raised in it.
+    """
 
     start: Callable[..., None]
     arguments: tuple[np.ndarray | None, ...]
     batch: Batch
     held: tuple[np.ndarray, ...]
+    begun: bool = False
+    done: bool = False
+    failure: EnvironmentFailure | None = None
 
 
-class ThreadsExecutor:
-    """Implements `headrace.pool.executor.Executor` for a compiled simulator.
+class ThreadsExecutor(HostExecutor):
+    """The executor of a compiled simulator.
 
     Args:
         module: the extension module that binds the engine; see ``native/engine/module.hpp``.
         simulator: what the module's own factory returned for this task and its options.
+
+    Raises:
+        SimulatorError: it does not declare what the task has.
     """
+
+    background = True
+    finishes_steps = True  # the engine works to a loop's end before it raises
 
     def __init__(
         self, module: ModuleType | Any, simulator: Any, spec: TaskSpec, settings: PoolSettings, ring: BatchRing
     ):
+        check_simulator(simulator, spec)
         self._ring, self._settings = ring, settings
         self._frame_shape = tuple(simulator.frame_shape)
         self._engine = module.Engine(
@@ -54,19 +74,31 @@ class ThreadsExecutor:
             max_episode_steps=spec.max_episode_steps,
             pin_from=settings.thread_affinity_offset,
         )
+        self.waiting = False
+        # what a loop in which the caller takes part reads and writes: an exception may end the call before the loop
+        self._used: tuple[Any, ...] | None = None
         # asynchronous: the batches that the engine fills, by position, and what keeps them from reuse
         self._filling: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
-        # synchronous: oldest first; the engine runs the oldest
+        self._fresh: tuple[Batch, tuple[np.ndarray, ...]] | None = None  # the next to be filled
+        self._full: list[int] = []  # position of the batch that the engine has given back for it
+        # synchronous: oldest first; the engine runs one at a time
         self._sent: deque[Sent] = deque()
 
     def bind(self, batch: Batch) -> None:
         batch.binding = self._engine.bind(list(batch.arrays.values()))
 
     def step(self, actions: Any, env_ids: np.ndarray | None, batch: Batch) -> None:
+        if self._sent:
+            self._finish_sent()
+        self._used = actions, env_ids, batch, batch.hold()
         self._engine.step(actions, env_ids, batch.binding)
+        self._used = None
 
     def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: Batch) -> None:
+        self._finish_sent()
+        self._used = env_ids, seeds, batch, batch.hold()
         self._engine.reset(env_ids, seeds, batch.binding)
+        self._used = None
 
     def send(self, actions: Any, env_ids: np.ndarray) -> None:
         if self._settings.is_async:
@@ -84,38 +116,55 @@ class ThreadsExecutor:
             self._enqueue(self._engine.start_reset, (env_ids, seeds), len(env_ids))
 
     def recv(self, timeout: float | None) -> Batch:
-        if self._settings.is_async:
+        self.waiting = True
+        return self._recv_filled(timeout) if self._settings.is_async else self._recv_sent(timeout)
+
+    def _recv_filled(self, timeout: float | None) -> Batch:
+        """The batch that is full, in exchange for one to fill; an exception leaves it to the next call."""
+        if self._fresh is None:
             fresh = self._ring.take(self._settings.batch_size)
-            position = self._engine.recv(timeout, fresh.binding)
-            if position < 0:
-                raise RecvTimeoutError(f"no {fresh.rows} results within {timeout} s; they stay in flight")
-            batch, _ = self._filling[position]
-            self._filling[position] = fresh, fresh.hold()
-            return batch
-        try:
-            done = self._engine.finish(timeout)
-        except EnvironmentFailure:
-            self._next()
-            raise
-        if not done:
+            self._fresh = fresh, fresh.hold()
+        if not self._full or self._full[0] < 0:
+            # map: no exception comes between the exchange and the note of it, as both are made by compiled code
+            self._full = []
+            self._full.extend(map(self._engine.recv, [timeout], [self._fresh[0].binding]))
+        position = self._full[0]
+        if position < 0:
+            self._full = []
+            raise RecvTimeoutError(f"no {self._settings.batch_size} results within {timeout} s; they stay in flight")
+        batch, _ = self._filling[position]
+        self._filling[position], self._fresh, self._full = self._fresh, None, []
+        return batch
+
+    def _recv_sent(self, timeout: float | None) -> Batch:
+        oldest = self._sent[0]
+        if not self._finished(oldest, timeout):
             raise RecvTimeoutError(f"the steps sent are not done within {timeout} s; they stay in flight")
-        return self._next().batch
+        self.waiting = False
+        self._begin_next()
+        self._sent.popleft()
+        if oldest.failure is not None:
+            raise oldest.failure
+        return oldest.batch
 
     def discard(self) -> None:
         if self._settings.is_async:
+            if self._full and self._full[0] >= 0:
+                self._recv_filled(None)
             self._engine.discard()
             return
-        if self._sent:
+        if self._used is not None:
             with suppress(EnvironmentFailure):  # nobody wants to know: these results are discarded
                 self._engine.finish(None)
-            self._sent.clear()
+            self._used = None
+        self._finish_sent()
+        self._sent.clear()
 
     def save_state(self, env_ids: np.ndarray) -> list[bytes]:
         return [self._engine.save(int(i)) for i in env_ids]
 
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
-        for i, blob in zip(env_ids, blobs, strict=True):
-            self._engine.load(int(i), blob)
+        self._engine.load(env_ids, blobs)
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         return {}
@@ -128,35 +177,55 @@ class ThreadsExecutor:
             self._engine.render(int(i), frame)
         return frames
 
+    def wake(self) -> None:
+        self._engine.close()
+
     def close(self) -> None:
         self._engine.close()
         self._filling.clear()
         self._sent.clear()
+        self._fresh = self._used = None
 
     def _prime(self) -> None:
         """Give the engine its first batches to fill."""
         if not self._filling:
+            filling = []
             for _ in range(self._engine.num_slots):
                 batch = self._ring.take(self._settings.batch_size)
-                self._filling.append((batch, batch.hold()))
-            self._engine.set_slots([batch.binding for batch, _ in self._filling])
+                filling.append((batch, batch.hold()))
+            self._engine.set_slots([batch.binding for batch, _ in filling])
+            self._filling = filling
 
     def _enqueue(self, start: Callable[..., None], arguments: tuple[np.ndarray | None, ...], rows: int) -> None:
         batch = self._ring.take(rows)
         self._sent.append(Sent(start, arguments, batch, batch.hold()))
-        if len(self._sent) == 1:
-            self._start()
+        self._begin_next()
 
-    def _start(self) -> None:
-        if self._sent:
-            oldest = self._sent[0]
-            oldest.start(*oldest.arguments, oldest.batch.binding)
+    def _begin_next(self) -> None:
+        """Give the engine the oldest that is not done, unless it has it."""
+        for sent in self._sent:
+            if not sent.done:
+                if not sent.begun:
+                    sent.begun = True
+                    sent.start(*sent.arguments, sent.batch.binding)
+                return
 
-    def _next(self) -> Sent:
-        """Take the oldest off, and start the one behind it."""
-        done = self._sent.popleft()
-        self._start()
-        return done
+    def _finished(self, sent: Sent, timeout: float | None = None) -> bool:
+        """Wait until the engine has done it, the oldest that was not; whether it has."""
+        if not sent.done:
+            self._begin_next()
+            try:
+                if not self._engine.finish(timeout):
+                    return False
+            except EnvironmentFailure as failure:
+                sent.failure = failure
+            sent.done = True
+        return True
+
+    def _finish_sent(self) -> None:
+        """Let all that was sent run to its end, for the engine runs one loop at a time."""
+        for sent in self._sent:
+            self._finished(sent)
 
 
 def get_include() -> str:
@@ -165,9 +234,8 @@ def get_include() -> str:
     Raises:
         FileNotFoundError: this installation was made without the compiled core.
     """
-    import headrace
-
-    for root in map(Path, headrace.__path__):
+    package = find_spec("headrace")  # its folders: of a checkout one, of what was built for it another
+    for root in map(Path, (package and package.submodule_search_locations) or ()):
         if (root / "include" / "headrace" / "engine").is_dir():
             return str(root / "include")
     raise FileNotFoundError("headrace was installed without its compiled core: install it with pip install .")

@@ -7,62 +7,42 @@ final observations as an object array with None where no episode ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, SequenceError
 from headrace.pool.batch import Batch
 from headrace.pool.pool import Pool, StepResult
 from headrace.pool.registry import make_pool
 from headrace.pool.seeds import SeedLike
-
-MODES = {
-    "next_step": AutoresetMode.NEXT_STEP,
-    "same_step": AutoresetMode.SAME_STEP,
-    "disabled": AutoresetMode.DISABLED,
-}
+from headrace.pool.structure import mapped, one_row, renewed, row_of
+from headrace.pool.views.envpool import MODES, EnvPool
 
 
-class GymnasiumPool(gym.vector.VectorEnv):
+class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
     """A pool as a `gymnasium.vector.VectorEnv`.
 
     Observation and action space are batched over ``batch_size`` rows. An asynchronous pool keeps the
     pool's `send` and `recv`; its `step` returns the rows that finish first.
 
     Args:
-        pool: the pool to present; closed with this object.
-        render_mode: None or ``"rgb_array"``, in which case `render` returns one frame an environment.
+        pool, rest: as in `EnvPool`; with ``render_mode="rgb_array"``, `render` returns one frame an environment.
     """
 
-    def __init__(self, pool: Pool, render_mode: str | None = None):
-        self.pool = pool
-        self.num_envs = pool.num_envs
-        self.render_mode = render_mode
-        self.metadata = {**GymnasiumEnv.metadata, "autoreset_mode": MODES[pool.autoreset]}
+    def __init__(self, pool: Pool, *rest: Any):
+        super().__init__(pool, *rest)
+        self.metadata = metadata(pool) | {"autoreset_mode": MODES[pool.autoreset]}
         self.single_observation_space = pool.observation_space
         self.single_action_space = pool.action_space
         self.observation_space = batch_space(pool.observation_space, pool.batch_size)
         self.action_space = batch_space(pool.action_space, pool.batch_size)
-        self.config = pool.config
-        self.send, self.async_reset = pool.send, pool.async_reset
-        self.save_state, self.load_state, self.make_batch = pool.save_state, pool.load_state, pool.make_batch
+        self.send, self.make_batch = pool.send, pool.make_batch
         self._seen: list[tuple[Any, np.ndarray]] = []  # observations and env_ids: of all environments, the newest
-
-    @property
-    def is_async(self) -> bool:
-        return self.pool.is_async
-
-    @property
-    def all_env_ids(self) -> np.ndarray:
-        return self.pool.all_env_ids
-
-    def __len__(self) -> int:
-        return self.num_envs
+        self._unseen = np.zeros(pool.num_envs, np.bool_)  # a state was loaded, and nothing observed since
 
     def reset(
         self, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None, env_id: Any = None
@@ -71,15 +51,23 @@ class GymnasiumPool(gym.vector.VectorEnv):
 
         With a mask every environment has a row: those not reset the last observation (zeros before their first),
         and in ``info`` zeros, where as everywhere in Gymnasium ``_<key>`` says which rows have a value.
+
+        Raises:
+            SequenceError: a mask leaves out an environment whose state was loaded and that was not stepped since: its
+                last observation is not known.
         """
+        mask = options.get("reset_mask") if options else None
+        if mask is not None and self._unseen.any():
+            self._check_seen(np.asarray(mask))
         obs, info = self.pool.reset(env_id, seed=seed, options=options)
         if self.is_async:
             return obs, info
         ids = info["env_id"]
         self._remember(obs, ids)
-        if options and options.get("reset_mask") is not None:
+        if mask is not None:
             there = np.isin(self.all_env_ids, ids)
-            info = self._whole((info, ids)) | {f"_{key}": there for key in info}
+            masked = {key for key in info if f"_{key}" in info} | {key for key in info if key[1:] in info}
+            info = self._whole((info, ids)) | {f"_{key}": there for key in info if key not in masked}
             info["env_id"] = info["players"]["env_id"] = self.all_env_ids
             info["_env_id"] = info["_players"] = np.ones(self.num_envs, np.bool_)
             return self._whole(*self._seen), info
@@ -90,21 +78,24 @@ class GymnasiumPool(gym.vector.VectorEnv):
         return self._returned(self.pool.step(actions, env_id, out=out))
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
-        """The next results of an asynchronous pool; see `Pool.recv`."""
-        result = self.pool.recv(timeout, reset=reset, return_info=return_info)
-        return result if reset else self._returned(result)
+        """The next results; see `Pool.recv`."""
+        obs, *rest, info = self._returned(self.pool.recv(timeout))
+        if reset:
+            return (obs, info) if return_info else obs
+        return (obs, *rest, info)
 
-    def render(self) -> tuple[np.ndarray, ...] | None:
+    def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
+        """Put saved states into the environments named (None: all); see `Pool.load_state`."""
+        super().load_state(env_ids, blobs)
+        self._unseen[slice(None) if env_ids is None else np.asarray(env_ids)] = True
+
+    def render(self) -> tuple[np.ndarray, ...] | None:  # type: ignore[override]
         """One RGB frame uint8[height, width, 3] for each environment, with ``render_mode="rgb_array"``."""
-        if self.render_mode != "rgb_array":
-            return None
-        return tuple(self.pool.render(self.pool.all_env_ids))
-
-    def close_extras(self, **kwargs: Any) -> None:
-        self.pool.close()
+        return tuple(super().render(self.all_env_ids)) if self.render_mode == "rgb_array" else None
 
     def __reduce__(self) -> Any:
-        return GymnasiumPool, (self.pool, self.render_mode)
+        kind, arguments = super().__reduce__()
+        return _rebuilt, (kind, arguments, self._seen, self._unseen)
 
     def _returned(self, result: StepResult) -> StepResult:
         obs, reward, terminated, truncated, info = result
@@ -114,26 +105,47 @@ class GymnasiumPool(gym.vector.VectorEnv):
             done = info["_final_obs"]
             final = np.full(len(done), None, object)
             for row in np.flatnonzero(done):
-                final[row] = _row(info["final_obs"], row)
+                final[row] = row_of(info["final_obs"], row)
             info["final_obs"] = final
             info["final_info"] |= {f"_{key}": done for key in info["final_info"]}
         return obs, reward, terminated, truncated, info
 
     def _remember(self, obs: Any, ids: np.ndarray) -> None:
         """Keep every environment's newest observation, for `reset`; where these are of all, without a copy."""
+        if self._unseen.any():
+            self._unseen[ids] = False
         if len(ids) < self.num_envs:
             obs, ids = self._whole(*self._seen, (obs, ids)), self.all_env_ids
+        else:
+            obs = renewed(obs)  # the caller's dicts are the caller's
         self._seen = [(obs, ids)]
+
+    def _check_seen(self, mask: np.ndarray) -> None:
+        if mask.shape != self._unseen.shape or mask.dtype != np.bool_:
+            return  # the pool will say so
+        unknown = np.flatnonzero(self._unseen & ~mask)
+        if unknown.size:
+            raise SequenceError(
+                f"reset_mask leaves out environment {unknown[0]}, whose state was loaded: what it last observed is not "
+                "known before its next step, so step it first, or reset it too"
+            )
 
     def _whole(self, *parts: tuple[Any, np.ndarray]) -> Any:
         """A row for every environment from (rows, env_ids), later ones over earlier ones; zeros for all others."""
-        first = parts[0][0]
-        if isinstance(first, dict):
-            return {key: self._whole(*((rows[key], ids) for rows, ids in parts)) for key in first}
-        whole = np.zeros((self.num_envs, *first.shape[1:]), first.dtype)
-        for rows, ids in parts:
-            whole[ids] = rows
-        return whole
+
+        def whole(*arrays: np.ndarray) -> np.ndarray:
+            result = np.zeros((self.num_envs, *arrays[0].shape[1:]), arrays[0].dtype)
+            for array, (_, ids) in zip(arrays, parts, strict=True):
+                result[ids] = array
+            return result
+
+        return mapped(whole, *(rows for rows, _ in parts))
+
+
+def _rebuilt(kind: type[GymnasiumPool], arguments: Any, seen: Any, unseen: np.ndarray) -> GymnasiumPool:
+    view = kind(*arguments)
+    view._seen, view._unseen = seen, unseen
+    return view
 
 
 class GymnasiumEnv(gym.Env):
@@ -147,6 +159,7 @@ class GymnasiumEnv(gym.Env):
         if "autoreset" in options:
             raise OptionError("gymnasium.make makes an environment that its user resets: autoreset is for make_vec")
         self.pool = make_pool(task, autoreset="disabled", **options)
+        self.metadata = metadata(self.pool)
         self.render_mode = render_mode
         self.observation_space = self.pool.observation_space
         self.action_space = self.pool.action_space
@@ -154,17 +167,13 @@ class GymnasiumEnv(gym.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         obs, info = self.pool.reset(seed=seed)
-        return _row(obs, 0), _row(info, 0)
+        return _observed(self.observation_space, obs), row_of(info, 0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        one = (
-            {k: np.asarray(v)[None] for k, v in action.items()}
-            if isinstance(action, dict)
-            else np.asarray(action)[None]
-        )
-        obs, reward, terminated, truncated, info = self.pool.step(one)
+        obs, reward, terminated, truncated, info = self.pool.step(one_row(action))
         earned = float(reward[0]) if reward.ndim == 1 else reward[0]
-        return _row(obs, 0), earned, bool(terminated[0]), bool(truncated[0]), _row(info, 0)
+        seen = _observed(self.observation_space, obs)
+        return seen, earned, bool(terminated[0]), bool(truncated[0]), row_of(info, 0)
 
     def render(self) -> Any:
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None
@@ -173,22 +182,41 @@ class GymnasiumEnv(gym.Env):
         self.pool.close()
 
 
-def _row(value: Any, row: Any) -> Any:
-    return {k: _row(v, row) for k, v in value.items()} if isinstance(value, dict) else value[row]
+def _observed(space: gym.Space, rows: Any) -> Any:
+    """The first of a batch's rows; choices as integers of Python's, as Gymnasium has them."""
+    if isinstance(rows, dict):
+        return {key: _observed(part, rows[key]) for key, part in space.spaces.items()}  # type: ignore[attr-defined]
+    return int(rows[0]) if isinstance(space, gym.spaces.Discrete) else rows[0]
 
 
-def make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> GymnasiumPool:
-    """What ``gymnasium.make_vec("headrace:headrace/…")`` calls."""
-    return GymnasiumPool(make_pool(task, num_envs, **options), render_mode)
+def metadata(pool: Pool) -> dict[str, Any]:
+    """What Gymnasium wants to know about pictures."""
+    return {**GymnasiumEnv.metadata, "render_fps": pool.spec.render_fps}
 
 
-def register_with_gymnasium(tasks: list[str]) -> None:
-    """Make tasks known to Gymnasium as ``headrace/<task>``, for `gymnasium.make` and `make_vec`."""
-    for task in tasks:
-        if f"headrace/{task}" not in gym.registry:
+def register_with_gymnasium(families: Mapping[str, Iterable[str]]) -> None:
+    """Make the tasks of all families known to Gymnasium, for `gymnasium.make` and `make_vec`; see `gymnasium_ids`."""
+    for task, name in gymnasium_ids(families).items():
+        if name not in gym.registry:
             gym.register(
-                id=f"headrace/{task}",
+                id=name,
                 entry_point="headrace.pool.views.gymnasium:GymnasiumEnv",
-                vector_entry_point="headrace.pool.views.gymnasium:make_vector",
+                vector_entry_point="headrace.pool.views.make:make_vector",
                 kwargs={"task": task},
+                reward_threshold=twin.reward_threshold if (twin := gym.registry.get(task)) else None,
             )
+
+
+def gymnasium_ids(families: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """What Gymnasium calls each task: ``headrace/<task>``.
+
+    Tasks whose names differ only in the version Gymnasium takes for versions of one, and warns of the older. Where
+    they are of several families, and so different games, all but the family with the lowest version have a
+    namespace of their own: ``headrace/Blackjack-v1`` is the card game, ``headrace-atari/Blackjack-v5`` Atari's.
+    """
+    versions: dict[str, list[tuple[int, str]]] = {}
+    named = [(task, family, *task.rsplit("-v", 1)) for family, tasks in families.items() for task in tasks]
+    for _, family, name, version in named:
+        versions.setdefault(name, []).append((int(version), family))
+    first = {name: min(found)[1] for name, found in versions.items()}
+    return {task: f"headrace{'' if family == first[name] else f'-{family}'}/{task}" for task, family, name, _ in named}

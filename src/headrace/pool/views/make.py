@@ -3,65 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
 from headrace.errors import OptionError
+from headrace.machine import is_lack
 from headrace.pool.pool import Pool
-from headrace.pool.registry import make_pool, nearest
+from headrace.pool.registry import TaskLike, build_task, make_pool, nearest, pool_settings
 from headrace.pool.seeds import SeedLike
 from headrace.pool.spec import AutoresetMode
+from headrace.pool.views.envspec import COMMON, EnvSpec
 
 if TYPE_CHECKING:
+    from headrace.pool.torch.pool import TorchPool
     from headrace.pool.views.dm import DmPool
+    from headrace.pool.views.envpool import GymPool
     from headrace.pool.views.gymnasium import GymnasiumPool
     from headrace.pool.views.players import PlayersPool
-    from headrace.pool.views.torch import TorchPool
 
 View = TypeVar("View")
-EnvType = Literal["gym", "gymnasium", "dm"]
-ENV_TYPES = ("gym", "gymnasium", "dm")
+EnvType = Literal["gym", "gymnasium", "dm", "vec"]
+ENV_TYPES = get_args(EnvType)
+SIZES = {"render_width", "render_height", "render_camera_id"}  # some tasks have these options themselves
+VIEWED = {"reward_threshold", "render_mode", "render_env_id", *SIZES}
 
 
 @overload
-def make(task: str, env_type: Literal["gymnasium"], **options: Any) -> GymnasiumPool: ...
+def make(task_id: TaskLike, env_type: Literal["vec"], **options: Any) -> GymnasiumPool: ...
 @overload
-def make(task: str, env_type: Literal["dm"], **options: Any) -> DmPool: ...
+def make(task_id: TaskLike, env_type: Literal["dm"], **options: Any) -> DmPool: ...
 @overload
 def make(  # pyright: ignore[reportOverlappingOverload]
-    task: str,
-    env_type: Literal["gym"] | None = None,
+    task_id: TaskLike,
+    env_type: Literal["gym", "gymnasium"] | None = None,
     *,
     max_num_players: int,
     **options: Any,
 ) -> PlayersPool: ...
 @overload
-def make(task: str, env_type: Literal["gym"] | None = None, **options: Any) -> Pool: ...
+def make(task_id: TaskLike, env_type: Literal["gym", "gymnasium"], **options: Any) -> GymPool: ...
+@overload
+def make(task_id: TaskLike, env_type: None = None, **options: Any) -> Pool: ...
 
 
 def make(
-    task: str, env_type: EnvType | None = None, **options: Any
-) -> Pool | GymnasiumPool | DmPool | PlayersPool | TorchPool:
+    task_id: TaskLike, env_type: EnvType | None = None, **options: Any
+) -> Pool | GymPool | GymnasiumPool | DmPool | PlayersPool | TorchPool:
     """Make a pool of environments.
 
     Args:
-        task: a name from `list_all_envs`, such as ``"Pong-v5"``; or a file that registers one, ``"my_env.py"``.
-        env_type: None or ``"gym"`` for the pool itself (EnvPool's interface), ``"gymnasium"`` for a
-            `gymnasium.vector.VectorEnv`, ``"dm"`` for a `dm_env.Environment`.
+        task_id: a name from `list_all_envs`, such as ``"Pong-v5"``; or a file that registers one, ``"my_env.py"``; or
+            a name of Gymnasium's registry, or a class or function that makes a `gymnasium.Env`.
+        env_type: None for the pool itself; ``"vec"`` for a `gymnasium.vector.VectorEnv`; ``"gymnasium"`` or ``"gym"``
+            for EnvPool's object, which is one too, but with the spaces of one environment; ``"dm"`` for a
+            `dm_env.Environment`.
         num_envs: environments in the pool, 1 by default.
         batch_size: rows that `recv` returns; 0 or ``num_envs`` makes the pool synchronous.
         num_threads: threads that step environments; 0 for the smaller of batch size and cores.
-        seed: environment i starts at ``seed + i``; a list gives one each; None draws fresh entropy.
+        seed: environment i starts at ``seed + i``; a list, also called ``env_seed``, gives one each; None draws fresh
+            entropy.
         autoreset: ``"next_step"`` (default), ``"same_step"`` (with ``info["final_obs"]``) or ``"disabled"``.
         device: ``"cpu"``; or ``"cuda:0"``, for kernel environments and MuJoCo's tasks, which makes a `TorchPool`.
         max_num_players: at least the number of agents of a multi-agent task for EnvPool's flat ``players`` layout
             (a `PlayersPool`); 1 (default) for one dense row an environment.
         thread_affinity_offset: first core to pin threads to; -1 for no pinning.
+        executor: ``"processes"`` for Gymnasium's environment where Headrace has one of the same name.
         debug: run a kernel environment as plain Python, slowly, with every index and result checked.
-        options: the task's own; `make_spec(task).options` lists them with their defaults.
+        render_mode: None or ``"rgb_array"``.
+        render_env_id, render_width, render_height, render_camera_id: with an ``env_type``, whose pictures `render`
+            shows by default, of how many pixels, seen from where; 0 and -1 for what the task draws by itself.
+        reward_threshold: with an ``env_type``, what its spec says in place of Gymnasium's.
+        options: the task's own; `make_spec(task_id).options` lists them with their defaults.
 
     Raises:
         UnknownTaskError: no such task; the message names the nearest ones.
-        OptionError: an option is unknown or has a wrong value.
+        OptionError: an option is unknown or has a wrong value, or the file of a task cannot be imported.
+        KernelError: a kernel environment or robot task of your own does not compile, or went wrong in its first steps,
+            which are played in debug mode once for each version of it.
 
     Example:
         >>> pool = headrace.make("Pong-v5", num_envs=16, batch_size=8, seed=0)
@@ -74,33 +93,48 @@ def make(
         close = nearest(env_type, ENV_TYPES, 1)
         hint = f": did you mean {close[0]!r}?" if close else ""
         raise OptionError(f"env_type must be one of {', '.join(ENV_TYPES)}, not {env_type!r}{hint}")
-    render_mode = options.pop("render_mode", None)
-    if render_mode not in (None, "rgb_array"):
-        raise OptionError(f"render_mode must be None or 'rgb_array', not {render_mode!r}: render() returns frames")
+    _settle(options)
+    viewed = _viewed(task_id, options)
+    if env_type is None and (unused := viewed.keys() - {"render_mode"}):
+        raise OptionError(f"{min(unused)} is for an env_type: a pool's render() shows what the task draws")
+    if (players := options.pop("max_num_players", 1)) != 1:
+        return _players(task_id, env_type, players, options)
+    if str(options.get("device", "cpu")) != "cpu":
+        if env_type is not None:
+            raise OptionError(f"env_type {env_type!r} is for arrays on the CPU, not on {options['device']}")
+        return make_torch(task_id, **options)
+    pool = make_pool(task_id, **options)
+    return pool if env_type is None else _view(_presented, pool, env_type, options, viewed)
+
+
+def _settle(options: dict[str, Any]) -> None:
+    """Check EnvPool's options that a pool has under another name, or has no use for, and take them out."""
     if options.pop("gym_reset_return_info", True) is not True:
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
-    if (players := options.pop("max_num_players", 1)) != 1:
-        return _players(task, env_type, players, options)
-    if str(options.get("device", "cpu")) != "cpu":
-        if env_type not in (None, "gym"):
-            raise OptionError(f"env_type {env_type!r} is for arrays on the CPU, not on {options['device']}")
-        return make_torch(task, **options)
-    pool = make_pool(task, **options)
-    if env_type == "gymnasium":
-        from headrace.pool.views.gymnasium import GymnasiumPool
-
-        return GymnasiumPool(pool, render_mode=render_mode)
-    if env_type == "dm":
-        from headrace.pool.views.dm import DmPool
-
-        return _view(DmPool, pool)
-    return pool
+    options.pop("base_path", None)  # where EnvPool finds its files; a pool's tasks know where theirs are
+    seeds = options.pop("env_seed", None)
+    if seeds is not None and len(seeds):
+        if options.get("seed") is not None:
+            raise OptionError("give seed or env_seed, not both: each decides what environments start from")
+        options["seed"] = seeds
 
 
-def _players(task: str, env_type: EnvType | None, max_num_players: Any, options: dict[str, Any]) -> PlayersPool:
+def _viewed(task_id: TaskLike, options: dict[str, Any]) -> dict[str, Any]:
+    """Take out what is about the view alone, which is most of how `render` shows environments."""
+    found = {name: options.pop(name) for name in VIEWED & options.keys()}
+    mode = found.get("render_mode")
+    if mode not in (None, "rgb_array"):
+        raise OptionError(f"render_mode must be None or 'rgb_array', not {mode!r}: render() returns frames")
+    if found.keys() & SIZES:
+        own = build_task(task_id).spec.options
+        options |= {name: found.pop(name) for name in SIZES & found.keys() & own.keys()}
+    return found
+
+
+def _players(task: TaskLike, env_type: EnvType | None, max_num_players: Any, options: dict[str, Any]) -> PlayersPool:
     from headrace.pool.views.players import PlayersPool
 
-    if env_type in ("gymnasium", "dm"):
+    if env_type in ("vec", "dm"):
         raise OptionError(f"max_num_players must be 1 with env_type {env_type!r}: flat rows are the gym interface's")
     return _view(PlayersPool, make_pool(task, **options), max_num_players)
 
@@ -114,23 +148,67 @@ def _view(kind: Callable[..., View], pool: Pool, *more: Any) -> View:
         raise
 
 
-def make_gym(task: str, **options: Any) -> Pool:
-    """The pool itself, which has EnvPool's gym interface; see `make`."""
-    return make(task, "gym", **options)
+def _presented(
+    pool: Pool, env_type: EnvType, options: dict[str, Any], viewed: dict[str, Any]
+) -> GymPool | GymnasiumPool | DmPool:
+    from headrace.pool.views.pictures import Pictures
+
+    spec, mode = EnvSpec(pool.spec, options | viewed), viewed.get("render_mode")
+    shown = {name.removeprefix("render_"): viewed[name] for name in {"render_env_id", *SIZES} & viewed.keys()}
+    rest = spec, Pictures(pool, **shown), mode
+    if env_type == "vec":
+        from headrace.pool.views.gymnasium import GymnasiumPool
+
+        return GymnasiumPool(pool, *rest)
+    if env_type == "dm":
+        from headrace.pool.views.dm import DmPool
+
+        return DmPool(pool, *rest)
+    from headrace.pool.views.envpool import GymPool
+
+    return GymPool(pool, *rest)
 
 
-def make_gymnasium(task: str, **options: Any) -> GymnasiumPool:
-    """A `gymnasium.vector.VectorEnv` over a pool; see `make`."""
-    return make(task, "gymnasium", **options)
+def make_gym(task_id: TaskLike, **options: Any) -> GymPool:
+    """EnvPool's object over a pool, which is a `gymnasium.Env` with the spaces of one environment; see `make`."""
+    return make(task_id, "gym", **options)
 
 
-def make_dm(task: str, **options: Any) -> DmPool:
+def make_gymnasium(task_id: TaskLike, **options: Any) -> GymPool:
+    """The same as `make_gym`, as in EnvPool. Where Gymnasium's batched spaces are wanted, use `make_vec`."""
+    return make(task_id, "gymnasium", **options)
+
+
+def make_vec(task_id: TaskLike, **options: Any) -> GymnasiumPool:
+    """A `gymnasium.vector.VectorEnv` over a pool, as `gymnasium.make_vec` makes it; see `make`."""
+    return make(task_id, "vec", **options)
+
+
+def make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> GymnasiumPool:
+    """What ``gymnasium.make_vec("headrace:headrace/…")`` calls."""
+    return make_vec(task, num_envs=num_envs, render_mode=render_mode, **options)
+
+
+def make_dm(task_id: TaskLike, **options: Any) -> DmPool:
     """A `dm_env.Environment` over a pool; see `make`."""
-    return make(task, "dm", **options)
+    return make(task_id, "dm", **options)
+
+
+def make_spec(task_id: TaskLike, **options: Any) -> EnvSpec:
+    """A task's spaces, info fields and options, without making any environment; takes what `make` takes.
+
+    Raises:
+        UnknownTaskError, OptionError: as in `make`.
+    """
+    _settle(options)
+    viewed = _viewed(task_id, options)
+    common = {name: options.pop(name) for name in COMMON if name in options}
+    pool_settings(**{name: value for name, value in common.items() if name != "max_num_players"})
+    return EnvSpec(build_task(task_id, **options).spec, viewed | common)
 
 
 def make_torch(
-    task: str,
+    task_id: TaskLike,
     num_envs: int = 1,
     device: Any = "cpu",
     seed: SeedLike = None,
@@ -141,7 +219,7 @@ def make_torch(
     """A pool of kernel environments, or of a MuJoCo task, whose arrays are torch tensors on one device, copied nowhere.
 
     Args:
-        task: a kernel environment's name, or a MuJoCo task's, which runs over MuJoCo Warp then; Atari games, say,
+        task_id: a kernel environment's name, or a MuJoCo task's, which runs over MuJoCo Warp then; Atari games, say,
             have none on a GPU.
         device: ``"cpu"``, ``"cuda:0"``, …, or a `torch.device`; one pool is on one device.
         num_threads: threads that share large launches on a CPU; 0 for the smaller of ``num_envs`` and cores.
@@ -150,6 +228,26 @@ def make_torch(
     Raises:
         OptionError: there is no such device, or the task cannot live on one.
     """
-    from headrace.pool.views.torch import make_torch as made
+    from headrace.pool.executors.device.memory import check_device
+    from headrace.pool.torch.pool import TorchPool
 
-    return made(task, num_envs, device, seed, autoreset, num_threads, **options)
+    settings = pool_settings(num_envs, 0, num_threads, seed, autoreset, check_device(device))
+    if settings.device != "cpu":
+        settings = replace(settings, num_threads=1)
+    recipe = partial(
+        make_torch,
+        task_id=task_id,
+        num_envs=num_envs,
+        device=settings.device,
+        seed=settings.seeds.tolist(),
+        autoreset=settings.autoreset,
+        num_threads=num_threads,
+        **options,
+    )
+    try:
+        return TorchPool(build_task(task_id, **options), settings, recipe)
+    except (MemoryError, RuntimeError) as error:
+        if not is_lack(error):
+            raise
+        words = str(error).partition("\n")[0]
+        raise OptionError(f"{num_envs} environments of {task_id} need more memory than there is: {words}") from error

@@ -9,7 +9,6 @@ rows are dropped on the way out and filled in on the way in.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -17,49 +16,11 @@ import numpy as np
 
 from headrace.errors import ActionError, OptionError, StateError
 from headrace.pool.actions import check_env_ids
+from headrace.pool.columns import Column, columns
 from headrace.pool.pool import Pool, StepResult
 from headrace.pool.seeds import SeedLike
-from headrace.pool.spec import TaskSpec
 
 PLAYERS = "players"
-
-
-@dataclass(frozen=True)
-class Column:
-    """One dense array [rows, count, …] of observations or actions, and the agents that it is about.
-
-    Attributes:
-        name: its key in a `Dict` space; None where the space is the array's own.
-        first, count: its agents.
-        space: one agent's.
-    """
-
-    name: str | None
-    first: int
-    count: int
-    space: gym.Space
-
-    def of(self, values: Any) -> np.ndarray:
-        """The array, from an observation or action."""
-        return values if self.name is None else values[self.name]
-
-    def filler(self, k: int) -> np.ndarray:
-        """Actions [k, count, …] that any pool accepts, for agents whose actions do not matter."""
-        space: Any = self.space
-        neutral = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else space.start
-        return np.full((k, self.count, *(space.shape or ())), neutral, space.dtype)
-
-
-def columns(spec: TaskSpec, which: str) -> list[Column]:
-    """The arrays of a multi-agent task's ``"observation"`` or ``"action"``."""
-    spaces = [getattr(kind, which) for kind in spec.agents]
-    if any(space != spaces[0] for space in spaces):
-        counts = [kind.count for kind in spec.agents]
-        firsts = np.cumsum([0, *counts[:-1]]).tolist()
-        return [Column(k.name, f, k.count, s) for k, f, s in zip(spec.agents, firsts, spaces, strict=True)]
-    if isinstance(spaces[0], gym.spaces.Dict):
-        return [Column(key, 0, spec.num_agents, space) for key, space in spaces[0].spaces.items()]
-    return [Column(None, 0, spec.num_agents, spaces[0])]
 
 
 class PlayersPool:
@@ -197,7 +158,7 @@ class PlayersPool:
         info[PLAYERS] = whose | {name: _flat(info.pop(name), shown) for name in self._per_agent}
         if "final_obs" in info:
             final = info["final_info"]
-            final[PLAYERS] = {name: _flat(final.pop(name), shown) for name in self._per_agent}
+            final[PLAYERS] = whose | {name: _flat(final.pop(name), shown) for name in self._per_agent}
             info["final_obs"] = self._players(info["final_obs"], shown)
             info["_final_obs"] = (over[:, None] & acted)[shown]
         return shown
@@ -211,8 +172,7 @@ class PlayersPool:
         values, named = self._unpack(action)
         given = named.get("env_id") if env_id is None else env_id
         ids = self.all_env_ids if given is None else check_env_ids(given, self.num_envs)
-        with self.pool._exclusive():  # else a wrong moment would look like a wrong number of rows
-            self.pool._ledger.check_steppable(ids)
+        self.pool.check_steppable(ids)  # else a wrong moment would look like a wrong number of rows
         whose = self._whose(values, named, ids)
         dense = {c.name: _filled(c, values[c.name], whose, len(ids)) for c in self._acted}
         return dense.get(None, dense), None if given is None else ids

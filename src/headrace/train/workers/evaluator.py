@@ -11,29 +11,30 @@ import time
 
 import torch
 
-from headrace.pool.registry import usable_cores
-from headrace.train.config import Config
-from headrace.train.evaluate import play_episodes, playing_pool
-from headrace.train.workers.acting import unlearnt_agent
-from headrace.train.workers.board import Board
-from headrace.train.workers.sampler import seed_of
-from headrace.train.workers.weights import WeightBuffer
+from headrace.machine import usable_cores
+from headrace.train.config.settings import Config
+from headrace.train.play.evaluate import play_episodes, playing_pool
+from headrace.train.processes.counters import Counters
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.workers.policy_copy import unlearnt_agent
+from headrace.train.workers.seeds import seed_of
 
 REST = 0.05  # seconds between looks at whether there is something to do
 RESULTS = ("return", "length", "step", "version")
 """what goes with weights that were evaluated: mean return and length, agent steps of the run, and their version"""
 
 
-def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Board, life: int) -> None:
+def work(config: Config, weights: WeightBuffer, results: WeightBuffer, counters: Counters, life: int) -> None:
     """The process of the evaluator: publishes the weights that it has evaluated, with `RESULTS`."""
     give_way()
     torch.set_num_threads(1)
     number = config.evaluate_episodes
-    with playing_pool(config, num_envs=number, num_threads=1, seed=seed_of(config, 2**31, life)) as pool:
+    seed = seed_of(config, 2**31, life, int(counters.begun[0]))
+    with playing_pool(config, num_envs=number, num_threads=1, seed=seed) as pool:
         agent, acting = unlearnt_agent(config, pool.spec)
         due = 0.0
-        while not board.stopped:
-            step, version = board.total_steps(), None
+        while not counters.stopped:
+            step, version = counters.total_steps(), None
             over = step >= config.total_steps
             if over or (time.monotonic() >= due and step >= config.learning_starts):
                 version = acting.read(weights)
@@ -41,11 +42,11 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, board: Bo
                 time.sleep(REST)
                 continue
             began, used = time.monotonic(), time.process_time()
-            played = play_episodes(agent, pool, 1, stop=lambda: board.stopped)
+            played = play_episodes(agent, pool, 1, stop=lambda: counters.stopped)
             if played is not None:
                 measured = played.mean_return, played.mean_length, step, version
                 acting.publish(results, torch.tensor(measured, dtype=torch.float64))
-                board.played[0] += number
+                counters.played[0] += number
             due = began + interval(config, time.process_time() - used, usable_cores())
 
 

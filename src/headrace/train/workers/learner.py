@@ -8,13 +8,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.config import Config
-from headrace.train.off_policy.mirror import replay_on
-from headrace.train.off_policy.policy import OffPolicy, Updater, UpdateRates
-from headrace.train.off_policy.prioritised import PrioritisedReplay
-from headrace.train.off_policy.steps import StepReplay
-from headrace.train.replay import Transitions
-from headrace.train.workers.halves import CRITIC, Exchange
+from headrace.train.algorithms.off_policy import OffPolicy, Updater, UpdateRates
+from headrace.train.config.settings import Config
+from headrace.train.storage.device_mirror import replay_on
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers.actor_learner import CRITIC, Exchange
 
 
 class Learner:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train import checkpoint as checkpoints
-from headrace.train.config import Config
-from headrace.train.experience import InputEncoder
-from headrace.train.normalise import RewardScaler
-from headrace.train.policy import Policy
-from headrace.train.ppo import Samples
-from headrace.train.vtrace import vtrace
-from headrace.train.workers.acting import Acting
-from headrace.train.workers.rollouts import Rollouts, Slot
-from headrace.train.workers.weights import WeightBuffer
+from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.ppo import Samples
+from headrace.train.algorithms.vtrace import vtrace
+from headrace.train.config.settings import Config
+from headrace.train.modules.normalisation import RewardScaler
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.storage.rollout_slots import Rollouts, Slot
+from headrace.train.workers.policy_copy import PolicyCopy
 
 ROWS = 1024  # that go through the network at once, before updates: of images a rollout's activations would not fit
 
@@ -32,11 +31,9 @@ class RolloutLearner:
         generator: draws minibatches.
     """
 
-    def __init__(
-        self, config: Config, policy: Policy, encoder: InputEncoder, rollouts: Rollouts, weights: WeightBuffer
-    ) -> None:
+    def __init__(self, config: Config, policy: Policy, rollouts: Rollouts, weights: WeightBuffer) -> None:
         self.config, self.policy, self.rollouts, self.weights = config, policy, rollouts, weights
-        self.device, self._encoder, self._acting = policy.device, encoder, Acting(policy, encoder)
+        self.device, self._encoder, self._acting = policy.device, policy.encoder, PolicyCopy(policy)
         self.steps = self.updates = 0
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self._scalers: list[RewardScaler] = []
@@ -45,9 +42,8 @@ class RolloutLearner:
             for scaler in self._scalers:
                 scaler.statistics = self._scalers[0].statistics
         rows = config.num_steps * config.num_envs
-        self._inputs = torch.zeros(rows, *encoder.shape, dtype=encoder.dtype, device=self.device)
+        self._inputs = torch.zeros(rows, *policy.encoder.shape, dtype=policy.encoder.dtype, device=self.device)
         self._measured: tuple[Tensor, Tensor] | None = None
-        self.publish()
 
     def learn(self) -> bool:
         """All updates from one rollout, and their result for everybody; answers whether there was a rollout."""

@@ -16,8 +16,9 @@ from headrace.pool.executors.kernels.random import (
     random_bits,
     uniform,
 )
-from headrace.pool.executors.kernels.task import KernelTask, Option, decimal
+from headrace.pool.executors.kernels.task import KernelTask
 from headrace.pool.executors.kernels.trigonometry import sincos
+from headrace.pool.options import Option, decimal
 from headrace.pool.spec import AgentType, Field
 
 __all__ = [

@@ -61,7 +61,7 @@ class MultiAgentEnv:
     In every function ``env`` is the environment's row of the state and ``agent`` counts its agents from 0, in
     the order of the task's agent types. A phase may write what other agents read in the next phase; where
     several agents write the same element in one phase, use Warp's atomic functions on integers, whose
-    results do not depend on the order.
+    results do not depend on the order. Debug mode and ``headrace check`` find agents that race.
 
     Attributes:
         name: what the compiled kernel is called: an identifier.
@@ -73,7 +73,8 @@ class MultiAgentEnv:
         step: phases ``(state, env, agent, actions, row, streams)`` that advance by one agent step; the agent's
             action is ``actions[row, agent]``, or ``actions.<type>[row, i]`` where the types' spaces differ.
         reward: ``(state, env, agent) → float32``: what the agent earned in this step.
-        over: ``(state, env) → bool``: whether the episode terminated in this step.
+        over: ``(state, env) → bool``: whether the episode terminated in this step; computed by the threads of
+            all agents, it only reads.
         observe: ``(state, env, agent, view, row)``: write what the agent sees into ``row`` of the view.
         alive: ``(state, env, agent) → bool``; None where agents never leave.
         actions: a `warp.struct` with one array for each agent type, where the types' action spaces differ.
@@ -137,6 +138,12 @@ def barrier(lanes: int):
     """
 
 
+@wp.func
+def whose_turn(turn: int) -> int:
+    """The agent whose turn it is: interpreted, who acts is noted here, and the order may be another."""
+    return turn & NOT_NEGATIVE
+
+
 def _function(of: MultiAgentEnv, function: Any, name: str, actions_type: Any) -> Any:
     """A Warp function of a name that no other has, with the types of its arguments."""
     function.__name__ = function.__qualname__ = f"{of.name}_{name}"
@@ -151,13 +158,13 @@ def _by_everyone(of: MultiAgentEnv, phase: Any, acting: bool, actions_type: Any,
     """One phase, done by all agents of an environment."""
 
     def act(state, env, actions, row, streams, lane, lanes):
-        for agent in range(lane, streams.num_agents, lanes):
-            phase(state, env, agent & NOT_NEGATIVE, actions, row, streams)
+        for turn in range(lane, streams.num_agents, lanes):
+            phase(state, env, whose_turn(turn), actions, row, streams)
         barrier(lanes)
 
     def begin(state, env, actions, row, streams, lane, lanes):
-        for agent in range(lane, streams.num_agents, lanes):
-            phase(state, env, agent & NOT_NEGATIVE, streams)
+        for turn in range(lane, streams.num_agents, lanes):
+            phase(state, env, whose_turn(turn), streams)
         barrier(lanes)
 
     return _function(of, act if acting else begin, name, actions_type)
@@ -228,14 +235,16 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -
             step_episode(state, env_id, actions, row, streams, lane, lanes)
             terminated = finished(state, env_id)
             truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
-            for agent in range(lane, streams.num_agents, lanes):
-                outcome.reward[row, agent] = earned(state, env_id, agent & NOT_NEGATIVE)
+            for turn in range(lane, streams.num_agents, lanes):
+                agent = whose_turn(turn)
+                outcome.reward[row, agent] = earned(state, env_id, agent)
 
         over = terminated or truncated
         if over and rules.autoreset == SAME_STEP:
-            for agent in range(lane, streams.num_agents, lanes):
-                observe(state, env_id, agent & NOT_NEGATIVE, final, row)
-                outcome.final_alive[row, agent] = lives(state, env_id, agent & NOT_NEGATIVE)
+            for turn in range(lane, streams.num_agents, lanes):
+                agent = whose_turn(turn)
+                observe(state, env_id, agent, final, row)
+                outcome.final_alive[row, agent] = lives(state, env_id, agent)
             if lane == 0:
                 outcome.final_elapsed_step[row] = elapsed
             barrier(lanes)
@@ -248,9 +257,10 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -
             outcome.truncated[row] = truncated
             outcome.env_id[row] = env_id
             outcome.elapsed_step[row] = elapsed
-        for agent in range(lane, streams.num_agents, lanes):
-            observe(state, env_id, agent & NOT_NEGATIVE, view, row)
-            outcome.alive[row, agent] = lives(state, env_id, agent & NOT_NEGATIVE)
+        for turn in range(lane, streams.num_agents, lanes):
+            agent = whose_turn(turn)
+            observe(state, env_id, agent, view, row)
+            outcome.alive[row, agent] = lives(state, env_id, agent)
 
     advance.__annotations__ = {
         "state": env.state,

@@ -18,9 +18,9 @@ from headrace.pool.executors.kernels.agents import (
     build_agents_kernel,
     lanes_for,
 )
+from headrace.pool.executors.kernels.diagnostics.mistakes import alike, described, mistake_in
 from headrace.pool.executors.kernels.launch import COMPILING, view_of
 from headrace.pool.executors.kernels.memory import array_fields, scalar_fields, struct_over
-from headrace.pool.executors.kernels.mistakes import alike, described, mistake_in
 from headrace.pool.executors.kernels.program import MODES, KernelEnv, Outcome, Rules, build_kernel
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import RESERVED, AutoresetMode, TaskSpec

@@ -25,32 +25,47 @@ import warp as wp
 Run = Callable[[], object]
 
 COMPILING = threading.RLock()  # Warp makes and loads kernels in one thread at a time
-PATIENCE = 1.0  # seconds that compiling may take without a word
+PATIENCE = 1.0  # seconds that something may take without a word
 
 
-def load(kernel: Any, device: str, block_dim: int) -> None:
+def load(kernel: Any, device: str, block_dim: int, what: str) -> None:
     """Compile the kernel for blocks of so many threads, or find it compiled in Warp's cache.
 
-    Mistakes in the environment's functions come out here, with the line that Warp could not translate.
+    Mistakes in the environment's functions come out here, with the line that Warp could not translate. What takes
+    long is said to be compiled for ``what``: a task's name, which is all that a user knows of it.
     """
-    note = f"headrace: compiling {kernel.key.removeprefix('advance_')} for {device}, this once …"
+    note = f"headrace: compiling {what} for {device}, this once …"
+    with told_after(note), COMPILING, quiet():
+        wp.load_module(kernel.module, device=device, block_dim=block_dim)
+
+
+@contextlib.contextmanager
+def told_after(note: str) -> Iterator[None]:
+    """Say this on standard error where what is done here takes longer than `PATIENCE`."""
     told = threading.Timer(PATIENCE, print, (note,), {"file": sys.stderr})
     told.daemon = True
     told.start()
     try:
-        with COMPILING, quiet():
-            wp.load_module(kernel.module, device=device, block_dim=block_dim)
+        yield
     finally:
         told.cancel()
 
 
-def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
-    """A function that launches the kernel over so many threads; on a CPU it returns when they are done.
+def fingerprint(kernel: Any, block_dim: int) -> bytes:
+    """What Warp tells versions of a loaded kernel by: all functions and constants that are part of it."""
+    return kernel.module.get_module_hash(block_dim)
 
-    It releases the GIL while it runs, and keeps only the addresses of arrays: their memory must outlive it.
+
+def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
+    """A function that launches the kernel over so many threads.
+
+    On a CPU it releases the GIL and returns when they are done; on a GPU the launch goes to torch's current stream,
+    whichever that is when it is called. It keeps only the addresses of arrays: their memory must outlive it.
     """
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
-    return _direct_call(recorded) or recorded.launch
+    if device == "cpu":
+        return _direct_call(recorded) or recorded.launch
+    return lambda: recorded.launch(_torch_stream(recorded.device))
 
 
 def _direct_call(recorded: Any) -> Run | None:
@@ -118,18 +133,10 @@ def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:
     return Compiled(address, bytes(bounds), bytes(packed), recorded.module_exec, type(packed))
 
 
-def record_on_torch(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
-    """As `record`; on a GPU the launch goes to torch's current stream, whichever that is when it is called."""
-    if device == "cpu":
-        return record(kernel, threads, arguments, device, block_dim)
-    recorded = _recorded(kernel, threads, arguments, device, block_dim)
-    return lambda: recorded.launch(_torch_stream(recorded.device))
-
-
 def record_over(
     kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int
 ) -> Callable[[int], None]:
-    """As `record_on_torch`, but the first argument's array begins at another address at each call."""
+    """As `record`, but the first argument's array begins at another address at each call."""
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
     first = recorded.params[1]  # behind the launch's bounds
 

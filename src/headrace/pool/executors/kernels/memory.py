@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import warp as wp
@@ -27,6 +27,18 @@ def row_shape(name: str, shapes: Mapping[str, Any], scalars: Mapping[str, Any]) 
     return tuple(scalars[extent] if isinstance(extent, str) else extent for extent in shapes.get(name, ()))
 
 
+class AnyTable(Protocol):
+    """Rows for the array fields of a `warp.struct`, whosever memory they are.
+
+    Attributes:
+        struct: the struct's instance, as kernels take it.
+        arrays: name → array or tensor [rows, …] over the same memory; without those that rows share.
+    """
+
+    struct: Any
+    arrays: dict[str, Any]
+
+
 class Table:
     """Arrays with one row an environment, for the array fields of a `warp.struct`.
 
@@ -39,7 +51,6 @@ class Table:
         self,
         struct: Any,
         rows: int,
-        device: str,
         shapes: Mapping[str, tuple[int | str, ...]] | None = None,
         scalars: Mapping[str, Any] | None = None,
         shared: Mapping[str, np.ndarray] | None = None,
@@ -50,15 +61,30 @@ class Table:
         for name, kind in array_fields(struct).items():
             if name in shared:
                 with quiet():
-                    setattr(self.struct, name, wp.array(shared[name], dtype=kind.dtype, ndim=kind.ndim, device=device))
+                    setattr(self.struct, name, wp.array(shared[name], dtype=kind.dtype, ndim=kind.ndim, device="cpu"))
                 continue
             shape = (rows, *row_shape(name, shapes or {}, scalars))
             with quiet():
-                array = wp.zeros(shape, dtype=kind.dtype, device=device)
+                array = wp.zeros(shape, dtype=kind.dtype, device="cpu")
             setattr(self.struct, name, array)
             self.arrays[name] = array.numpy()
         for name in scalar_fields(struct):
             setattr(self.struct, name, scalars[name])
+
+
+class HostMemory:
+    """NumPy arrays that kernels see, too."""
+
+    table = Table
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def put(self, array: np.ndarray, values: np.ndarray) -> None:
+        array[:] = values
+
+
+HOST = HostMemory()
 
 
 def struct_over(struct: Any, arrays: Mapping[str, Any]) -> Any:

@@ -9,24 +9,31 @@ import numpy as np
 
 
 class RequestQueue:
-    """A ring of request rows. An environment is in flight at most once, so N rows always suffice."""
+    """A ring of request rows. An environment is in flight at most once, so N rows always suffice.
+
+    An exception, which may come at the end of any call, leaves a push or a pop made or not made.
+    """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
         """``columns`` gives each column's name and, by example, its row's shape and dtype; N is their length."""
         self._columns = {name: np.empty_like(column) for name, column in columns.items()}
         self._capacity = len(next(iter(columns.values())))
-        self._first = 0
-        self._pushes: deque[int] = deque()
-        self.size = 0
+        self._pushed = self._popped = 0  # rows, ever
+        self._ends: deque[int] = deque()  # of each push, among all rows ever pushed
+
+    @property
+    def size(self) -> int:
+        return self._pushed - self._popped
 
     @property
     def oldest(self) -> int:
         """Rows left of the oldest push."""
-        return self._pushes[0]
+        self._forget_popped()
+        return self._ends[0] - self._popped
 
     def push(self, rows: int, values: Mapping[str, np.ndarray | int]) -> None:
         """Add rows at the end; columns not given keep whatever they held."""
-        start = (self._first + self.size) % self._capacity
+        start = self._pushed % self._capacity
         end = min(start + rows, self._capacity)
         around = start + rows - end  # rows that go to the ring's beginning
         for name, value in values.items():
@@ -35,22 +42,21 @@ class RequestQueue:
             column[start:end] = value[: end - start] if many else value
             if around:
                 column[:around] = value[end - start :] if many else value
-        self.size += rows
-        self._pushes.append(rows)
+        self._pushed += rows
+        self._ends.append(self._pushed)
 
     def pop(self, rows: int, into: Mapping[str, np.ndarray]) -> None:
         """Move the oldest rows into the first rows of the given columns."""
-        end = min(self._first + rows, self._capacity)
-        around = self._first + rows - end
+        start = self._popped % self._capacity
+        end = min(start + rows, self._capacity)
+        around = start + rows - end
         for name, column in self._columns.items():
-            into[name][: rows - around] = column[self._first : end]
+            into[name][: rows - around] = column[start:end]
             if around:
                 into[name][rows - around : rows] = column[:around]
-        self._first = (self._first + rows) % self._capacity
-        self.size -= rows
-        while rows:
-            taken = min(rows, self._pushes[0])
-            rows -= taken
-            self._pushes[0] -= taken
-            if not self._pushes[0]:
-                self._pushes.popleft()
+        self._popped += rows
+        self._forget_popped()
+
+    def _forget_popped(self) -> None:
+        while self._ends and self._ends[0] <= self._popped:
+            self._ends.popleft()

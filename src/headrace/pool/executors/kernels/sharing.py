@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 
-from headrace.pool.executors.kernels.crew import Crew
+from headrace.pool.executors.kernels.helper_threads import HelperThreads
 from headrace.pool.executors.kernels.launch import Run
 
 NEVER = 1 << 62
@@ -36,7 +36,7 @@ class Sharing:
 
     def __init__(self, num_threads: int, num_agents: int = 1, first_core: int = -1):
         self._num_threads, self._first_core = num_threads, first_core
-        self._crew: Crew | None = None
+        self._helpers: HelperThreads | None = None
         self._fewest = max(num_threads, PROBE_ROWS // num_agents)
         self._split_from = self._fewest if num_threads > 1 else NEVER
         self._alone: list[float] = []  # nanoseconds a row
@@ -58,9 +58,9 @@ class Sharing:
 
     def close(self) -> None:
         """End the helper threads. Calling it again does nothing."""
-        crew, self._crew = self._crew, None
-        if crew is not None:
-            crew.close()
+        helpers, self._helpers = self._helpers, None
+        if helpers is not None:
+            helpers.close()
 
     def _learn(self, rows: int, whole: Run, parts: list[Run]) -> None:
         """Run a launch that was prepared before it was known from which size on sharing pays."""
@@ -78,9 +78,9 @@ class Sharing:
             self._share(parts)
 
     def _share(self, parts: list[Run]) -> None:
-        if self._crew is None:
-            self._crew = Crew(self._num_threads - 1, self._first_core)
-        self._crew.run(parts)
+        if self._helpers is None:
+            self._helpers = HelperThreads(self._num_threads - 1, self._first_core)
+        self._helpers.run(parts)
 
 
 def _timed(run: Run) -> int:
@@ -96,7 +96,7 @@ _sharings: weakref.WeakSet[Sharing] = weakref.WeakSet()
 def _forget_crews() -> None:
     """Threads do not survive a fork: a child that goes on needs helpers of its own."""
     for sharing in list(_sharings):
-        sharing._crew = None
+        sharing._helpers = None
 
 
 os.register_at_fork(after_in_child=_forget_crews)

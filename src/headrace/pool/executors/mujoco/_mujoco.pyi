@@ -6,8 +6,26 @@ from typing import Annotated
 import numpy
 from numpy.typing import NDArray
 
+class Declared:
+    """One row of an array, as a simulator declares it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> list[int]: ...
+
 class Simulator:
     """A kind of environment: what its rows hold, and how to make one."""
+
+    @property
+    def fields(self) -> list[Declared]:
+        """What environments write, in order."""
+
+    @property
+    def action(self) -> Declared | None:
+        """One row of actions; None: it takes none."""
 
     @property
     def frame_shape(self) -> tuple: ...
@@ -73,7 +91,11 @@ class Engine:
     def recv(self, timeout: float | None, fresh: Slot) -> int: ...
     def discard(self) -> None: ...
     def save(self, env_id: int) -> bytes: ...
-    def load(self, env_id: int, blob: bytes) -> None: ...
+    def load(
+        self,
+        env_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        blobs: Sequence[bytes],
+    ) -> None: ...
     def render(
         self,
         env_id: int,
@@ -150,7 +172,6 @@ def simulator(
     pixels: Annotated[NDArray, dict(order="C", device="cpu")] | None,
     reports: Sequence[
         tuple[
-            str,
             str,
             Sequence[int],
             Annotated[NDArray, dict(order="C", device="cpu")],

@@ -16,15 +16,17 @@ import torch
 import warp as wp
 
 from headrace.errors import EnvironmentFailure, OptionError, RenderError
-from headrace.pool.actions import ACTION
+from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.batch import FINAL, INFO
-from headrace.pool.executors.kernels.device import DeviceEnvironments, DeviceTable, device_table, torch_dtype
-from headrace.pool.executors.kernels.launch import Run, load, quiet, record_on_torch, view_of
-from headrace.pool.executors.kernels.mistakes import mistakes_named
-from headrace.pool.executors.kernels.program import RESEED, STEP
+from headrace.pool.executors.device.executor import DeviceExecutor
+from headrace.pool.executors.device.memory import DeviceMemory, DeviceTable
+from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
+from headrace.pool.executors.kernels.launch import COMPILING, Run, quiet, record, view_of
+from headrace.pool.executors.kernels.program import RESEED, STEP, Episodes
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco import program
 from headrace.pool.executors.mujoco.fields import MjModel
+from headrace.pool.executors.mujoco.first_steps import load_and_try
 from headrace.pool.executors.mujoco.memory import Seen, checked, scalars_of
 from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, build_kernel_for_many
 from headrace.pool.executors.mujoco.warp_physics import WarpPhysics
@@ -34,8 +36,8 @@ MOST_STARTS = 1000
 BLOCK = 256  # threads of a launch on a GPU
 
 
-class WarpEnvironments(DeviceEnvironments):
-    """N environments of a `MujocoEnv` over `WarpPhysics`.
+class WarpExecutor(DeviceExecutor):
+    """The executor of a `MujocoEnv` over `WarpPhysics`.
 
     Args:
         observation, shown: see `headrace.pool.executors.mujoco.memory.Seen`.
@@ -59,21 +61,22 @@ class WarpEnvironments(DeviceEnvironments):
             raise OptionError(f"{spec.task} is drawn by threads: leave the device out, or from_pixels")
         scalars = scalars_of(env, model, spec)
         hidden = checked(env, observation, spec, scalars)
-        state = device_table(env.state, n, device, env.shapes, scalars, env.tables)
-        super().__init__(env, state, device_table(Streams, n, device), spec, settings)
+        memory = DeviceMemory(device)
+        table, zeros = memory.table, memory.zeros
+        state, streams = table(env.state, n, env.shapes, scalars, env.tables), table(Streams, n)
+        memory.put(streams.arrays["seed"], settings.seeds)
+        fields = action_fields(spec.action)
+        actions = {name: zeros((n, *shape), dtype) for name, (dtype, shape) in fields.items()}
+        super().__init__(env, spec, settings, state, streams, table(Episodes, n), actions)
         self._spec, self._settings = spec, settings
-
-        def zeros(shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
-            return torch.zeros(shape, dtype=torch_dtype(np.dtype(dtype)), device=device)
-
         self._seen = Seen(env, observation, shown, spec, hidden, n, zeros)
         self._physics = WarpPhysics(env, model, n, device)
-        self._outcome = device_table(Outcome, n, device)
+        self._outcome = table(Outcome, n)
         self._stepping, self._starting, self._mask = (zeros((n,), np.bool_) for _ in range(3))
         self._reward, self._terminated = zeros((n,), np.float32), zeros((n,), np.bool_)
-        self._truncated, self._elapsed = zeros((n,), np.bool_), self.episodes.column("elapsed")
+        self._truncated, self._elapsed = zeros((n,), np.bool_), self.episodes.arrays["elapsed"]
         self._taken = torch.zeros_like(self.actions[ACTION])
-        self._commands = self._recorded()
+        self._commands = self._recorded(model, observation)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
@@ -83,8 +86,8 @@ class WarpEnvironments(DeviceEnvironments):
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         raise RenderError(f"{self._spec.task} on a device has no rendering: load its state into a pool on threads")
 
-    def columns(self) -> dict[str, torch.Tensor]:
-        return {**self._physics.rows(), **super().columns()}
+    def state_arrays(self) -> dict[str, torch.Tensor]:
+        return {**self._physics.rows(), **super().state_arrays()}
 
     def memory(self) -> list[torch.Tensor]:
         seen = [*self._seen.newest.values(), *self._seen.stacks.values()]
@@ -95,7 +98,7 @@ class WarpEnvironments(DeviceEnvironments):
 
     def _serve(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> None:
         """Do what is asked of the environments of the first rows, and write the same rows of these tensors."""
-        ids = requests.column("env_id")[:rows].long()
+        ids = requests.arrays["env_id"][:rows].long()
         self._take(requests, ids, rows)
         if requests is not self.resets:
             self._step()
@@ -110,7 +113,7 @@ class WarpEnvironments(DeviceEnvironments):
 
     def _take(self, requests: DeviceTable, ids: torch.Tensor, rows: int) -> None:
         """Note who steps, who starts, and with what."""
-        command = requests.column("command")[:rows]
+        command = requests.arrays["command"][:rows]
         steps = command == int(STEP)
         if self._settings.autoreset == "next_step":
             steps &= ~self.over[ids]
@@ -118,8 +121,8 @@ class WarpEnvironments(DeviceEnvironments):
             mask.zero_()
             mask[ids] = wanted
         reseed = command == int(RESEED)
-        seed, drawn = self.streams.column("seed"), self.streams.column("drawn")
-        seed[ids] = torch.where(reseed, requests.column("seed")[:rows], seed[ids])
+        seed, drawn = self.streams.arrays["seed"], self.streams.arrays["drawn"]
+        seed[ids] = torch.where(reseed, requests.arrays["seed"][:rows], seed[ids])
         drawn[ids] = drawn[ids].masked_fill(reseed, 0)
         self._taken[ids] = self.actions[ACTION][:rows]
         self._reward.zero_()
@@ -142,8 +145,8 @@ class WarpEnvironments(DeviceEnvironments):
         self._seen.warning.copy_(torch.where(stepping, warning, self._seen.warning))
         sound = stepping & (warning == 0)
         self._command(program.STEP, sound)  # else what was last seen stays, and the episode ends
-        self._reward.copy_(self._outcome.column("reward").masked_fill(~sound, 0.0))
-        self._terminated.copy_((self._outcome.column("terminated") & sound) | (stepping & ~sound))
+        self._reward.copy_(self._outcome.arrays["reward"].masked_fill(~sound, 0.0))
+        self._terminated.copy_((self._outcome.arrays["terminated"] & sound) | (stepping & ~sound))
         self._elapsed += stepping
         if limit := self._spec.max_episode_steps:
             self._truncated.copy_(stepping & (self._elapsed >= limit))
@@ -168,7 +171,7 @@ class WarpEnvironments(DeviceEnvironments):
             if self.env.accept is None:
                 break
             self._command(program.ACCEPT, left)
-            left = left & ~self._outcome.column("accepted")
+            left = left & ~self._outcome.arrays["accepted"]
             if not bool(left.any()):
                 break
         else:
@@ -208,20 +211,20 @@ class WarpEnvironments(DeviceEnvironments):
 
     # -- launches --------------------------------------------------------------------------------
 
-    def _recorded(self) -> dict[int, Run]:
+    def _recorded(self, model: MjModel, observation: gym.Space) -> dict[int, Run]:
         """The launches of the task's functions over the environments picked, by what they are commanded."""
         device = str(self.device)
-        kernel = build_kernel_for_many(self.env, self._physics.struct)
         block = 1 if device == "cpu" else BLOCK
-        with mistakes_named(self.env):
-            load(kernel, device, block)
+        with COMPILING, mistakes_named(self.env):
+            kernel = build_kernel_for_many(self.env, self._physics.struct)
+        load_and_try(self.env, model, observation, self._spec, kernel, device, block)
         with quiet():
             taken, picked = view_of(self._taken, wp.float64), view_of(self._mask, wp.bool)
         tables = (self._physics.arrays, self.state.struct, self.streams.struct, taken, self._outcome.struct)
 
         def launch(command: Any) -> Run:
             arguments = [*tables, self._seen.view, picked, int(command)]
-            return record_on_torch(kernel, len(self._mask), arguments, device, block)
+            return record(kernel, len(self._mask), arguments, device, block)
 
         known = (program.RESET, program.ACCEPT, program.ACT, program.STEP, program.OBSERVE)
         return {int(command): launch(command) for command in known}

@@ -12,8 +12,8 @@ import warp as wp
 
 from headrace.errors import OptionError
 from headrace.pool.batch import BatchRing
-from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, load, view_of
-from headrace.pool.executors.kernels.mistakes import mistakes_named
+from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
+from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, view_of
 from headrace.pool.executors.mujoco.fields import (
     APPLIED,
     FORCES,
@@ -23,6 +23,7 @@ from headrace.pool.executors.mujoco.fields import (
     physics_over,
     physics_struct,
 )
+from headrace.pool.executors.mujoco.first_steps import load_and_try
 from headrace.pool.executors.mujoco.memory import Memory, state_components
 from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel
 from headrace.pool.executors.threads import ThreadsExecutor
@@ -30,7 +31,7 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 
 
 class MujocoExecutor(ThreadsExecutor):
-    """Implements `headrace.pool.executor.Executor` for a `MujocoEnv`.
+    """The executor of a `MujocoEnv` on the host.
 
     An environment's simulation is one row of `mujoco.mj_getState`'s numbers; what MuJoCo complains of in a
     step ends the episode, and is in ``info["physics_warning"]``: 0, or 1 + a `mujoco.mjtWarning`.
@@ -54,7 +55,7 @@ class MujocoExecutor(ThreadsExecutor):
         native, n = native_module(), settings.num_envs
         self._model, self._env, self._frame_skip = model, env, spec.frame_skip
         self._memory = memory = Memory(env, model, observation, shown, spec, n)
-        self._functions = functions = _compile(env, model, memory, n)
+        self._functions = functions = _compile(env, model, observation, spec, memory, n)
         physics = native.Physics(
             model=model._address,
             function=functions.function,
@@ -141,7 +142,9 @@ def _after(env: MujocoEnv) -> dict[str, bool]:
     return {"kinematics": env.fresh, "forces": any(name in env.reads for name in FORCES)}
 
 
-def _compile(env: MujocoEnv, model: MjModel, memory: Memory, num_envs: int) -> Compiled:
+def _compile(
+    env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec, memory: Memory, num_envs: int
+) -> Compiled:
     """The task's functions for the CPU, over the memory of one simulation, in whose place each thread sets its own."""
     data = library().MjData(model)
     struct = physics_struct(model, data, env.reads)
@@ -149,8 +152,8 @@ def _compile(env: MujocoEnv, model: MjModel, memory: Memory, num_envs: int) -> C
     tables = (memory.state.struct, memory.streams.struct, view_of(memory.actions, wp.float64), memory.outcome.struct)
     with COMPILING, mistakes_named(env):
         kernel = build_kernel(env, struct)
-        load(kernel, "cpu", 1)
-        return compiled(kernel, [physics, *tables, memory.seen.view, 0, 0])
+    load_and_try(env, model, observation, spec, kernel, "cpu", 1)
+    return compiled(kernel, [physics, *tables, memory.seen.view, 0, 0])
 
 
 def native_module() -> ModuleType | Any:

@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from headrace.pool.batch import INFO, OBS, observation_fields
-from headrace.pool.executors.kernels.checks import check_functions, check_structs, view_name
+from headrace.pool.executors.kernels.diagnostics.checks import check_functions, check_structs, view_name
 from headrace.pool.executors.kernels.memory import Table, array_fields, row_shape, struct_over
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco.fields import MjModel, library, varying_rows
@@ -27,7 +27,7 @@ SIZES = "nq nv nu na nbody njnt ngeom nsite ntendon nsensordata nmocap".split()
 WARNING = Field("physics_warning", np.dtype(np.int32))
 
 
-Report = tuple[str, str, list[int], np.ndarray, "np.ndarray | None", int]
+Report = tuple[str, list[int], np.ndarray, "np.ndarray | None", int]
 
 
 class Seen:
@@ -77,12 +77,12 @@ class Seen:
         self.view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
 
     def reports(self) -> list[Report]:
-        """What native code needs to know of each array: name, dtype, shape, rows, stack and its depth."""
+        """What native code needs to know of each array: name, shape, rows, stack and its depth."""
         reports = []
         for f in self.described:
             stack = self.stacks.get(f.name)
             depth = 1 if stack is None else stack.shape[1]
-            reports.append((f.name, f.dtype.name, list(f.shape), self.newest[f.name], stack, depth))
+            reports.append((f.name, list(f.shape), self.newest[f.name], stack, depth))
         return reports
 
 
@@ -101,9 +101,9 @@ class Memory:
     ):
         n, scalars = num_envs, scalars_of(env, model, spec)
         hidden = checked(env, observation, spec, scalars)
-        self.state = Table(env.state, n, "cpu", env.shapes, scalars, env.tables)
-        self.streams = Table(Streams, n, "cpu")
-        self.outcome = Table(Outcome, n, "cpu")
+        self.state = Table(env.state, n, env.shapes, scalars, env.tables)
+        self.streams = Table(Streams, n)
+        self.outcome = Table(Outcome, n)
         self.actions = np.zeros((n, model.nu))
         self.varying = varying_rows(model, env.varies, env.reads, n)
         self.seen = Seen(env, observation, shown, spec, hidden, n, np.zeros)

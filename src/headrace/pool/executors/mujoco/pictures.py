@@ -16,12 +16,13 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.task import Checked, Option, Options
 from headrace.pool.executors.mujoco.fields import MjModel, MjvCamera, library
+from headrace.pool.options import Checked, Option, Options
 
 SEEN_SIDE, DRAWN_SIDE = 84, 480  # pixels: as an observation, as EnvPool has it; for people, as Gymnasium has it
 MOST = 8192  # pixels a side
 MOST_GEOMS = 10_000  # in a scene, as in MuJoCo's own Renderer
+POSES = 100  # of which a reach is made
 CAMERA_ID, CAMERA_NAME = "render_camera_id", "render_camera_name"
 
 
@@ -34,6 +35,8 @@ class Camera:
         distance, azimuth, elevation, lookat: the free camera's, where not MuJoCo's own; m, degrees, m.
         on_geoms: whether the free camera looks at the geoms' median position, and from as far as the model is
             large, as Gymnasium's does; else it looks at the model's centre.
+        on_reach: whether it looks at all that a model that is fixed somewhere reaches with its joints, where
+            MuJoCo's own view, of the pose of the beginning or as ``<statistic>`` says, shows less.
     """
 
     name: str = ""
@@ -42,6 +45,7 @@ class Camera:
     elevation: float | None = None
     lookat: tuple[float, float, float] | None = None
     on_geoms: bool = False
+    on_reach: bool = False
 
 
 def picture_options(given: Options) -> dict[str, Option]:
@@ -89,10 +93,36 @@ def camera_of(task: str, model: MjModel, options: Mapping[str, Any], chosen: Cam
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
         camera.lookat, camera.distance = np.median(data.geom_xpos, axis=0), model.stat.extent
+    elif chosen.on_reach and (view := _reach(model)) is not None:
+        camera.lookat, camera.distance = view
     for field in ("distance", "azimuth", "elevation", "lookat"):
         if getattr(chosen, field) is not None:
             setattr(camera, field, getattr(chosen, field))
     return camera
+
+
+def _reach(model: MjModel) -> tuple[np.ndarray, float] | None:
+    """Where a free camera looks, and from how far, to see all that a model that is fixed somewhere can reach.
+
+    None for a model that runs or flies, and where MuJoCo's own view, of the pose of the beginning, shows all.
+    """
+    mujoco, data, chance = library(), library().MjData(model), np.random.default_rng(0)
+    hinge, slide = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+    kinds, limited = model.jnt_type, model.jnt_limited.astype(bool)
+    moves = (model.body_weldid[model.geom_bodyid] != 0) & (model.geom_rbound > 0)
+    if not moves.any() or not np.isin(kinds, (hinge, slide)).all() or not limited[kinds == slide].all():
+        return None
+    low, high = np.where(limited[:, None], model.jnt_range, (-np.pi, np.pi)).T
+    ends, size = [], model.geom_rbound[moves, None]
+    for _ in range(POSES):
+        data.qpos[model.jnt_qposadr] = chance.uniform(low, high)
+        mujoco.mj_kinematics(model, data)
+        ends += [data.geom_xpos[moves] - size, data.geom_xpos[moves] + size]
+    least, most = np.concatenate(ends).min(0), np.concatenate(ends).max(0)
+    shown = model.stat.extent / 2
+    if (least >= model.stat.center - shown).all() and (most <= model.stat.center + shown).all():
+        return None
+    return (least + most) / 2, 1.5 * (most - least).max()  # as far for its size as MuJoCo's own
 
 
 def _name(value: Any) -> str:

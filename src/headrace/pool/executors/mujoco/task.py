@@ -13,11 +13,13 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.task import Option, Options, complete
+from headrace.limits import limits_named
 from headrace.pool.executors.mujoco.fields import MjModel, library
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
-from headrace.pool.spec import Field, Task, TaskSpec, bounds, subspaces
+from headrace.pool.options import Option, Options, complete
+from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
+from headrace.pool.task import Task
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class MujocoTask:
             state arrive there, as do the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …) and ``dt``, the
             seconds of one agent step.
         frame_skip, max_episode_steps: defaults of these options.
-        camera: where pictures are seen from.
+        camera: where pictures are seen from; by default so that all that the model reaches is in them.
     """
 
     env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
@@ -53,7 +55,7 @@ class MujocoTask:
     options: Mapping[str, Any] = field(default_factory=dict)
     frame_skip: int = 1
     max_episode_steps: int = 1000
-    camera: Camera = field(default_factory=Camera)
+    camera: Camera = field(default_factory=lambda: Camera(on_reach=True))
 
     def __call__(self, task: str, **options: Any) -> Task:
         """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
@@ -61,11 +63,12 @@ class MujocoTask:
         from headrace.pool.executors.mujoco.memory import WARNING
 
         known = {
-            "max_episode_steps": self.max_episode_steps,
-            "frame_skip": Option(self.frame_skip, 1),
+            "max_episode_steps": Option(0),
+            "frame_skip": Option(1, 1),
             "frame_stack": Option(1, 1),
         }
-        given = complete(task, {**known, **picture_options(options), **self.options}, options)
+        own = {"max_episode_steps": self.max_episode_steps, "frame_skip": self.frame_skip}
+        given = complete(task, {**known, **picture_options(options), **self.options}, {**own, **options})
         model = _compiled(task, self.model, given)
         env = self.env(given, model) if callable(self.env) else self.env
         observation = self.observation(given, model) if callable(self.observation) else self.observation
@@ -89,9 +92,9 @@ class MujocoTask:
 
 
 def _on_device(*parts: Any) -> Any:
-    from headrace.pool.executors.mujoco.device import WarpEnvironments
+    from headrace.pool.executors.mujoco.device import WarpExecutor
 
-    return WarpEnvironments(*parts)
+    return WarpExecutor(*parts)
 
 
 def action_space(model: MjModel) -> gym.spaces.Box:
@@ -124,8 +127,9 @@ def flattened(space: gym.Space) -> gym.spaces.Box:
 def _compiled(task: str, model: str | Path | Callable[[Options], MjModel], options: Options) -> MjModel:
     build = library().MjModel
     try:
-        if isinstance(model, Path):
-            return build.from_xml_path(str(model))
-        return build.from_xml_string(model) if isinstance(model, str) else model(options)
+        with limits_named(f"{task}'s model"):
+            if isinstance(model, Path):
+                return build.from_xml_path(str(model))
+            return build.from_xml_string(model) if isinstance(model, str) else model(options)
     except ValueError as error:  # MuJoCo's compiler
         raise OptionError(f"{task}'s model cannot be compiled: {error}") from error

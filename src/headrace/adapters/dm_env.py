@@ -1,0 +1,119 @@
+"""One environment of a task as a `dm_env.Environment`, as Acme's loops and other agents of DeepMind's expect it.
+
+`headrace.make_dm` gives EnvPool's batched form of the interface, with many environments in a time step; here a time
+step is of one.
+
+    >>> from headrace.adapters import dm_env
+    >>> env = dm_env.environment("CartPole-v1", seed=1)
+    >>> env.reset().observation.shape
+    (4,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import dm_env
+import gymnasium as gym
+import numpy as np
+from dm_env import specs
+
+from headrace.errors import OptionError
+from headrace.pool.registry import TaskLike, make_pool
+from headrace.pool.structure import is_array, one_row, row_of
+from headrace.pool.views.arrayspec import action_dtype
+from headrace.pool.views.dmspec import spec_of
+
+
+def environment(task: TaskLike, **options: Any) -> DmEnvironment:
+    """One environment of a task.
+
+    Args:
+        task: as `headrace.make` takes it.
+        options: ``seed`` and the task's own, as `headrace.make` takes them.
+
+    Raises:
+        UnknownTaskError: no such task.
+        OptionError: an option is unknown or wrong, or is for several environments; or dm_env cannot describe a space.
+    """
+    return DmEnvironment(task, **options)
+
+
+class DmEnvironment(dm_env.Environment):
+    """A pool of one environment behind dm_env's interface.
+
+    Observations are arrays as the task has them, or dicts of arrays where it has a `Dict` space. Rewards and
+    discounts are float32; the discount is 0 where the episode terminated and 1 where it was truncated or goes on,
+    unless the task reports its own. Of many agents, arrays have a row and rewards an element for each.
+
+    Attributes:
+        pool: the pool of this one environment.
+    """
+
+    def __init__(self, task: TaskLike, **options: Any):
+        for name in ("num_envs", "batch_size", "autoreset", "max_num_players"):
+            if name in options:
+                raise OptionError(f"{name} is not for one environment: headrace.make_dm makes a batched dm_env")
+        self.pool = make_pool(task, num_envs=1, autoreset="disabled", **options)
+        try:
+            self._observation_spec, self._action_spec = self._specs("observation"), self._specs("action")
+        except OptionError:
+            self.pool.close()
+            raise
+        self._over = True  # there is no episode to go on with
+
+    def observation_spec(self) -> Any:
+        """Spec of an observation: of an array, or a dict of them."""
+        return self._observation_spec
+
+    def action_spec(self) -> Any:
+        """Spec of an action, int32 for choices: of an array, or a dict of them."""
+        return self._action_spec
+
+    def reward_spec(self) -> specs.Array:
+        """Spec of a reward: float32, one for each of many agents."""
+        return specs.Array(self.pool.spec.reward_shape, np.float32, "reward")
+
+    def discount_spec(self) -> specs.BoundedArray:
+        """Spec of a discount: float32 in [0, 1]."""
+        return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
+
+    def reset(self) -> dm_env.TimeStep:
+        """Begin an episode."""
+        obs, _ = self.pool.reset()
+        self._over = False
+        return dm_env.restart(row_of(obs, 0))
+
+    def step(self, action: Any) -> dm_env.TimeStep:
+        """One step; or the beginning of an episode, whatever the action, where there is none to go on with.
+
+        Raises:
+            ActionError: the action is not in the action space.
+        """
+        if self._over:
+            return self.reset()
+        obs, reward, terminated, truncated, info = self.pool.step(one_row(action))
+        self._over = bool(terminated[0] or truncated[0])
+        discount = info["discount"][0] if "discount" in info else 1.0 - terminated[0]
+        kind = dm_env.StepType.LAST if self._over else dm_env.StepType.MID
+        return dm_env.TimeStep(kind, reward[0], np.float32(discount), row_of(obs, 0))
+
+    def close(self) -> None:
+        """Free the pool's threads, processes and memory."""
+        self.pool.close()
+
+    def _specs(self, which: str) -> Any:
+        space = getattr(self.pool, f"{which}_space")
+        return _nested(space, which, action_dtype if which == "action" else attrgetter("dtype"))
+
+
+def _nested(space: gym.Space, name: str, dtype: Callable[[gym.Space], Any]) -> Any:
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _nested(part, key, dtype) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(_nested(part, f"{name}_{i}", dtype) for i, part in enumerate(space.spaces))
+    if not is_array(space):
+        raise OptionError(f"dm_env has no spec for {space}")
+    return spec_of(space, name, dtype(space))

@@ -1,0 +1,218 @@
+"""Pools as stable-baselines3's `VecEnv`.
+
+Environments write into the arrays that stable-baselines3 receives. What this module adds is its convention for an
+episode's end (``terminal_observation``, ``TimeLimit.truncated``, `reset_infos`), and ways to reach into environments.
+
+    >>> from stable_baselines3 import PPO
+    >>> from headrace.adapters import sb3
+    >>> env = sb3.make_vec_env("CartPole-v1", n_envs=8, seed=0)
+    >>> PPO("MlpPolicy", env).learn(100_000)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import EnvironmentFailure, OptionError
+from headrace.pool.actions import whole_numbers
+from headrace.pool.infos import by_row, row_of
+from headrace.pool.pool import Pool
+from headrace.pool.registry import TaskLike, make_pool
+from headrace.pool.structure import row_of as observation_of
+from headrace.pool.views.envspec import EnvSpec
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
+except ImportError as error:
+    raise ImportError(f"this adapter needs stable-baselines3 ({error}): pip install 'headrace[libraries]'") from error
+
+ELSEWHERE = {
+    "batch_size": "stable-baselines3 waits for all environments",
+    "autoreset": "stable-baselines3's environments reset within a step",
+    "num_envs": "say n_envs",
+    "wrapper_class": "give a function that makes the environment and wraps it in place of its name",
+    "vec_env_cls": "the pool takes that place",
+    "vec_env_kwargs": "the pool's own options go beside n_envs",
+    "start_index": "environment i starts at seed + i",
+}
+"""options that others have, and what to do about them"""
+
+
+def make_vec_env(
+    env_id: TaskLike,
+    n_envs: int = 1,
+    seed: int | None = None,
+    monitor_dir: str | None = None,
+    monitor_kwargs: dict[str, Any] | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    **options: Any,
+) -> VecMonitor:
+    """A pool as a `VecEnv` that reports episodes, in place of `stable_baselines3.common.env_util.make_vec_env`.
+
+    Args:
+        env_id: what `headrace.make` takes: a name, or a class or function that makes a `gymnasium.Env`.
+        n_envs: environments in the pool.
+        seed: environment i starts at ``seed + i``; None draws fresh entropy.
+        monitor_dir: the folder where ``0.monitor.csv`` is written, with a line for each episode of any environment.
+        monitor_kwargs: ``info_keywords``, as `VecMonitor` has them.
+        env_kwargs, options: the pool's options and the task's own, as `headrace.make` has them.
+
+    Raises:
+        UnknownTaskError, OptionError: as in `headrace.make`; or an option is none that a `VecEnv` can have.
+    """
+    options = {**(env_kwargs or {}), **options}
+    for name in ELSEWHERE.keys() & options.keys():
+        raise OptionError(f"{name} is not for this make_vec_env: {ELSEWHERE[name]}")
+    render_mode = options.pop("render_mode", "rgb_array")
+    pool = make_pool(env_id, num_envs=n_envs, seed=seed, autoreset="same_step", **options)
+    try:
+        env = PoolVecEnv(pool, render_mode)
+        file = None if monitor_dir is None else str(Path(monitor_dir, "0"))
+        return VecMonitor(env, file, **(monitor_kwargs or {}))
+    except BaseException:
+        pool.close()
+        raise
+
+
+class PoolVecEnv(VecEnv):
+    """A synchronous pool that resets within a step, as a `VecEnv`.
+
+    ``infos[i]`` are dicts of their own with the task's info fields of environment i, ``elapsed_step`` and
+    ``TimeLimit.truncated``. Where an episode ended they are those of its last step, with its last observation in
+    ``terminal_observation``; those of the next episode's first are in ``reset_infos[i]``.
+
+    Args:
+        pool: whose environments; closed with this object.
+        render_mode: ``"rgb_array"`` or None.
+
+    Raises:
+        OptionError: the pool is asynchronous, resets otherwise, is on a GPU, or has a reward for each of many agents.
+    """
+
+    def __init__(self, pool: Pool, render_mode: str | None = "rgb_array"):
+        if pool.is_async or pool.autoreset != "same_step" or pool.device != "cpu":
+            raise OptionError(
+                f"stable-baselines3 needs a synchronous pool on the CPU, autoreset='same_step': not {pool}"
+            )
+        if pool.spec.reward_shape:
+            raise OptionError(f"{pool.spec.task} is for many agents; stable-baselines3 is for one")
+        if render_mode not in (None, "rgb_array"):
+            raise OptionError(f"render_mode must be None or 'rgb_array', not {render_mode!r}: frames are what it draws")
+        self.pool = pool
+        self.render_mode = render_mode
+        self.spec = EnvSpec(pool.spec, pool.config)
+        self._actions: Any = None
+        super().__init__(pool.num_envs, pool.observation_space, pool.action_space)
+        self.metadata: dict[str, Any] = {**self.metadata, "render_fps": pool.spec.render_fps}
+
+    # -- stepping --------------------------------------------------------------------------------
+
+    def reset(self) -> VecEnvObs:
+        """Start new episodes everywhere; with the seeds of `seed`, where it was called since the last reset."""
+        if any(options != self._options[0] for options in self._options):
+            raise OptionError(f"a pool's environments are reset with the same options, not {self._options}")
+        seeds = None if self._seeds[0] is None else self._seeds
+        obs, info = self.pool.reset(seed=seeds, options=self._options[0] or None)  # type: ignore[arg-type]
+        self.reset_infos = by_row(info, self.num_envs)
+        self._reset_seeds()
+        self._reset_options()
+        return obs
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        actions = whole_numbers(self._actions, self.action_space)
+        obs, reward, terminated, truncated, info = self.pool.step(actions)
+        info["TimeLimit.truncated"] = truncated & ~terminated
+        infos = by_row(info, self.num_envs)
+        if "final_obs" not in info:
+            return obs, reward, terminated, infos
+        done = info["_final_obs"]
+        for i in np.flatnonzero(done).tolist():
+            first, last = infos[i], row_of(info["final_info"], i)
+            last["TimeLimit.truncated"] = first.pop("TimeLimit.truncated")
+            last["terminal_observation"] = observation_of(info["final_obs"], i)
+            infos[i], self.reset_infos[i] = last, first
+        return obs, reward, done, infos
+
+    def close(self) -> None:
+        self.pool.close()
+
+    # -- pictures --------------------------------------------------------------------------------
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """An RGB frame uint8[height, width, 3] of each environment; None without a ``render_mode``."""
+        if self.render_mode is None:
+            return [None] * self.num_envs
+        return list(self.pool.render(self.pool.all_env_ids))
+
+    # -- reaching into environments --------------------------------------------------------------
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """An attribute of each environment; environments that are no Python objects have `OWN` alone.
+
+        Raises:
+            AttributeError: there is none of this name.
+        """
+        ids = self._ids(indices)
+        if attr_name in OWN:
+            return [getattr(self, attr_name)] * len(ids)
+        try:
+            return self.pool.call(_attribute(attr_name), env_ids=ids)
+        except (OptionError, EnvironmentFailure) as error:
+            if isinstance(error, OptionError) or isinstance(error.__cause__, AttributeError):
+                raise AttributeError(f"{self.spec.id} has no attribute {attr_name!r}") from error
+            raise
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Set an attribute of each environment to one value; an `OptionError` where they are no Python objects."""
+        ids = self._ids(indices)
+        self.pool.set_attr(attr_name, [value] * len(ids), env_ids=ids)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """What a method of each environment returns; an `OptionError` where they are no Python objects."""
+        return self.pool.call(method_name, *method_args, env_ids=self._ids(indices), **method_kwargs)
+
+    def env_is_wrapped(self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
+        """Whether each environment is within a wrapper of this class; those that are no Python objects never are."""
+        ids = self._ids(indices)
+        try:
+            found = self.pool.call(_wrappers(), env_ids=ids)
+        except OptionError:
+            return [False] * len(ids)
+        return [(wrapper_class.__module__, wrapper_class.__name__) in names for names in found]
+
+    def _ids(self, indices: VecEnvIndices) -> list[int]:
+        return [int(i) for i in self._get_indices(indices)]
+
+
+OWN = ("action_space", "metadata", "observation_space", "render_mode", "spec")
+"""attributes that all environments of a pool share"""
+
+
+# functions of functions travel by value, so that workers need not import stable-baselines3
+def _attribute(name: str) -> Callable[[Any], Any]:
+    def found(env: Any) -> Any:
+        return env.get_wrapper_attr(name) if hasattr(env, "get_wrapper_attr") else getattr(env, name)
+
+    return found
+
+
+def _wrappers() -> Callable[[Any], Any]:
+    def found(env: Any) -> set[tuple[str, str]]:
+        names = set()
+        while isinstance(env, gym.Wrapper):
+            names |= {(kind.__module__, kind.__name__) for kind in type(env).__mro__}
+            env = env.env
+        return names
+
+    return found

@@ -1,0 +1,106 @@
+"""A pool as skrl's agents and trainers know environments.
+
+>>> from headrace.adapters.skrl import HeadraceWrapper
+>>> env = HeadraceWrapper(headrace.make("CartPole-v1", num_envs=8, autoreset="same_step"))
+>>> observations, infos = env.reset()
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from headrace.adapters.tensors import AnyPool, check_pool, device_of, given, kept
+from headrace.errors import OptionError
+from headrace.pool.structure import leaves
+
+try:
+    from skrl.envs.wrappers.torch import Wrapper
+    from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space, unflatten_tensorized_space
+except ImportError as error:
+    raise ImportError(f"this adapter needs skrl ({error}): pip install skrl") from error
+
+
+class HeadraceWrapper(Wrapper):
+    """A pool as a `skrl.envs.wrappers.torch.Wrapper`, on the pool's device.
+
+    Observations are float32[num_envs, size], rewards float32[num_envs, 1], ends bool[num_envs, 1], as in all of
+    skrl's wrappers. As in those of vector environments only the first `reset` begins episodes; later ones return the
+    newest observations, for environments begin their episodes by themselves.
+
+    With ``autoreset="same_step"`` every step is one of an episode, and ``infos["final_obs"]`` has last observations.
+    With ``"next_step"`` last observations are next observations, too, and a step without reward leads from each to
+    the next episode's first.
+
+    Args:
+        pool: of `headrace.make`; or of `make_torch`, for environments on a device, whose results never leave it.
+            Closed with this wrapper.
+
+    Raises:
+        OptionError: the pool is asynchronous, does not reset by itself, is of many agents, or has a space that skrl
+            does not know.
+    """
+
+    def __init__(self, pool: AnyPool):
+        check_pool(pool, "skrl", ("same_step", "next_step"))
+        if pool.spec.agents:
+            hint = "use skrl's wrap_env of headrace.adapters.pettingzoo.parallel_env"
+            raise OptionError(f"{pool.spec.task} is for many agents, and skrl's Wrapper for one: {hint}")
+        for space in (*leaves(pool.observation_space).values(), *leaves(pool.action_space).values()):
+            if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete):
+                raise OptionError(f"{pool.spec.task}: skrl has no tensors for {space}")
+        super().__init__(pool)
+        self.pool, self._device = pool, device_of(pool)
+        self._newest: tuple[torch.Tensor, dict[str, Any]] | None = None
+
+    @property
+    def observation_space(self) -> gym.Space:
+        """The space of one environment's observation."""
+        return self.pool.observation_space
+
+    @property
+    def action_space(self) -> gym.Space:
+        """The space of one environment's action."""
+        return self.pool.action_space
+
+    def reset(self) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Begin episodes, the first time; the newest observations."""
+        if self._newest is None:
+            obs, info = self.pool.reset()
+            self._newest = self._flat(obs), info
+        return self._newest
+
+    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Any]:
+        """One step of all environments; actions are [num_envs, size]."""
+        action = given(self.pool, unflatten_tensorized_space(self.action_space, actions))
+        obs, reward, terminated, truncated, info = self.pool.step(action)
+        self._newest = self._flat(obs), info
+        earned, over, cut = (kept(array)[:, None] for array in (reward, terminated, truncated))
+        return self._newest[0], earned, over, cut, info
+
+    def state(self) -> None:
+        """None: what a policy observes is all there is."""
+
+    def render(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        """RGB frames uint8[1, height, width, 3], of environment 0."""
+        return self.pool.render()
+
+    def close(self) -> None:
+        """Close the pool."""
+        self.pool.close()
+
+    def _flat(self, obs: Any) -> Any:
+        space = self.observation_space
+        return flatten_tensorized_space(tensorize_space(space, _numbers(space, kept(obs)), device=self._device))
+
+
+def _numbers(space: gym.Space, obs: Any) -> Any:
+    """Of the dtypes that skrl's other wrappers give: floats, or int32 for choices."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _numbers(part, obs[key]) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(_numbers(part, one) for part, one in zip(space.spaces, obs, strict=True))
+    return obs.to(torch.float32 if isinstance(space, gym.spaces.Box) else torch.int32)

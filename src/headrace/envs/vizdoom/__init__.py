@@ -1,0 +1,67 @@
+"""Doom from pixels: ViZDoom's scenarios, in worker processes, each game with an engine process of its own.
+
+Names, options, spaces, rewards and info fields are EnvPool's; what happens in a game is ViZDoom's. A step is a round
+trip to the game's engine, which takes most of the time, so environments are Python classes, and are no slower for that.
+Naming the tasks costs nothing: vizdoom is imported when one is built.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.envs.vizdoom.options import OPTIONS
+from headrace.envs.vizdoom.scenarios import SCENARIO_OF
+from headrace.errors import OptionError
+from headrace.pool.executors.processes.task import process_task, split_options
+from headrace.pool.options import complete
+from headrace.pool.spec import Field, TaskSpec
+from headrace.pool.task import Task
+
+TASKS: tuple[str, ...] = tuple(SCENARIO_OF)
+MAX_EPISODE_STEPS = 525
+
+
+def build(task: str, **options: Any) -> Task:
+    """The task of this name.
+
+    Observations are uint8 [stack_num * colours, img_height, img_width], oldest frame first; actions are float64
+    [buttons], or with ``use_combined_action`` one number. Info: the game variables of `env.INFO`, float64.
+
+    Args:
+        task: one of `TASKS`.
+        options: any of `options.OPTIONS`, ``max_episode_steps`` (525; 0 for never), ``on_failure`` and
+            ``worker_timeout``.
+
+    Raises:
+        OptionError: an option is unknown, wrong, or does not suit the scenario; a file is missing; or ViZDoom is not
+            installed.
+    """
+    own, rest = split_options({"max_episode_steps": MAX_EPISODE_STEPS, **options})
+    given = complete(task, OPTIONS, rest)
+    limit = own["max_episode_steps"]
+    _make_folder(task, given["lmp_save_dir"])
+    from headrace.envs.vizdoom.env import INFO, VizdoomEnv
+
+    env = VizdoomEnv(task, given, limit)
+    spec = TaskSpec(
+        task=task,
+        observation=env.observation_space,
+        action=env.action_space,
+        info=tuple(Field(name, np.dtype(np.float64)) for name in INFO),
+        max_episode_steps=limit,
+        frame_skip=given["frame_skip"],
+        options=given,
+        render_fps=env.metadata["render_fps"],
+    )
+    return process_task(spec, partial(VizdoomEnv, task, given, limit), own)
+
+
+def _make_folder(task: str, folder: str) -> None:
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"lmp_save_dir of {task}: no folder can be made at {folder}: {error}") from error

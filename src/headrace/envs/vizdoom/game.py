@@ -1,0 +1,76 @@
+"""A game of Doom: configured, and started so that nothing of its engine outlives whoever plays.
+
+Each game is a process of ViZDoom's. By itself it would wait for ever where the player is killed, keep its shared
+memory, and leave folders and settings in the working directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from headrace.envs.vizdoom.scenarios import game_file, map_file, settings_file
+from headrace.errors import OptionError
+from headrace.pool.cache import cache_folder
+
+LAUNCHER = Path(__file__).parent / "launch.sh"
+SHARED_MEMORY = "/dev/shm/ViZDoom"
+
+
+def configured(task: str, given: Mapping[str, Any]) -> Any:
+    """A `vizdoom.DoomGame` with a task's settings, not started: no process, and quickly made.
+
+    Raises:
+        OptionError: ViZDoom is not installed, or a file is missing or has settings that ViZDoom does not know.
+    """
+    settings = settings_file(task, given["cfg_path"])
+    iwad = game_file(task, given["iwad_path"])
+    try:
+        import vizdoom
+    except ImportError as error:
+        raise OptionError(f"{task} needs ViZDoom: pip install 'headrace[vizdoom]': {error}") from error
+    game = vizdoom.DoomGame()
+    if not game.load_config(str(settings)):
+        raise OptionError(f"{task}: ViZDoom does not know all settings in {settings}; the lines are named above")
+    named = game.get_doom_scenario_path()
+    game.set_doom_scenario_path(str(map_file(task, given["wad_path"], named, settings)))
+    game.set_doom_game_path(str(iwad))
+    game.set_doom_map(given["map_id"])
+    game.set_mode(vizdoom.Mode.PLAYER)
+    game.set_episode_timeout(0)  # a pool truncates, and says so
+    game.set_window_visible(False)
+    game.set_sound_enabled(False)
+    game.set_doom_config_path(os.devnull)  # settings that one game writes at its end would be the next one's
+    if given["game_args"]:
+        game.add_game_args(given["game_args"])
+    return game
+
+
+def start(game: Any) -> None:
+    """Start the engine's process, and its first episode.
+
+    Raises:
+        vizdoom.ViZDoomErrorException: the engine does not start.
+    """
+    import vizdoom
+
+    folder = cache_folder() / "vizdoom"
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["HEADRACE_DOOM_ENGINE"] = vizdoom.exe_path
+    os.environ["HEADRACE_DOOM_FOLDER"] = str(folder)
+    os.environ["HEADRACE_DOOM_PLAYER"] = str(os.getpid())
+    game.set_vizdoom_path(str(LAUNCHER))
+    game.init()
+    _unlink_shared_memory()
+
+
+def _unlink_shared_memory() -> None:
+    """Remove the names of the memory that this process shares with engines: both have it, and nobody else looks."""
+    with Path("/proc/self/maps").open() as maps:
+        names = {line.split(None, 5)[5].rstrip("\n") for line in maps if SHARED_MEMORY in line}
+    for name in names:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()

@@ -1,0 +1,85 @@
+"""The system's limits on what one process may have, named where they are met.
+
+What the system refuses is an ``OSError`` that says neither who wanted it nor what to do, and comes from deep within:
+here it becomes a `LimitError` that does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+
+from headrace.errors import HeadraceError, LimitError
+
+try:
+    import resource
+except ImportError:  # a system that has no such limits
+    resource = None
+
+UNMAPPED = (os.strerror(errno.ENOMEM), "failed to map segment")  # of glibc's loader
+
+
+@contextlib.contextmanager
+def limits_named(what: str) -> Iterator[None]:
+    """Raise a `LimitError` for what the system refuses within; ``what`` wanted it, such as ``"a pool"``."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        if reason := refusal(error) or _files_refused():
+            raise LimitError(f"{what}: {reason}") from error
+        raise
+
+
+def refusal(error: BaseException) -> str:
+    """Which limit an exception is about, and what to do, in words; empty where it is about none."""
+    code, text = error.errno if isinstance(error, OSError) else None, str(error)
+    unloaded = isinstance(error, OSError | ImportError) and code is None  # a library, whose loader gives no number
+    if code == errno.EMFILE or (unloaded and os.strerror(errno.EMFILE) in text):
+        return f"too many open files; raise the limit, which is {_limit('RLIMIT_NOFILE')} for a process (ulimit -n)"
+    if code == errno.ENFILE:
+        return "too many open files, those of all programs together; close some"
+    if code == errno.EAGAIN or text == "can't start new thread":
+        most = _limit("RLIMIT_NPROC")
+        return (
+            f"the system starts no more processes or threads; raise the limit, which is {most} for a user (ulimit -u), "
+            "or that on memory (ulimit -v)"
+        )
+    if code == errno.ENOMEM or (unloaded and any(words in text for words in UNMAPPED)):
+        most = _limit("RLIMIT_AS")
+        return f"the system gives no more memory; ask for less, or raise the limit, which is {most} bytes (ulimit -v)"
+    return refusal(error.__cause__) if error.__cause__ else ""
+
+
+def _files_refused() -> str:
+    """The `refusal` of a file that anybody may open: libraries have words of their own for one they cannot open."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return refusal(error)
+    return ""
+
+
+def need_files(number: int, what: str) -> None:
+    """Raise a `LimitError` unless so many files can be opened beside those that are open.
+
+    To be asked before many are needed at once: Python loses some where it runs out of them while it starts a process.
+    """
+    taken: list[int] = []
+    try:
+        with limits_named(f"{what} takes {number} more open files"):
+            for _ in range(number):
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+def _limit(name: str) -> str:
+    if resource is None:
+        return "unknown"
+    soft, _ = resource.getrlimit(getattr(resource, name))
+    return "unlimited" if soft == resource.RLIM_INFINITY else str(soft)

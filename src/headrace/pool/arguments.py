@@ -1,0 +1,68 @@
+"""What a caller of a pool says, checked and completed: timeouts, resets, and arrays to write into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.pool.actions import check_env_ids
+from headrace.pool.batch import rows_of
+from headrace.pool.seeds import SeedLike, seeds_of
+from headrace.pool.spec import Field
+
+A_LIFETIME = 1e9  # seconds; who waits so long waits for ever
+
+
+def patience_of(timeout: float | None) -> float | None:
+    """Seconds that recv may wait; None for as long as it takes."""
+    if timeout is None:
+        return None
+    number = isinstance(timeout, int | float | np.integer | np.floating) and not isinstance(timeout, bool)
+    if not number or not timeout >= 0:
+        raise OptionError(f"timeout must be a number of seconds ≥ 0, or None, not {timeout!r}")
+    return None if timeout >= A_LIFETIME else float(timeout)
+
+
+def reset_arguments(
+    env_id: Any, seed: SeedLike, options: Mapping[str, Any] | None, all_env_ids: np.ndarray, takes_options: bool
+) -> tuple[np.ndarray | None, np.ndarray | None, dict[str, Any]]:
+    """The environments that are to be reset (None: all), their seeds (None: streams go on) and their own options.
+
+    See `Pool.reset`.
+    """
+    num_envs = len(all_env_ids)
+    if not isinstance(options, Mapping | None):
+        raise OptionError(f"reset's options must be a dict or None, not {options!r}")
+    own = {name: value for name, value in (options or {}).items() if name != "reset_mask"}
+    if own and not takes_options:
+        raise OptionError(f"reset has no option {next(iter(own))!r}; it knows reset_mask")
+    if options and options.get("reset_mask") is not None:
+        mask = np.asarray(options["reset_mask"])
+        if mask.dtype != np.bool_ or mask.shape != (num_envs,) or not mask.any():
+            raise OptionError(f"reset_mask must be bool[{num_envs}] with at least one True")
+        if env_id is not None:
+            raise OptionError("give env_id or reset_mask, not both")
+        env_id = np.flatnonzero(mask)
+        if isinstance(seed, list | tuple | np.ndarray) and len(seed) == num_envs:
+            seed = np.asarray(seed)[env_id]
+    ids = None if env_id is None else check_env_ids(env_id, num_envs)
+    seeds = None if seed is None else seeds_of(seed, all_env_ids if ids is None else ids)
+    return ids, seeds, own
+
+
+def bound_arrays(
+    arrays: Mapping[str, Any], fields: Sequence[Field], num_envs: int
+) -> tuple[int, dict[str, np.ndarray]]:
+    """How many rows arrays have that results are to be written to, and the arrays; see `Pool.make_batch`."""
+    given, known = {name: np.asarray(array) for name, array in arrays.items()}, {f.name: f for f in fields}
+    rows = rows_of(given, known, num_envs)
+    for name, array in given.items():
+        f = known[name]
+        if array.shape != (rows, *f.shape) or array.dtype != f.dtype:
+            raise OptionError(f"{name} must be {f.dtype}{[rows, *f.shape]}, not {array.dtype}{list(array.shape)}")
+        if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+            raise OptionError(f"{name} must be C-contiguous, aligned and writeable")
+    return rows, given

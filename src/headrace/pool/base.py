@@ -1,0 +1,201 @@
+"""What every pool has, wherever its arrays lie: a task, books of its environments, their states, an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from headrace.errors import StateError
+from headrace.pool.actions import check_env_ids
+from headrace.pool.environment_status import EnvironmentStatus
+from headrace.pool.executor import Executor
+from headrace.pool.pickles import Recipe, made_again, written
+from headrace.pool.spec import AutoresetMode, PoolSettings, TaskSpec
+from headrace.pool.state import chosen_arrays, seal, task_key, unseal_all
+from headrace.pool.turns import Turns, exclusive
+
+E = TypeVar("E", bound=Executor[Any, Any])
+
+
+class BasePool(Turns, Generic[E]):
+    """N environments of one task and the executor that advances them.
+
+    Args:
+        manual: whether the books say whose episodes are over, because nobody resets those environments.
+        recipe: makes another such pool, for pickles; None where nobody can.
+
+    Attributes:
+        spec: the task: spaces, info fields, options.
+        settings: the options that every task shares.
+        num_envs: N.
+        observation_space, action_space: those of one environment (``single_…`` are the same).
+        all_env_ids: int32[N], read-only.
+    """
+
+    def __init__(self, spec: TaskSpec, settings: PoolSettings, executor: E, manual: bool, recipe: Recipe | None = None):
+        super().__init__(spec.task, settings.is_async, executor.wake, executor.close)
+        self.spec, self.settings = spec, settings
+        self.num_envs = settings.num_envs
+        self.observation_space = self.single_observation_space = spec.observation
+        self.action_space = self.single_action_space = spec.action
+        self.all_env_ids = np.arange(settings.num_envs, dtype=np.int32)
+        self.all_env_ids.flags.writeable = False
+        self._executor, self._recipe = executor, recipe
+        self._status = EnvironmentStatus(settings.num_envs, manual)
+        self._key = task_key(spec, settings.autoreset)
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def is_async(self) -> bool:
+        """Whether results come as environments finish, ``batch_size`` rows at a time."""
+        return self.settings.is_async
+
+    @property
+    def autoreset(self) -> AutoresetMode:
+        return self.settings.autoreset
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All options with their values, as EnvPool's ``config``."""
+        s = self.settings
+        return {
+            "task_id": self.spec.task,
+            "num_envs": s.num_envs,
+            "batch_size": s.batch_size,
+            "num_threads": s.num_threads,
+            "seed": s.seeds.tolist(),
+            "autoreset": s.autoreset,
+            "device": s.device,
+            "thread_affinity_offset": s.thread_affinity_offset,
+            "max_episode_steps": self.spec.max_episode_steps,
+            "max_num_players": 1,
+            **self.spec.options,
+        }
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __repr__(self) -> str:
+        kind = "".join(f"{name}={value}, " for name, value in self._particulars().items())
+        state = self._closed or "open"
+        return f"<{type(self).__name__} {self.spec.task}, num_envs={self.num_envs}, {kind}{state}>"
+
+    def _particulars(self) -> dict[str, Any]:
+        """What else tells pools of one task apart."""
+        return {}
+
+    # -- states ----------------------------------------------------------------------------------
+
+    @exclusive
+    def render(self, env_ids: Any = None) -> np.ndarray:
+        """RGB frames uint8[k, height, width, 3] of the environments named; of environment 0 by default."""
+        return self._executor.render(self._idle(0 if env_ids is None else env_ids))
+
+    @exclusive
+    def save_state(self, env_ids: Any = None) -> list[bytes]:
+        """Everything that decides the environments' futures: one blob each, of all by default."""
+        ids = self._idle(env_ids)
+        blobs, finished = self._executor.save_state(ids), self._finished(ids)
+        return [seal(blob, self._key, bool(over)) for blob, over in zip(blobs, finished, strict=True)]
+
+    @exclusive
+    def load_state(self, env_ids: Any, blobs: Sequence[bytes]) -> None:
+        """Put saved states into the environments named (None: all). Any pool of the task can load them.
+
+        Raises:
+            StateError: a state is damaged, or belongs to another task; all environments are as they were.
+        """
+        ids = self._ids(env_ids)
+        opened = unseal_all(blobs, self._key, ids)
+        self._status.check_idle(ids)
+        self._unsure, self._ready = ids, False
+        try:
+            self._executor.load_state(ids, [payload for payload, _ in opened])
+        except StateError:
+            self._settled()
+            raise
+        self._status.note_started(ids)
+        self._status.finished[ids] = [finished for _, finished in opened]
+        self._settled()
+
+    @exclusive
+    def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
+        """Copies of arrays in which environments live, on the host: name → [k, …], to look at.
+
+        Args:
+            names: fields of a kernel environment's ``state``, or MuJoCo's names (``qpos``, …); all by default.
+            env_ids: the environments of the k rows; all by default.
+
+        Raises:
+            OptionError: there is no such array, or the task's environments do not live in arrays.
+        """
+        ids, known = self._idle(env_ids), self._executor.state_arrays()
+        return {name: self._copied(name, ids) for name in chosen_arrays(self.spec.task, known, names)}
+
+    def _finished(self, ids: np.ndarray) -> np.ndarray:
+        """bool[k]: whose episodes are over and wait for a reset by hand."""
+        return self._status.finished[ids]
+
+    def _copied(self, name: str, ids: np.ndarray) -> np.ndarray:
+        """Rows of one of the executor's arrays."""
+        return self._executor.state_arrays()[name][ids]
+
+    # -- the books -------------------------------------------------------------------------------
+
+    def _ids(self, env_ids: Any) -> np.ndarray:
+        """The environments named; None: all."""
+        return self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+
+    def _not_in_flight(self, env_ids: Any) -> np.ndarray:
+        ids = self._ids(env_ids)
+        self._status.check_idle(ids)
+        return ids
+
+    def _idle(self, env_ids: Any) -> np.ndarray:
+        """The environments named (None: all), each of which was reset and is not in flight."""
+        ids = self._not_in_flight(env_ids)
+        self._status.check_started(ids)
+        return ids
+
+    def _settled(self) -> None:
+        """The books are right: decide whether `step` need look at anything else."""
+        self._ready = self._status.all_steppable() and not self.settings.is_async and self._closed is None
+        self._unsure = None
+
+    def _recover(self) -> None:
+        """Make good a call that an exception has ended in its midst: whoever it was about must be reset."""
+        if self._unsure is not None:
+            self._status.note_broken(self._unsure)
+        self._settled()
+
+    # -- lifetime --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Free threads, processes and memory now. Calling it again does nothing.
+
+        Another thread's call ends first, a wait for results with `ClosedError`.
+        """
+        self.end("closed")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickles as the call that made it and the states of its environments."""
+        if self._recipe is None:
+            raise TypeError("a pool that headrace.make did not make cannot be pickled: nobody could make it again")
+        ids = self._started_all_idle()
+        return made_again, (written(self._recipe, self.spec.task), ids, self.save_state(ids) if ids.size else [])
+
+    @exclusive
+    def _started_all_idle(self) -> np.ndarray:
+        """The environments that were started; none may be in flight."""
+        self._status.check_idle(self.all_env_ids)
+        return np.flatnonzero(self._status.started)
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self.close()

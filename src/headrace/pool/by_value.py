@@ -1,0 +1,45 @@
+"""Pickles of what a user's own script made: functions and classes by value, as other processes cannot import them."""
+
+from __future__ import annotations
+
+import functools
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+CACHED = type(functools.lru_cache(lambda: None))
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Writes down methods with a cache, too: PettingZoo has its users put one around those that tell spaces."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, CACHED) and not _is_found_by_name(obj):
+            return _cached, (obj.__wrapped__, obj.cache_parameters())
+        return super().reducer_override(obj)
+
+
+def dumps(value: Any) -> bytes:
+    """Any function or object; `pickle.loads` reads it.
+
+    Raises:
+        TypeError, AttributeError, pickle.PicklingError: it holds what cannot be pickled, such as a lock.
+    """
+    file = io.BytesIO()
+    _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    return file.getvalue()
+
+
+def _is_found_by_name(function: Any) -> bool:
+    found: Any = None if function.__module__ == "__main__" else sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is function
+
+
+def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
+    return functools.lru_cache(**parameters)(function)

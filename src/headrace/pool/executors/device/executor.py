@@ -1,0 +1,183 @@
+"""What executors on a device have in common: requests, checks of what is sent, launches, states.
+
+Their memory is torch's, on a CPU or a GPU. Nothing here waits for the device, except what must bring
+bytes to the host (`save_state`, `on_host`), and `check`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.pool.executor import Executor
+from headrace.pool.executors.device.guards import Guards
+from headrace.pool.executors.device.memory import DeviceMemory, DeviceTable
+from headrace.pool.executors.kernels.diagnostics.mistakes import faults_named
+from headrace.pool.executors.kernels.launch import Run
+from headrace.pool.executors.kernels.memory import pack_rows, unpack_rows
+from headrace.pool.executors.kernels.program import RESEED, RESET
+from headrace.pool.executors.kernels.sharing import Sharing
+from headrace.pool.executors.kernels.simulation import requests_for
+from headrace.pool.spec import PoolSettings, TaskSpec
+from headrace.pool.torch.batch import TorchBatch
+
+Tensors = torch.Tensor | Mapping[str, torch.Tensor]
+
+
+@dataclass(slots=True)
+class _Binding:
+    """The launches that fill a batch: from every environment in order, from some, or from those that are reset."""
+
+    everyone: Run | None = None
+    some: Run | None = None
+    resets: Run | None = None
+
+
+class DeviceExecutor(Executor[TorchBatch, Tensors]):
+    """The executor of a `TorchPool`: N environments on one device, and the launches that advance them.
+
+    Args:
+        env: what they are made of; its `name` and functions are for messages.
+        state, streams, episodes: see below.
+        actions: see below.
+
+    Attributes:
+        env: as above.
+        state, streams, episodes: tables of what lives from step to step.
+        actions: name → tensor [N, …]: what the next step reads, row i for row i of the requests.
+        everyone, some, resets: requests: a step of all in order, a step of those named, a reset.
+        over: bool [N], the episode has ended and no other has begun.
+        guards: what looks at actions and env_ids as they are taken.
+        divisible: whether a launch may be shared among threads.
+    """
+
+    divisible = False
+
+    def __init__(
+        self,
+        env: Any,
+        spec: TaskSpec,
+        settings: PoolSettings,
+        state: DeviceTable,
+        streams: DeviceTable,
+        episodes: DeviceTable,
+        actions: dict[str, torch.Tensor],
+    ):
+        n, self.device = settings.num_envs, torch.device(settings.device)
+        self.env, self.state, self.streams, self.episodes, self.actions = env, state, streams, episodes, actions
+        self.over, memory = episodes.arrays["over"], DeviceMemory(self.device)
+        self.everyone, self.some, self.resets = (requests_for(memory, n) for _ in range(3))
+        manual = settings.autoreset == "disabled"
+        self.guards = Guards(spec, self.device, actions, self.some.arrays["env_id"], self.over, manual)
+        self._sharing = Sharing(settings.num_threads if self.divisible else 1, spec.num_agents)
+
+    @abstractmethod
+    def record(self, requests: Any, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
+        """The launch that serves ``rows`` requests from row ``first`` on into the same rows of these tensors.
+
+        On a GPU it goes to torch's current stream.
+        """
+        ...
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def bind(self, batch: TorchBatch) -> None:
+        batch.binding = _Binding()
+
+    def step(self, actions: Tensors, env_ids: torch.Tensor | None, batch: TorchBatch) -> None:
+        """Advance k environments by one agent step and fill the k rows of the batch.
+
+        Raises:
+            ActionError: shape, dtype or device of the actions is wrong; nothing was stepped.
+        """
+        self.guards.taking(actions, batch.rows)()
+        if env_ids is None:
+            self.advance(batch)
+            return
+        batch.check_place()
+        binding = batch.binding
+        self.guards.take_env_ids(env_ids)
+        if self.guards.manual:
+            self.guards.refuse_finished(self.some.arrays["env_id"], batch.rows)
+        if binding.some is None:
+            binding.some = self._bound(self.some, batch)
+        binding.some()
+
+    def advance(self, batch: TorchBatch) -> None:
+        """Step all, in order, with the actions that were taken."""
+        batch.check_place()
+        if self.guards.manual:
+            self.guards.refuse_finished(self.everyone.arrays["env_id"], batch.rows)
+        run = batch.binding.everyone
+        if run is None:
+            run = batch.binding.everyone = self._bound(self.everyone, batch)
+        run()
+
+    def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: TorchBatch) -> None:
+        batch.check_place()
+        asked, put, k = self.resets.arrays, DeviceMemory(self.device).put, batch.rows
+        put(asked["env_id"][:k], np.arange(k, dtype=np.int32) if env_ids is None else env_ids)
+        asked["command"][:k].fill_(int(RESET if seeds is None else RESEED))
+        if seeds is not None:
+            put(asked["seed"][:k], seeds)
+        if batch.binding.resets is None:
+            batch.binding.resets = self._bound(self.resets, batch)
+        batch.binding.resets()
+
+    def _bound(self, requests: Any, batch: TorchBatch) -> Run:
+        return self._sharing.launch(batch.rows, partial(self.record, requests, batch.held))
+
+    # -- what went wrong -------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Wait for the device, and raise what was wrong with what was taken, once; see `TorchPool.check_errors`."""
+        with self.faults_named():
+            self.guards.check()
+
+    def faults_named(self) -> AbstractContextManager[None]:
+        """Around any use of the device: a fault of the environment's kernels comes out as a `KernelError`."""
+        return faults_named(self.env)
+
+    # -- states ----------------------------------------------------------------------------------
+
+    def save_state(self, env_ids: np.ndarray) -> list[bytes]:
+        host = [rows.cpu().numpy() for rows in self._picked(env_ids)]
+        return pack_rows(host, np.arange(len(env_ids)))
+
+    def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
+        host = [rows.cpu().numpy() for rows in self._picked(env_ids)]
+        unpack_rows(host, np.arange(len(env_ids)), blobs)  # the message counts rows: same sizes for all
+        where = self._where(env_ids)
+        for rows, part in zip(self.memory(), host, strict=True):
+            rows[where] = torch.from_numpy(part).to(self.device)
+
+    def state_arrays(self) -> dict[str, torch.Tensor]:
+        return self.state.arrays
+
+    def on_host(self, name: str, env_ids: np.ndarray) -> np.ndarray:
+        """A copy of these environments' rows of one of the state's arrays, with the dtype that the state says."""
+        array = self.state_arrays()[name][self._where(env_ids)].cpu().numpy()
+        return array.view(self.state.dtypes[name]) if name in self.state.dtypes else array
+
+    def memory(self) -> list[torch.Tensor]:
+        """Everything that decides the environments' futures, as bytes [N, …] over the same memory."""
+        return [rows for table in (self.state, self.streams, self.episodes) for rows in table.rows.values()]
+
+    def close(self) -> None:
+        if sharing := vars(self).pop("_sharing", None):
+            sharing.close()
+        vars(self).clear()  # every tensor goes with its last reference
+
+    def _where(self, env_ids: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
+
+    def _picked(self, env_ids: np.ndarray) -> list[torch.Tensor]:
+        where = self._where(env_ids)
+        return [rows[where] for rows in self.memory()]

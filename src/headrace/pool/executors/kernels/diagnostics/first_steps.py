@@ -1,0 +1,166 @@
+"""The first steps of an environment that is new here, played in debug mode before compiled code takes any.
+
+Compiled, an index out of range writes over somebody else's memory: training goes on with it, learns badly, and
+dies much later of something else, or not at all. So whoever makes a pool of a user's environment has some steps
+of it interpreted first, with random actions, where every index is checked. That takes less than a second, once
+for each version of the environment: those that passed are remembered in the user's cache.
+
+Headrace's own environments are tested, and are not played.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.errors import EnvironmentFailure, KernelError
+from headrace.pool.actions import action_fields
+from headrace.pool.batch import INFO, Batch, BatchRing
+from headrace.pool.cache import cache_folder
+from headrace.pool.executors.kernels.build import AnyEnv, Program
+from headrace.pool.executors.kernels.diagnostics.checks import functions_of
+from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
+from headrace.pool.executors.kernels.diagnostics.patience import OutOfTime, tried_out
+from headrace.pool.executors.kernels.launch import fingerprint, load, told_after
+from headrace.pool.executors.kernels.sampling import allowed
+from headrace.pool.spec import PoolSettings, TaskSpec
+from headrace.version import __version__
+
+PACKAGE = Path(__file__).parents[4]
+
+NUM_ENVS = 3
+STEPS = 50
+SECONDS = 1.0  # after which no other step is begun
+MOST_SECONDS = 5.0  # after which a step is broken off
+
+
+def load_and_try(env: AnyEnv, spec: TaskSpec, program: Program, device: str) -> None:
+    """Compile an environment's program, and play its first steps unless this version has passed before.
+
+    Raises:
+        KernelError: it does not compile, or debug mode found what compiled code would do in silence; the message
+            names the author's line.
+    """
+    with mistakes_named(env):
+        load(program.kernel, device, program.block_dim, spec.task)
+    functions = [function for function, _ in functions_of(env, spec)]
+    play_new(env, spec, functions, (program.kernel, program.block_dim), lambda: _play(env, spec))
+
+
+def play_new(
+    env: Any,
+    spec: TaskSpec,
+    functions: Sequence[Any],
+    compiled: tuple[Any, int],
+    play: Callable[[], None],
+    more: Callable[[], bytes] = bytes,
+) -> None:
+    """Play what is a user's own and has not passed before; errors as in `load_and_try`.
+
+    Args:
+        env: what is played, with constants, shapes and tables.
+        functions: its author's Warp functions.
+        compiled: the loaded kernel and the threads of its blocks, by which Warp tells versions apart.
+        play: plays, and raises `EnvironmentFailure`.
+        more: what else tells versions apart.
+    """
+    if all(_is_ours(function) for function in functions):
+        return
+    from headrace.pool.executors.kernels.diagnostics.rows import SILENT  # who plays nothing does without debug mode
+
+    passed = _mark(fingerprint(*compiled), repr(spec).encode(), *_constants(env), more())
+    if passed.exists():
+        return
+    note = f"headrace: playing the first steps of {spec.task} in debug mode, this once …"
+    try:
+        with told_after(note), tried_out(MOST_SECONDS):
+            play()
+    except EnvironmentFailure as failure:
+        if isinstance(failure.__cause__, SILENT):
+            found = "found by playing its first steps in debug mode: compiled, nothing would have told"
+            raise KernelError(f"{failure}\n  {found}") from failure
+    except (Exception, OutOfTime):
+        pass
+    with contextlib.suppress(OSError):  # then it is played again the next time
+        passed.parent.mkdir(parents=True, exist_ok=True)
+        passed.touch()
+
+
+def _constants(env: Any) -> list[bytes]:
+    """What of an environment its compiled functions do not tell: constants, shapes and tables."""
+    tables = {name: np.asarray(table) for name, table in env.tables.items()}
+    layout = [(name, table.dtype.str, table.shape) for name, table in tables.items()]
+    described = repr((dict(env.constants), dict(env.shapes), layout)).encode()
+    return [described, *(table.tobytes() for table in tables.values())]
+
+
+def _is_ours(function: Any) -> bool:
+    return Path(function.func.__code__.co_filename).is_relative_to(PACKAGE)
+
+
+def _mark(*parts: bytes) -> Path:
+    """The file that is there if a version has passed."""
+    whole = hashlib.sha256(f"{__version__} {wp.__version__}".encode())
+    for part in parts:
+        whole.update(hashlib.sha256(part).digest())
+    return cache_folder() / "played" / whole.hexdigest()[:32]
+
+
+def _play(env: Any, spec: TaskSpec) -> None:
+    """All environments together, some alone and in another order, and now and then a reset."""
+    from headrace.pool.executors.kernels.diagnostics.debug import DebugExecutor
+    from headrace.pool.executors.kernels.diagnostics.rows import OutsideError
+
+    settings = PoolSettings(NUM_ENVS, NUM_ENVS, 1, np.arange(NUM_ENVS, dtype=np.uint64))
+    ring = BatchRing(spec, settings.autoreset)
+    executor = DebugExecutor(env, spec, settings, ring)
+    ring.serve(executor.bind, executor.allocate)
+    actions = RandomActions(spec)
+    began = time.perf_counter()
+    for step in range(-1, STEPS):
+        ids = {2: [2, 0], 4: [1], 7: [1, 2]}.get(step % 8) if step >= 0 else None
+        chosen = None if ids is None else np.array(ids, np.int32)
+        batch = ring.take(NUM_ENVS if ids is None else len(ids))
+        try:
+            if step < 0 or step % 16 == 12:
+                executor.reset(chosen, None, batch)
+            else:
+                executor.step(actions.draw(range(NUM_ENVS) if ids is None else ids), chosen, batch)
+        except EnvironmentFailure as failure:
+            if not isinstance(failure.__cause__, OutsideError):  # which conformance checks report
+                raise
+        actions.heed(batch)
+        if time.perf_counter() - began > SECONDS:
+            return
+
+
+class RandomActions:
+    """Random actions for environments of a task, of those that their latest masks allow."""
+
+    def __init__(self, spec: TaskSpec):
+        self._spec, self._space = spec, copy.deepcopy(spec.action)
+        self._space.seed(0)
+        self._random = np.random.default_rng(0)
+        self._fields = action_fields(spec.action)
+        self._masks: dict[int, np.ndarray] = {}
+
+    def heed(self, batch: Batch) -> None:
+        """Note the masks that came with results."""
+        if (masks := batch.arrays.get(f"{INFO}action_mask")) is not None:
+            self._masks |= zip(batch.arrays["env_id"].tolist(), masks.copy(), strict=True)
+
+    def draw(self, env_ids: Iterable[int]) -> Any:
+        """An action for each of these environments, as executors take them."""
+        rows = [allowed(self._spec, self._space.sample(), self._masks.get(i), self._random) for i in env_ids]
+        if isinstance(rows[0], dict):
+            return {name: np.stack([row[name] for row in rows]).astype(d) for name, (d, _) in self._fields.items()}
+        ((dtype, _),) = self._fields.values()
+        return np.stack(rows).astype(dtype)

@@ -1,0 +1,119 @@
+"""Helper threads that share one large launch with the calling thread.
+
+Kernels release the GIL, so plain Python threads suffice. Handing a part to a helper
+costs tens of microseconds: whether that pays is the caller's to decide.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from headrace.errors import OptionError
+
+Job = Callable[[], object]
+
+
+class HelperThreads:
+    """``helpers`` threads, idle until `run`; close it to end them.
+
+    Raises:
+        OptionError: the system refuses a thread; none is left behind.
+    """
+
+    def __init__(self, helpers: int, first_core: int = -1):
+        """``first_core`` ≥ 0 pins helper i to the core ``first_core + 1 + i`` of those this process may use."""
+        self._helpers: list[_Helper] = []
+        try:
+            for i in range(helpers):
+                self._helpers.append(_Helper(first_core + 1 + i if first_core >= 0 else None))
+        except BaseException as error:
+            started = len(self._helpers)
+            self.close()
+            if not isinstance(error, RuntimeError | MemoryError):
+                raise
+            what = f"num_threads: the system started {started} of {helpers} threads: {error}; ask for fewer"
+            raise OptionError(what) from error
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Do all jobs, at most one more than there are helpers, and return when the last is done.
+
+        What a job raises is raised here then, interrupts of the waiting too: rows are whole before they are used.
+        """
+        helpers = self._helpers[: len(jobs) - 1]
+        try:
+            for helper, job in zip(helpers, jobs[1:], strict=True):
+                helper.begin(job)
+            jobs[0]()
+        finally:
+            _wait_for(helpers)
+        for helper in helpers:
+            if helper.raised is not None:
+                raise helper.raised
+
+    def close(self) -> None:
+        """End the threads. Calling it again does nothing."""
+        for helper in self._helpers:
+            helper.end()
+        self._helpers = []
+
+
+class _Helper:
+    """One thread. It is told and tells by locks of compiled code: an exception comes before such a call or after it."""
+
+    def __init__(self, core: int | None):
+        self._core = core
+        self._job: Job | None = None
+        self.busy = False
+        self._begun, self.done = threading.Lock(), threading.Lock()
+        self._begun.acquire()
+        self.raised: BaseException | None = None
+        self._thread = threading.Thread(target=self._loop, name="headrace-kernels", daemon=True)
+        self._thread.start()
+
+    def begin(self, job: Job) -> None:
+        self.done.acquire(False)
+        self.busy, self._job = True, job
+        self._begun.release()
+
+    def end(self) -> None:
+        _wait_for([self])
+        self._job = None
+        self._begun.release()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        if self._core is not None:
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {cores[self._core % len(cores)]})
+        while True:
+            self._begun.acquire()
+            if self._job is None:
+                return
+            self.raised = _attempt(self._job)
+            self.busy = False
+            with suppress(RuntimeError):  # free already: whoever waits was told of an earlier job, and looks again
+                self.done.release()
+
+
+def _wait_for(helpers: Sequence[_Helper]) -> None:
+    """Until they are idle, whatever a signal's handler raises meanwhile; the last of that is raised then."""
+    raised = None
+    for helper in helpers:
+        while helper.busy:
+            try:
+                helper.done.acquire()
+            except BaseException as error:
+                raised = error
+    if raised is not None:
+        raise raised
+
+
+def _attempt(job: Job) -> BaseException | None:
+    try:
+        job()
+    except BaseException as error:
+        return error
+    return None

@@ -1,0 +1,54 @@
+"""Random actions that keep to an environment's ``action_mask``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.pool.spec import AgentType, TaskSpec
+
+
+def allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.random.Generator) -> Any:
+    """One environment's action, with choices that its mask forbids drawn again from those that it allows.
+
+    Args:
+        action: a sample of ``spec.action``.
+        mask: [actions], of many agents [agents, actions], as training takes it; None where nothing is forbidden.
+    """
+    if mask is None:
+        return action
+    action = {name: np.array(part) for name, part in action.items()} if isinstance(action, dict) else np.array(action)
+    rows = mask.reshape(spec.num_agents, -1)
+    first = 0
+    for kind in spec.agents or (AgentType("agent", 1, spec.observation, spec.action),):
+        mine = range(first, first + kind.count)
+        first += kind.count
+        if not (heads := _heads(kind.action)):
+            continue
+        if isinstance(action, dict):
+            choices = action[kind.name].reshape(kind.count, -1)
+        else:
+            choices = action.reshape(spec.num_agents, -1)[mine.start : mine.stop]
+        for row, chosen in zip(rows[mine.start : mine.stop], choices, strict=True):
+            _draw(row, chosen, heads, random)
+    return action
+
+
+def _draw(mask: np.ndarray, chosen: np.ndarray, heads: list[tuple[int, int]], random: np.random.Generator) -> None:
+    """Choose for each head, (first action, number of actions), among its part of the mask; what allows none is kept."""
+    at = 0
+    for head, (start, number) in enumerate(heads):
+        free = np.flatnonzero(mask[at : at + number])
+        if len(free):
+            chosen[head] = start + random.choice(free)
+        at += number
+
+
+def _heads(space: gym.Space) -> list[tuple[int, int]]:
+    if isinstance(space, gym.spaces.Discrete):
+        return [(int(space.start), int(space.n))]
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return list(zip(space.start.ravel().tolist(), space.nvec.ravel().tolist(), strict=True))
+    return []

@@ -1,0 +1,155 @@
+"""How kernel environments are served on the host: calls become rows of requests, and those a launch.
+
+Where an environment's step takes nanoseconds, everything around it is what costs. So a
+step of a whole pool is one launch, prepared when its batch was bound: copy the actions
+into place, call, done. Results are written by the kernel into the batch's own arrays.
+All kinds of calls (full, partial, reset, mixed) are rows of requests to the same kernel;
+an asynchronous pool keeps them in a queue and serves them when they are received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headrace.pool.actions import ACTION, Actions, action_columns
+from headrace.pool.batch import Batch, BatchRing
+from headrace.pool.executor import HostExecutor
+from headrace.pool.executors.kernels.launch import Run
+from headrace.pool.executors.kernels.memory import HOST, Table, pack_rows, unpack_rows
+from headrace.pool.executors.kernels.program import RESEED, RESET, STEP
+from headrace.pool.executors.kernels.queue import RequestQueue
+from headrace.pool.executors.kernels.sharing import Sharing
+from headrace.pool.executors.kernels.simulation import Simulation, requests_for
+from headrace.pool.spec import PoolSettings, TaskSpec
+
+
+@dataclass(slots=True)
+class _Binding:
+    """The launches that fill a batch: from every environment in order, or from those picked."""
+
+    everyone: Run | None = None
+    picked: Run | None = None
+
+
+class SimulationExecutor(HostExecutor):
+    """An executor over a `Simulation` in NumPy's memory.
+
+    Results do not depend on the number of threads or the size of a call: each row is one
+    environment's, and what happens in it follows from that environment's arrays alone.
+    """
+
+    background = False
+    finishes_steps = False  # helpers may have begun, or not
+    waiting = False
+
+    def __init__(self, simulation: Simulation[Table], spec: TaskSpec, settings: PoolSettings, ring: BatchRing):
+        self._simulation, self._ring = simulation, ring
+        self._num_envs, self._batch_size = settings.num_envs, settings.batch_size
+        self._is_async = settings.is_async
+        self._everyone, self._picked = (requests_for(HOST, settings.num_envs) for _ in range(2))
+        self._actions = simulation.actions.get(ACTION)
+        self._columns = {**self._picked.arrays, **_columns_of(simulation.actions)}
+        self._queue = RequestQueue(self._columns)
+        self._sharing = Sharing(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
+
+    # -- synchronous calls -----------------------------------------------------------------------
+
+    def bind(self, batch: Batch) -> None:
+        batch.binding = _Binding()
+        if batch.rows == self._num_envs and self._batch_size == self._num_envs:
+            batch.binding.everyone = self._bound(self._everyone, batch)
+
+    def step(self, actions: Actions, env_ids: np.ndarray | None, batch: Batch) -> None:
+        if env_ids is not None:
+            self._serve(env_ids, STEP, batch, _columns_of(actions))
+            return
+        if self._actions is not None:
+            self._actions[:] = actions
+        else:
+            for name, column in _columns_of(actions).items():
+                self._columns[name][:] = column
+        batch.binding.everyone()
+
+    def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: Batch) -> None:
+        ids = self._everyone.arrays["env_id"] if env_ids is None else env_ids
+        if seeds is None:
+            self._serve(ids, RESET, batch, {})
+        else:
+            self._serve(ids, RESEED, batch, {"seed": seeds})
+
+    def _serve(self, env_ids: np.ndarray, command: Any, batch: Batch, columns: Mapping[str, np.ndarray]) -> None:
+        k = len(env_ids)
+        self._columns["env_id"][:k] = env_ids
+        self._columns["command"][:k] = int(command)
+        for name, column in columns.items():
+            self._columns[name][:k] = column
+        self._run_picked(batch)
+
+    # -- asynchronous calls ----------------------------------------------------------------------
+
+    def send(self, actions: Actions, env_ids: np.ndarray) -> None:
+        self._queue.push(len(env_ids), {"env_id": env_ids, "command": int(STEP), **_columns_of(actions)})
+
+    def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
+        asked = {"command": int(RESET)} if seeds is None else {"command": int(RESEED), "seed": seeds}
+        self._queue.push(len(env_ids), {"env_id": env_ids, **asked})
+
+    def recv(self, timeout: float | None) -> Batch:
+        """The oldest requests are served here and now, so there is nothing to wait for."""
+        return self._serve_queued(self._batch_size if self._is_async else self._queue.oldest)
+
+    def discard(self) -> None:
+        while self._queue.size:
+            self._serve_queued(min(self._queue.size, self._batch_size))
+
+    def _serve_queued(self, rows: int) -> Batch:
+        batch = self._ring.take(rows)
+        self._queue.pop(rows, self._columns)
+        self._run_picked(batch)
+        return batch
+
+    # -- the rest --------------------------------------------------------------------------------
+
+    def save_state(self, env_ids: np.ndarray) -> list[bytes]:
+        return pack_rows(self._saved_arrays(), env_ids)
+
+    def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
+        unpack_rows(self._saved_arrays(), env_ids, blobs)
+
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        return self._simulation.state.arrays
+
+    def render(self, env_ids: np.ndarray) -> np.ndarray:
+        arrays = {name: array[env_ids] for name, array in self.state_arrays().items()}
+        return self._simulation.render(arrays, len(env_ids))
+
+    def close(self) -> None:
+        if sharing := vars(self).pop("_sharing", None):
+            sharing.close()
+        vars(self).clear()  # every array goes with its last reference
+
+    def _saved_arrays(self) -> list[np.ndarray]:
+        here = self._simulation
+        tables = (here.state, here.streams, here.episodes)
+        return [array for table in tables for array in table.arrays.values()]
+
+    # -- launches --------------------------------------------------------------------------------
+
+    def _bound(self, requests: Table, batch: Batch) -> Run:
+        return self._sharing.launch(batch.rows, partial(self._simulation.record, requests, batch.arrays))
+
+    def _run_picked(self, batch: Batch) -> None:
+        binding = batch.binding
+        if binding.picked is None:
+            binding.picked = self._bound(self._picked, batch)
+        binding.picked()
+
+
+def _columns_of(actions: Actions) -> dict[str, np.ndarray]:
+    """Actions as columns of requests; the prefix keeps a `Dict`'s keys from theirs."""
+    return {f"{ACTION}:{name}": array for name, array in action_columns(actions).items()}

@@ -1,0 +1,238 @@
+"""The first steps of a robot task that is new here, its functions interpreted over MuJoCo's own memory.
+
+As for kernel environments: see `headrace.pool.executors.kernels.diagnostics.first_steps`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+from numpy.lib.stride_tricks import as_strided
+
+from headrace.pool.batch import observation_fields
+from headrace.pool.executors.kernels.diagnostics.checked import NUMPY, Array, Record
+from headrace.pool.executors.kernels.diagnostics.checks import view_name
+from headrace.pool.executors.kernels.diagnostics.first_steps import SECONDS, STEPS, RandomActions, play_new
+from headrace.pool.executors.kernels.diagnostics.interpret import as_python
+from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
+from headrace.pool.executors.kernels.diagnostics.rows import (
+    OutsideError,
+    WrongError,
+    check_seen,
+    check_set,
+    failure_of,
+)
+from headrace.pool.executors.kernels.launch import load
+from headrace.pool.executors.kernels.memory import array_fields, row_shape, scalar_fields
+from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco.fields import SINGLE, MjData, MjModel, field_array, field_dtype, library
+from headrace.pool.executors.mujoco.memory import hidden_fields, scalars_of, written_info
+from headrace.pool.executors.mujoco.program import MujocoEnv, called
+from headrace.pool.spec import TaskSpec, subspaces
+
+NUM_ENVS = 2
+MOST_STARTS = 100
+
+
+def load_and_try(
+    env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec, kernel: Any, device: str, block_dim: int
+) -> None:
+    """Compile a robot task's functions, and play their first steps unless this version has passed before.
+
+    Args:
+        observation: what its functions write.
+        kernel: what is made of them, see `headrace.pool.executors.mujoco.program`.
+
+    Raises:
+        KernelError: they do not compile, or would do something in silence; the message names the author's line.
+    """
+    with mistakes_named(env):
+        load(kernel, device, block_dim, spec.task)
+    functions = [function for function, _ in called(env)]
+    play = lambda: _Play(env, model, observation, spec).run()  # noqa: E731
+    play_new(env, spec, functions, (kernel, block_dim), play, lambda: _saved(model))
+
+
+def _saved(model: MjModel) -> bytes:
+    mujoco = library()
+    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, buffer)
+    return buffer.tobytes()
+
+
+class _Play:
+    """A few environments, each with a simulation and a model of its own."""
+
+    def __init__(self, env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec):
+        mujoco = library()
+        self._env, self._spec, self._turn = env, spec, 0
+        self._models = [copy.deepcopy(model) for _ in range(NUM_ENVS)]
+        self._datas = [mujoco.MjData(own) for own in self._models]
+        scalars = scalars_of(env, model, spec)
+        self._state = _record("state", env.state, scalars, self._state_arrays(scalars), self._own, env.tables)
+        counts = np.arange(NUM_ENVS, dtype=np.uint64)
+        streams = {"seed": (counts, None), "drawn": (np.zeros_like(counts), None)}
+        self._streams = _record("streams", Streams, {}, streams, self._own)
+        self._actions = Array("actions", np.zeros((NUM_ENVS, model.nu)), wp.float64, self._own)
+        seen, info = observation_fields(observation), written_info(env, spec)
+        hidden = hidden_fields(env, replace(spec, observation=observation, info=info), scalars)
+        shapes = {view_name(f.name): (NUM_ENVS, *f.shape) for f in (*seen, *info, *hidden)}
+        dtypes = {view_name(f.name): f.dtype for f in (*seen, *info, *hidden)}
+        arrays = {name: (np.zeros(shape, dtypes[name]), _unknown(shape)) for name, shape in shapes.items()}
+        self._view = _record("view", env.view, {}, arrays, self._own)
+        names = [view_name(f.name) for f in seen]
+        self._spaces = dict(zip(names, subspaces(observation).values(), strict=True))
+        self._info = [f.name for f in info]
+        self._random = RandomActions(spec)
+        self._elapsed = [0] * NUM_ENVS
+
+    def run(self) -> None:
+        """All environments in turn, now and then a reset; raises `EnvironmentFailure`."""
+        began = time.perf_counter()
+        with _speechless(), np.errstate(all="ignore"):
+            for step in range(-1, STEPS):
+                for i in range(NUM_ENVS):
+                    self._turn = i
+                    try:
+                        over = step < 0 or (step + 3 * i) % 16 == 12 or self._step(i)
+                        if over:
+                            self._reset(i)
+                    except Exception as error:
+                        raise failure_of(self._spec.task, i, error) from error
+                if time.perf_counter() - began > SECONDS:
+                    return
+
+    def _reset(self, i: int) -> None:
+        mujoco, env, model, data = library(), self._env, self._models[i], self._datas[i]
+        for name in (*self._spaces, *self._info):
+            getattr(self._view, name).known[i] = False
+        for _ in range(MOST_STARTS):
+            mujoco.mj_resetData(model, data)
+            self._call(env.reset, i, self._streams)
+            mujoco.mj_forward(model, data)
+            if env.accept is None or self._call(env.accept, i):
+                break
+        for _ in range(env.settling_steps):
+            mujoco.mj_step(model, data)
+        self._elapsed[i] = 0
+        self._observe(i)
+
+    def _step(self, i: int) -> bool:
+        """A step, and whether the episode is over."""
+        mujoco, env, model, data = library(), self._env, self._models[i], self._datas[i]
+        self._actions.values[i] = self._random.draw([i])[0]
+        if env.act is not None:
+            self._call(env.act, i, self._actions)
+        else:
+            data.ctrl[:] = self._actions.values[i]
+        for _ in range(self._spec.frame_skip):
+            mujoco.mj_step(model, data)
+        if any(warning.number for warning in data.warning):
+            return True
+        if env.fresh:
+            mujoco.mj_forward(model, data)
+        mujoco.mj_rnePostConstraint(model, data)
+        reward, terminated = self._call(env.step, i, self._actions, self._view)
+        if not np.isfinite(reward):
+            raise WrongError(env.step, f"the reward is {reward}")
+        self._observe(i)
+        for name in self._info:
+            check_set(env.observe, getattr(self._view, name), i, "env")
+        self._elapsed[i] += 1
+        return bool(terminated) or self._elapsed[i] == self._spec.max_episode_steps
+
+    def _observe(self, i: int) -> None:
+        self._call(self._env.observe, i, self._view)
+        for name, space in self._spaces.items():
+            array = getattr(self._view, name)
+            check_set(self._env.observe, array, i, "env")
+            with contextlib.suppress(OutsideError):  # which conformance checks report
+                check_seen(self._env.observe, name, array.values[i], space, "env")
+
+    def _call(self, function: Any, i: int, *more: Any) -> Any:
+        return as_python(function)(self._physics(i), self._state, np.int32(i), *more)
+
+    def _own(self) -> tuple[str, int]:
+        return "environment", self._turn
+
+    def _physics(self, i: int) -> Record:
+        """MuJoCo's fields of one environment, as its functions take them."""
+        model, data = self._models[i], self._datas[i]
+        arrays = {name: _field(model, data, name, self._own) for name in self._env.reads}
+        return Record("Physics", arrays)
+
+    def _state_arrays(self, scalars: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+        """Name → the array and what of it is known.
+
+        A `reset` that may be called again for one start finds what it left before, and at first zeros.
+        """
+        arrays: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
+        for name, kind in array_fields(self._env.state).items():
+            if name in self._env.tables:
+                arrays[name] = (np.array(self._env.tables[name]), None)
+                continue
+            number = np.dtype(wp.dtype_to_numpy(getattr(kind.dtype, "_wp_scalar_type_", kind.dtype)))
+            inner = getattr(kind.dtype, "_shape_", ())
+            shape = (NUM_ENVS, *row_shape(name, self._env.shapes, scalars), *inner)
+            arrays[name] = (np.zeros(shape, number), _unknown(shape) if self._env.accept is None else None)
+        return arrays
+
+
+def _unknown(shape: tuple[int, ...]) -> np.ndarray:
+    return np.zeros(shape, np.bool_)
+
+
+def _record(
+    name: str,
+    struct: Any,
+    scalars: Mapping[str, Any],
+    arrays: Mapping[str, tuple[np.ndarray, np.ndarray | None]],
+    owner: Any,
+    shared: Container[str] = (),
+) -> Record:
+    """An instance of a `warp.struct` as interpreted functions take it, over arrays and what of them is known.
+
+    Those that are shared have no row for each environment.
+    """
+    fields: dict[str, Any] = {}
+    for field, kind in array_fields(struct).items():
+        values, known = arrays[field]
+        fields[field] = Array(f"{name}.{field}", values, kind.dtype, None if field in shared else owner, known)
+    for field in scalar_fields(struct):
+        kind = struct.vars[field].type
+        fields[field] = NUMPY[kind](scalars[field]) if kind in NUMPY else scalars[field]
+    return Record(struct.key, fields)
+
+
+def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
+    """A field of MuJoCo's with the environment in front, whichever that is."""
+    array = field_array(model, data, name)
+    dtype = field_dtype(name, array)
+    if array.dtype == np.bool_:
+        array = array.view(np.uint8)
+    if name in SINGLE:
+        return Array(f"physics.{name}", as_strided(array, (NUM_ENVS,), (0,)), dtype, owner)
+    if array.ndim == 2:
+        array = array.reshape(len(array), *dtype._shape_)
+    rows = as_strided(array, (NUM_ENVS, *array.shape), (0, *array.strides))
+    return Array(f"physics.{name}", rows, dtype, owner)
+
+
+@contextlib.contextmanager
+def _speechless() -> Iterator[None]:
+    """Keep MuJoCo's warnings, of simulations that random actions upset, from its log and the terminal."""
+    mujoco = library()
+    spoken = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(spoken)

@@ -1,0 +1,164 @@
+"""The worker processes of a pool: started, called, watched over and ended.
+
+They are forked from a server that has imported Gymnasium once, so that starting one takes some hundredths of a second,
+and nothing of this process (its threads, its CUDA context) is copied. The script that makes the pool is not run again
+in them, so it needs no ``if __name__ == "__main__"``: what is made there travels by value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from multiprocessing import connection, forkserver
+from typing import Any
+
+from headrace.errors import OptionError, WorkerError
+from headrace.limits import limits_named, need_files
+from headrace.pool import by_value
+from headrace.pool.executors.processes.worker import Orders, work
+
+PRELOADED = "headrace.pool.executors.processes.worker"
+FILES_EACH = 2  # that a worker keeps open here
+FILES_TO_START = 16  # for a moment, the server and one worker
+PATIENCE = 2.0  # seconds in which workers may end by themselves once they are told
+
+
+class Crew:
+    """One process for each set of orders."""
+
+    def __init__(self, orders: list[Orders]):
+        self._orders = orders
+        self._processes: list[Any] = [None] * len(orders)
+        what = f"starting {len(orders)} worker processes"
+        need_files(FILES_EACH * len(orders) + FILES_TO_START, what)
+        self._context = _context()
+        try:
+            for number in range(len(orders)):
+                self.start(number)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, number: int) -> None:
+        """Start one worker, in place of one that is gone.
+
+        Raises:
+            WorkerError: this is a process that may have none, such as one of `multiprocessing.Pool`, or it ended before
+                it had begun.
+            LimitError: the system starts no process any more.
+        """
+        if multiprocessing.current_process().daemon:
+            raise WorkerError("a daemonic process cannot start worker processes: make the pool in another one")
+        with limits_named(f"starting worker process {number}"), _as_library():
+            process = self._context.Process(
+                target=work, args=(self._orders[number],), name=f"headrace-worker-{number}", daemon=True
+            )
+            _start(process)
+        self._processes[number] = process
+
+    def dead(self) -> list[int]:
+        """The workers that are gone."""
+        sentinels = {process.sentinel: number for number, process in enumerate(self._processes)}
+        return sorted(sentinels[gone] for gone in connection.wait(list(sentinels), 0))
+
+    def end(self, number: int) -> str:
+        """See to it that one is gone; answers how it ended, in words."""
+        process = self._processes[number]
+        if process.is_alive():
+            process.kill()
+        process.join()
+        return _cause(process.exitcode)
+
+    def close(self, patience: float = PATIENCE) -> None:
+        """Wait until all have ended, and end those that do not within ``patience`` seconds."""
+        until = time.monotonic() + patience
+        for process in self._processes:
+            if process is None:
+                continue
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+            process.close()
+        self._processes = []
+
+
+def dumped(value: Any) -> bytes:
+    """Any function or object, those of the user's own script by value.
+
+    Raises:
+        OptionError: it holds what cannot be pickled, such as a lock or an open file.
+    """
+    try:
+        return by_value.dumps(value)
+    except (TypeError, pickle.PicklingError, AttributeError) as error:
+        raise OptionError(f"what is handed to worker processes must be what pickle can write down: {error}") from error
+
+
+def _forget_server() -> None:
+    """In a forked child: the server is the parent's; a child that needs one starts its own."""
+    server: Any = forkserver._forkserver  # pyright: ignore[reportAttributeAccessIssue]
+    if server._forkserver_alive_fd is not None:
+        os.close(server._forkserver_alive_fd)
+    server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
+
+
+os.register_at_fork(after_in_child=_forget_server)
+
+
+def _context() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([PRELOADED])
+    with deaf():
+        forkserver.ensure_running()
+    return context
+
+
+@contextlib.contextmanager
+def deaf() -> Iterator[None]:
+    """Processes that are started here ignore Ctrl-C from their first moment on; they are told otherwise."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _as_library() -> Iterator[None]:
+    """Processes that are started here do not run this program's main script again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        with deaf():
+            yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _start(process: Any) -> None:
+    try:
+        process.start()
+    except (EOFError, ConnectionError) as error:
+        raise WorkerError(
+            f"{process.name} could not be started ({error!r}): its server has no more processes or open files; "
+            "what it has printed says which, and ulimit -u or ulimit -n raises the limit"
+        ) from error
+
+
+def _cause(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
+        return f"was killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
+    return f"ended with exit status {code}"

@@ -1,0 +1,286 @@
+"""Requests to workers: put into their rings, waited for, and made good where a worker is lost.
+
+A signal's handler may raise in the midst of anything. What is asked for is therefore planned first, in one piece, and
+carried out by whoever comes next if it was broken off: all workers get their part of it, or none.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.errors import ClosedError, EnvironmentFailure
+from headrace.pool.executors.processes import control as codes
+from headrace.pool.executors.processes.calls import Sheet
+from headrace.pool.executors.processes.control import Control, Rest, shares
+from headrace.pool.executors.processes.crew import Crew, dumped
+from headrace.pool.executors.processes.mailbox import Mailbox
+from headrace.pool.executors.processes.worker import Orders
+
+LOOK = 0.0005  # seconds that the caller looks for results before it sleeps, where that pays
+ROUND = 0.2  # seconds between looks at whether all workers live
+SHORTEST, LONGEST = 0.00002, 0.002  # seconds between looks at whether a call is answered
+MOST_FRUITLESS = 3  # processes in a row that may end before they have served anything
+EVERYONE = (codes.EVERYONE,)
+
+
+class Part(NamedTuple):
+    """What one worker is to be asked for: its ring then holds ``until`` requests that were ever asked for."""
+
+    worker: int
+    requests: Sequence[int]
+    until: int
+
+
+class Dispatch:
+    """The workers of a pool, as its process sees them.
+
+    Args:
+        control: what they share with this process.
+        orders: a function share, mailbox, sheet → what its worker is started with.
+        task: its name, for messages.
+        timeout: seconds after which a worker that gets nothing done counts as hung; infinity for never.
+        restart: whether environments whose process is lost begin anew by themselves, truncated.
+        notes: whether what was asked for is noted until somebody takes it out: rings are written over by then.
+
+    Attributes:
+        asked_for: of each worker, its requests by how many it was asked for before, where they are noted.
+        worker_of: int[N], which worker has an environment.
+        lost: bool[N], whose episode went with its process, and nobody has been told yet.
+        gone: whose process was lost, and who do not begin anew by themselves.
+        failures: what went wrong with workers, until somebody raises it.
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        orders: Callable[[Any, Mailbox, Sheet], Orders],
+        task: str,
+        timeout: float,
+        restart: bool,
+        notes: bool,
+    ):
+        n, workers = len(control.status), len(control.asked)
+        self._control, self._task, self._timeout, self._restart = control, task, timeout, restart
+        self._shares = shares(n, workers)
+        self.workers = range(workers)
+        self.asked_for: list[dict[int, int]] = [{} for _ in self.workers] if notes else []
+        self.worker_of = np.repeat(np.arange(workers), [share.last - share.first for share in self._shares])
+        self.lost = np.zeros(n, np.bool_)
+        self.gone: set[int] = set()
+        self.failures: list[EnvironmentFailure] = []
+        self.mailboxes = [Mailbox() for _ in self.workers]
+        self._plan: list[Part] = []
+        self._began = [0 for _ in self.workers]  # what was served when each process was started
+        self._fruitless = [0 for _ in self.workers]  # processes in a row that served nothing
+        self._moved = [(0, 0.0) for _ in self.workers]  # how far each was seen, and when it was first seen there
+        self._wait = Rest(control.caller, LOOK)
+        self._ended = False
+        self._sheets, self._calls = [Sheet() for _ in self.workers], 0  # so many were made
+        each = zip(self._shares, self.mailboxes, self._sheets, strict=True)
+        self._crew = Crew([orders(share, box, sheet) for share, box, sheet in each])
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def ask(self, requests: Mapping[int, Sequence[int]]) -> None:
+        """Put requests into workers' rings: worker → environments, or codes of `control`."""
+        asked = self._control.asked
+        if self.asked_for:
+            for worker, some in requests.items():
+                self.asked_for[worker].update(enumerate(some, asked[worker][0]))
+        self._plan = [Part(w, some, asked[w][0] + len(some)) for w, some in requests.items() if some]
+        self.carry_out()
+
+    def ask_everyone(self) -> None:
+        """Ask for a step of all environments."""
+        asked = self._control.asked
+        self._plan = [Part(worker, EVERYONE, asked[worker][0] + 1) for worker in self.workers]
+        self.carry_out()
+
+    def ask_each(self, env_ids: np.ndarray) -> None:
+        """Ask for what the control says of these environments, in this order."""
+        workers = self.worker_of[env_ids]
+        self.ask({w: env_ids[workers == w].tolist() for w in self.workers})
+
+    def carry_out(self) -> None:
+        """Do what is left of the plan."""
+        control, asked = self._control, self._control.asked
+        for worker, requests, until in self._plan:
+            if asked[worker][0] != until:
+                ring = control.requests[worker]
+                for i, request in enumerate(requests, until - len(requests)):
+                    ring[i % len(ring)] = request
+                control.fence()
+                asked[worker][0] = until
+        for worker, _, _ in self._plan:
+            control.bells[worker].ring()
+        self._plan = []
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def due(self) -> list[int]:
+        """How many requests each worker will have served when all that was asked for is done."""
+        due = [self._control.asked[worker][0] for worker in self.workers]
+        for part in self._plan:
+            due[part.worker] = part.until
+        return due
+
+    def wait(self, due: Sequence[int], timeout: float | None = None) -> bool:
+        """Wait until every worker has served so many requests; False when time is up."""
+        self.carry_out()
+        pairs = list(zip(self._control.served, due, strict=True))
+        for wanted, then in zip(self._control.wanted, due, strict=True):
+            wanted[0] = then
+        self._control.all_wanted[0] = 1
+        return self._rest(lambda: all(now[0] >= then for now, then in pairs), timeout)
+
+    def wait_for(self, results: int, there: Callable[[], int], timeout: float | None) -> bool:
+        """Wait until ``there()`` says so many; False when time is up. Another thread may ask meanwhile."""
+        # when all that is missing is there, one worker at least has done its part of it
+        part = -(-(results - there()) // len(self.workers))
+        for wanted, served in zip(self._control.wanted, self._control.served, strict=True):
+            wanted[0] = served[0] + part
+        self._control.all_wanted[0] = 0
+        return self._rest(lambda: there() >= results, timeout)
+
+    def _rest(self, ready: Callable[[], bool], timeout: float | None) -> bool:
+        clock = time.monotonic
+        now = clock()
+        until, look = math.inf if timeout is None else now + timeout, now + ROUND
+        while not self._wait.until(ready, max(0.0, min(look, until) - now)):
+            if self._ended:
+                raise ClosedError(f"this pool of {self._task} was closed by another thread")
+            now = clock()
+            if now >= look:
+                self._look()
+                look = now + ROUND
+            if now >= until:
+                return ready()
+        return True
+
+    # -- workers that are lost -------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Start those workers again that have died, or have got nothing done for too long."""
+        now, control = time.monotonic(), self._control
+        for worker in self._crew.dead():
+            self._replace(worker, self._crew.end(worker))
+        for worker in self.workers:
+            served = control.served[worker][0]
+            reached, since = self._moved[worker]
+            if served != reached or served == control.asked[worker][0] or not since:
+                self._moved[worker] = served, now
+            elif now - since > self._timeout:
+                self._crew.end(worker)
+                self._replace(worker, f"got nothing done for {self._timeout:g} s and was ended")
+
+    def _replace(self, worker: int, words: str) -> None:
+        control, share = self._control, self._shares[worker]
+        held = np.arange(share.first, share.last)
+        control.letter[held, 1] = 0
+        fruitless = control.served[worker][0] == self._began[worker]
+        self._fruitless[worker] = self._fruitless[worker] + 1 if fruitless else 0
+        if self._restart and self._fruitless[worker] < MOST_FRUITLESS:
+            self.lost[held] = True
+            self._rewrite(worker)
+        else:
+            control.served[worker][0] = control.asked[worker][0]
+            self.gone.update(held.tolist())
+            several = len(held) > 1
+            names = f"environments {held[0]} to {held[-1]} were" if several else f"environment {held[0]} was"
+            message = (
+                f"{self._task}: a worker process {words}; {names} in it: reset {'them' if several else 'it'} to go on"
+            )
+            self.failures.append(EnvironmentFailure(message))
+        self._began[worker] = control.served[worker][0]
+        self._moved[worker] = control.served[worker][0], 0.0
+        self.mailboxes[worker].forget()
+        self._crew.start(worker)
+
+    def _rewrite(self, worker: int) -> None:
+        """Ask the next process for new episodes, where the lost one has left steps unserved."""
+        control, ring = self._control, self._control.requests[worker]
+        for i in range(control.served[worker][0], control.asked[worker][0]):
+            request = int(ring[i % len(ring)])
+            if request >= 0:
+                self.lost[request] = False
+                if control.command[request] == codes.STEP:
+                    control.command[request] = codes.RESTART
+            elif request == codes.EVERYONE:
+                self.lost[self._shares[worker].first : self._shares[worker].last] = False
+                ring[i % len(ring)] = codes.EVERYONE_LOST
+            elif request == codes.CALL:
+                ring[i % len(ring)] = codes.NOTHING
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def call(self, function: Callable[[Any, Any], Any], arguments: Mapping[int, Any]) -> list[Any]:
+        """``function(slot, argument)`` for each environment (see `slots`), in its worker.
+
+        Raises:
+            EnvironmentFailure: it raised, or a worker was lost meanwhile.
+        """
+        asked: dict[int, list[tuple[int, Any]]] = {}
+        for env_id, argument in arguments.items():
+            asked.setdefault(int(self.worker_of[env_id]), []).append((env_id, argument))
+        texts = {worker: dumped((function, pairs)) for worker, pairs in asked.items()}
+        self.carry_out()
+        self._wait_for(asked)  # they may be reading what an earlier call has asked, which an exception has ended
+        if self.failures:  # which whoever receives will be told, too
+            raise EnvironmentFailure(f"{self.failures[-1]}; nothing was called")
+        self._calls += 1
+        for worker, text in texts.items():
+            self._sheets[worker].ask(self._calls, text)
+        self.ask({worker: [codes.CALL] for worker in asked})
+        self._wait_for(asked)
+        answers: dict[int, Any] = {}
+        for worker, pairs in asked.items():
+            text = self._sheets[worker].answer_to(self._calls)
+            if text is None:
+                words = str(self.failures.pop()) if self.failures else f"{self._task}: a worker process was lost"
+                self.failures.clear()
+                raise EnvironmentFailure(f"{words}; the call was not answered")
+            answers |= zip((env_id for env_id, _ in pairs), pickle.loads(text), strict=True)
+        for env_id in arguments:
+            fine, answer = answers[env_id]
+            if not fine:
+                raise self.failure(env_id, *answer)
+        return [answers[env_id][1] for env_id in arguments]
+
+    def _wait_for(self, workers: Collection[int]) -> None:
+        """Wait until these have served all that they were asked for; another thread may wait at the bell meanwhile."""
+        served, asked = self._control.served, self._control.asked
+        look, pause = time.monotonic() + ROUND, SHORTEST
+        while any(served[worker][0] < asked[worker][0] for worker in workers):
+            if self._ended:
+                raise ClosedError(f"this pool of {self._task} was closed by another thread")
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST)
+            if time.monotonic() >= look:
+                self._look()
+                look = time.monotonic() + ROUND
+
+    def failure(self, env_id: int, error: BaseException | None, trace: str) -> EnvironmentFailure:
+        """What an environment raised, as the pool raises it."""
+        failure = EnvironmentFailure(f"{self._task}, environment {env_id} raised:\n{trace.rstrip()}")
+        failure.__cause__ = error
+        return failure
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have whoever waits find out that the pool is closed."""
+        self._ended = True
+        self._control.caller.ring()
+
+    def close(self) -> None:
+        """End all workers."""
+        self.ask({worker: [codes.STOP] for worker in self.workers})
+        self._crew.close()
+        for file in (*self.mailboxes, *self._sheets):
+            file.close()

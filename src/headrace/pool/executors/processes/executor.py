@@ -1,0 +1,350 @@
+"""The `processes` executor: environments that are Python objects, in worker processes, over shared memory.
+
+On the way of a step nothing is pickled and nothing goes through a pipe: actions are copied into shared memory, each
+worker finds its requests there, and writes results into the very rows that the caller of the pool receives. Who waits
+sleeps at a futex.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.errors import EnvironmentFailure, RecvTimeoutError, RenderError, StateError
+from headrace.pool.actions import Actions, action_columns
+from headrace.pool.batch import Batch, BatchRing, batch_fields
+from headrace.pool.executors.processes import control as codes
+from headrace.pool.executors.processes import slots
+from headrace.pool.executors.processes.arena import Arena
+from headrace.pool.executors.processes.calls import Sheet
+from headrace.pool.executors.processes.control import Control, Share
+from headrace.pool.executors.processes.crew import dumped
+from headrace.pool.executors.processes.dispatch import Dispatch
+from headrace.pool.executors.processes.mailbox import Letter, Mailbox
+from headrace.pool.executors.processes.worker import Orders
+from headrace.pool.spec import PoolSettings, TaskSpec
+
+FAILURE = {"failed": True}  # the info of a row that holds no result
+
+
+class Sent(NamedTuple):
+    """What workers were asked for and has not been received: done once each has served what is ``due``."""
+
+    env_ids: np.ndarray
+    batch: Batch
+    held: tuple[np.ndarray, ...]
+    due: list[int]
+
+
+class ProcessesExecutor:
+    """Implements `headrace.pool.executor.HostExecutor` over any function that makes a `gymnasium.Env`.
+
+    Args:
+        maker: makes the environment of a number; it is sent to the workers by value.
+        timeout, restart: see `Dispatch`.
+    """
+
+    background = True
+    takes_options = True
+    finishes_steps = True  # what was asked for is done, whoever waits for it
+
+    def __init__(
+        self,
+        maker: Callable[[int], Any],
+        timeout: float,
+        restart: bool,
+        spec: TaskSpec,
+        settings: PoolSettings,
+        ring: BatchRing,
+    ):
+        n = settings.num_envs
+        self.waiting = False
+        self._spec, self._settings, self._ring = spec, settings, ring
+        self._control = control = Control(spec, n, min(n, settings.num_threads))
+        control.seed[:] = settings.seeds
+        fields = batch_fields(spec, settings.autoreset)
+        self._objects = [f for f in fields if f.dtype == object]
+        self._arena = Arena([f for f in fields if f.dtype != object], n)
+        self._everyone = np.arange(n, dtype=np.int32)
+        self._sent: deque[Sent] = deque()  # synchronous, oldest first
+        self._unfinished: Sent | None = None  # a call that an exception ended before its results were there
+        self._done = deque[int]()  # asynchronous: environments whose results are there
+        self._kept: list[tuple[Batch, tuple[np.ndarray, ...]]] = []  # results in which one failed, for the next recv
+        if settings.is_async:
+            place, self._staged = self._arena.take(n)
+            control.place[:] = np.stack([np.full(n, place), np.full(n, n), np.arange(n)], 1)
+        made = dumped((maker, replace(spec, options={})))
+
+        def orders(share: Share, box: Mailbox, sheet: Sheet) -> Orders:
+            return Orders(share, made, settings.autoreset, control, box, self._arena.chunks, sheet)
+
+        self._dispatch = Dispatch(control, orders, spec.task, timeout, restart, settings.is_async)
+        self._taken = [0 for _ in self._dispatch.workers]  # asynchronous: served requests that are in `_done`, or were
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def allocate(self, rows: int) -> dict[str, np.ndarray]:
+        """Arrays of a batch where workers can write."""
+        _, arrays = self._arena.take(rows)
+        return arrays | {f.name: np.full(rows, None, object) for f in self._objects}
+
+    def bind(self, batch: Batch) -> None:
+        batch.binding = self._arena.place_of(batch.arrays)
+
+    # -- synchronous calls -----------------------------------------------------------------------
+
+    def step(self, actions: Actions, env_ids: np.ndarray | None, batch: Batch) -> None:
+        self._settle()
+        target, ids = self._target(batch), self._everyone if env_ids is None else env_ids
+        if env_ids is None and not np.count_nonzero(self._dispatch.lost):
+            control = self._control
+            for name, column in action_columns(actions).items():
+                control.actions[name][...] = column
+            control.whole[0], control.whole[1] = target.binding, target.rows
+            self._unfinished = Sent(ids, target, target.hold(), [])
+            self._dispatch.ask_everyone()
+        else:
+            self._post(ids, target, actions)
+        self._receive(ids, batch, target)
+
+    def reset(
+        self,
+        env_ids: np.ndarray | None,
+        seeds: np.ndarray | None,
+        batch: Batch,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._settle()
+        target, ids = self._target(batch), self._everyone if env_ids is None else env_ids
+        self._post_resets(ids, seeds, target, options)
+        self._receive(ids, batch, target)
+
+    def _target(self, batch: Batch) -> Batch:
+        """Where workers write what a batch shall hold: the batch itself, or one in shared memory beside it."""
+        return batch if batch.binding is not None else self._ring.take(batch.rows)
+
+    def _receive(self, env_ids: np.ndarray, batch: Batch, target: Batch) -> None:
+        """Wait for what was just asked for, into ``batch``."""
+        self._dispatch.wait(self._dispatch.due())
+        self._unfinished = None
+        if target is not batch:
+            for name, array in batch.arrays.items():
+                array[...] = target.arrays[name]
+        self._finish(env_ids, batch)
+
+    def _settle(self) -> None:
+        """Wait for what an exception has kept an earlier call from waiting for."""
+        if self._unfinished is not None:
+            self._dispatch.wait(self._dispatch.due())
+            self._unfinished = None
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def send(self, actions: Actions, env_ids: np.ndarray) -> None:
+        self._settle()
+        batch = self._new_batch(len(env_ids))
+        self._post(env_ids, batch, actions)
+        self._note_sent(env_ids, batch)
+
+    def send_reset(
+        self, env_ids: np.ndarray, seeds: np.ndarray | None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._settle()
+        batch = self._new_batch(len(env_ids))
+        self._post_resets(env_ids, seeds, batch, options)
+        self._note_sent(env_ids, batch)
+
+    def _new_batch(self, rows: int) -> Batch | None:
+        return None if self._settings.is_async else self._ring.take(rows)
+
+    def _note_sent(self, env_ids: np.ndarray, batch: Batch | None) -> None:
+        if batch is not None:
+            self._sent.append(Sent(env_ids, batch, batch.hold(), self._dispatch.due()))
+            self._unfinished = None
+
+    def _post(self, env_ids: np.ndarray, batch: Batch | None, actions: Actions) -> None:
+        """Ask for a step of these environments, row i of the batch for the i-th of them."""
+        for name, column in action_columns(actions).items():
+            self._control.actions[name][env_ids] = column
+        self._control.command[env_ids] = np.where(self._dispatch.lost[env_ids], codes.RESTART, codes.STEP)
+        self._post_each(env_ids, batch)
+
+    def _post_resets(
+        self,
+        env_ids: np.ndarray,
+        seeds: np.ndarray | None,
+        batch: Batch | None,
+        options: Mapping[str, Any] | None,
+    ) -> None:
+        if options:
+            self._call(slots.told, {env_id: dict(options) for env_id in env_ids.tolist()})
+        self._dispatch.gone.difference_update(env_ids.tolist())
+        command = codes.RESET if seeds is None else codes.RESEED
+        self._control.command[env_ids] = command + (codes.WITH_OPTIONS if options else 0)
+        if seeds is not None:
+            self._control.seed[env_ids] = seeds
+        self._post_each(env_ids, batch)
+
+    def _post_each(self, env_ids: np.ndarray, batch: Batch | None) -> None:
+        self._dispatch.lost[env_ids] = False
+        if batch is not None:
+            place = self._control.place
+            place[env_ids, 0], place[env_ids, 1] = batch.binding, batch.rows
+            place[env_ids, 2] = np.arange(len(env_ids))
+            self._unfinished = Sent(env_ids, batch, batch.hold(), [])
+        self._dispatch.ask_each(env_ids)
+
+    # -- results ---------------------------------------------------------------------------------
+
+    def recv(self, timeout: float | None) -> Batch:
+        self._settle()
+        if self._settings.is_async:
+            return self._collect(self._settings.batch_size, timeout)
+        oldest = self._sent[0]
+        self.waiting = True
+        done = self._dispatch.wait(oldest.due, timeout)
+        self.waiting = False
+        if not done:
+            raise RecvTimeoutError(f"the steps sent are not done within {timeout} s; they stay in flight")
+        self._sent.popleft()
+        self._finish(oldest.env_ids, oldest.batch)
+        return oldest.batch
+
+    def _collect(self, rows: int, timeout: float | None) -> Batch:
+        """The rows that are done first, in a batch of their own."""
+        if self._kept:
+            return self._kept.pop()[0]
+        self.waiting = True
+        done = self._dispatch.wait_for(rows, self._look_for_results, timeout)
+        self.waiting = False
+        if not done:
+            raise RecvTimeoutError(f"no {rows} results within {timeout} s; they stay in flight")
+        batch = self._ring.take(rows)
+        ids = np.array([self._done.popleft() for _ in range(rows)], np.int32)
+        for name, staged in self._staged.items():
+            np.take(staged, ids, 0, out=batch.arrays[name])
+        try:
+            self._finish(ids, batch)
+        except EnvironmentFailure:
+            self._kept.append((batch, batch.hold()))
+            raise
+        finally:
+            if gone := self._dispatch.gone:
+                for row, env_id in enumerate(ids.tolist()):
+                    if env_id in gone:
+                        self._fail(batch, row, env_id)
+        return batch
+
+    def _fail(self, batch: Batch, row: int, env_id: int) -> None:
+        """The row of an environment of which no result will come."""
+        for name in ("reward", "terminated", "truncated", "elapsed_step"):
+            batch.arrays[name][row] = 0
+        batch.arrays["env_id"][row] = env_id
+        batch.infos[row] = FAILURE
+
+    def _look_for_results(self) -> int:
+        """Note whose results are there; answers how many nobody has received."""
+        for worker, served in enumerate(self._control.served):
+            asked_for, before, now = self._dispatch.asked_for[worker], self._taken[worker], served[0]
+            self._done += [request for i in range(before, now) if (request := asked_for[i]) >= 0]
+            self._taken[worker] = now
+            for i in range(before, now):
+                asked_for.pop(i, None)
+        return len(self._done)
+
+    def discard(self) -> None:
+        dispatch = self._dispatch
+        dispatch.wait(dispatch.due())
+        if self._settings.is_async:
+            self._look_for_results()
+        for forgotten in (self._done, self._kept, self._sent, *dispatch.asked_for):
+            forgotten.clear()
+        self._unfinished = None
+        self._letters(self._everyone)
+        dispatch.failures.clear()  # nobody wants to know: these results are discarded
+
+    def _finish(self, env_ids: np.ndarray, batch: Batch) -> None:
+        """Read what environments have to say beside their rows, and raise what one of them raised."""
+        batch.infos, batch.final_infos = {}, {}
+        if letters := self._letters(env_ids):
+            told = {row: FAILURE if letter.error else letter.info for row, letter in letters.items()}
+            batch.infos = {row: info for row, info in told.items() if info}
+            batch.final_infos = {row: letter.final for row, letter in letters.items() if letter.final}
+            for row, letter in letters.items():
+                for name, value in (letter.objects or {}).items():
+                    batch.arrays[name][row] = value
+        if failures := self._dispatch.failures:
+            others = [str(failures.pop()).splitlines()[0] for _ in failures[1:]]
+            if others:
+                failures[0].add_note(f"so did others: {'; '.join(reversed(others))}")
+            raise failures.pop()  # not by a name, which would keep it and this frame alive
+
+    def _letters(self, env_ids: np.ndarray) -> dict[int, Letter]:
+        """The letters of these environments by row; what they raised is put with the failures."""
+        dispatch, letters, found = self._dispatch, self._control.letter, {}
+        lengths = letters[:, 1] if env_ids is self._everyone else letters[env_ids, 1]
+        if not np.count_nonzero(lengths):
+            return found
+        for row in np.flatnonzero(lengths).tolist():
+            env_id = int(env_ids[row])
+            letter = dispatch.mailboxes[dispatch.worker_of[env_id]].read(env_id, letters)
+            if letter is None:
+                continue
+            found[row] = letter
+            if letter.error is not None:
+                dispatch.failures.append(dispatch.failure(env_id, *letter.error))
+        return found
+
+    # -- the rest --------------------------------------------------------------------------------
+
+    def save_state(self, env_ids: np.ndarray) -> list[bytes]:
+        try:
+            return self._call(slots.saved, dict.fromkeys(env_ids.tolist()))
+        except EnvironmentFailure as error:
+            why = error.__cause__ or error
+            raise StateError(f"an environment of {self._spec.task} cannot be pickled, so not saved: {why}") from error
+
+    def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
+        try:
+            self._call(slots.loaded, dict(zip(env_ids.tolist(), blobs, strict=True)))
+            self._dispatch.gone.difference_update(env_ids.tolist())
+        except EnvironmentFailure as error:
+            raise StateError(f"the state cannot be restored: {error}") from error
+
+    def state_arrays(self) -> Mapping[str, np.ndarray]:
+        return {}
+
+    def render(self, env_ids: np.ndarray) -> np.ndarray:
+        frames = self._call(slots.rendered, dict.fromkeys(env_ids.tolist()))
+        if not all(isinstance(frame, np.ndarray) and frame.ndim == 3 for frame in frames):
+            raise RenderError(f"{self._spec.task} draws no frames")
+        return np.stack(frames).astype(np.uint8, copy=False)
+
+    def call(self, name: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], env_ids: np.ndarray) -> list[Any]:
+        """An attribute of each environment, called if it can be; wrappers are looked through."""
+        function = partial(slots.called, name, tuple(arguments), dict(keywords))
+        return self._call(function, dict.fromkeys(env_ids.tolist()))
+
+    def set_attr(self, name: str, values: Mapping[int, Any]) -> None:
+        """Set an attribute of environments: env_id → value."""
+        self._call(partial(slots.assigned, name), values)
+
+    def _call(self, function: Callable[[Any, Any], Any], arguments: Mapping[int, Any]) -> list[Any]:
+        self._settle()
+        return self._dispatch.call(function, arguments)
+
+    def wake(self) -> None:
+        self._dispatch.wake()
+
+    def close(self) -> None:
+        dispatch = vars(self).pop("_dispatch", None)
+        if dispatch is not None:
+            dispatch.close()
+            self._control.close()
+            self._arena.close()
+            vars(self).clear()

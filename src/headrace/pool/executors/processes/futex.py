@@ -1,0 +1,94 @@
+"""Bells: a process sleeps until another one rings, without a pipe, a descriptor or a busy core.
+
+A bell is a 32-bit number in shared memory that changes when it is rung. Linux lets a process sleep for as long as
+such a number is what it was (``man 2 futex``); the system is asked only if somebody does sleep. Elsewhere the number
+is looked at every few tenths of a millisecond.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import time
+
+import numpy as np
+
+from headrace.pool.executors.processes.shared import Fence
+
+SIZE = 2  # numbers of a bell: how often it was rung, and whether somebody sleeps
+LOOK = 0.0003  # seconds between looks where there is no futex
+
+WAIT, WAKE, EVERYBODY = 0, 1, 2**31 - 1
+SYSTEM_CALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}.get(platform.machine())
+
+
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def _syscall() -> ctypes._NamedFuncPointer | None:
+    if not sys.platform.startswith("linux") or SYSTEM_CALL is None:
+        return None
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    call.argtypes = (
+        ctypes.c_long,
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int,
+    )
+    return call
+
+
+_call = _syscall()
+
+
+class Bell:
+    """One bell; each process makes its own over the same memory.
+
+    One sleeps at it at a time; any may ring.
+
+    Args:
+        numbers: int32[SIZE] in shared memory, zero at first.
+    """
+
+    def __init__(self, numbers: np.ndarray):
+        self._numbers = numbers.data
+        self._address = ctypes.c_void_p(numbers.ctypes.data)
+        self._fence = Fence()
+
+    def listen(self) -> int:
+        """Say that one is about to sleep; what was to be heard must be looked at once more before `sleep`."""
+        numbers = self._numbers
+        numbers[1] = 1
+        self._fence()
+        return numbers[0]
+
+    def sleep(self, heard: int, seconds: float) -> None:
+        """Sleep until the bell is rung after `listen` gave ``heard``, or for so long; signals wake, too."""
+        numbers = self._numbers
+        if _call is None:
+            until = time.monotonic() + seconds
+            while numbers[0] == heard and time.monotonic() < until:
+                time.sleep(LOOK)
+        else:
+            whole = int(seconds)
+            limit = _Time(whole, int((seconds - whole) * 1e9))
+            _call(SYSTEM_CALL, self._address, WAIT, heard, ctypes.addressof(limit), None, 0)
+
+    def rise(self) -> None:
+        """Say that one is awake."""
+        self._numbers[1] = 0
+
+    def ring(self) -> None:
+        """Wake whoever sleeps; what they shall see was written before."""
+        self._fence()
+        numbers = self._numbers
+        if numbers[1]:
+            numbers[0] = (numbers[0] + 1) & 0x3FFFFFFF
+            if _call is not None:
+                _call(SYSTEM_CALL, self._address, WAKE, EVERYBODY, None, None, 0)

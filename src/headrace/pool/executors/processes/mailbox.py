@@ -1,0 +1,92 @@
+"""What does not fit an array: infos, objects, exceptions. A worker pickles them into its mailbox, an anonymous file.
+
+An environment has at most one letter there, so each has a place of its own, which moves when it gets too small.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from multiprocessing import reduction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.pool import by_value
+from headrace.pool.executors.processes.shared import anonymous_file
+
+LEAST = 256
+
+
+class Letter(NamedTuple):
+    """What an environment has to say beside its row.
+
+    Attributes:
+        info: its info dict.
+        final: the info dict of an episode's last step, where another one has begun since.
+        objects: parts of the observation that are no arrays, by field.
+        error: what it raised, with its traceback as text; all else is empty then.
+    """
+
+    info: dict[str, Any]
+    final: dict[str, Any] | None = None
+    objects: dict[str, Any] | None = None
+    error: tuple[BaseException | None, str] | None = None
+
+
+class Mailbox:
+    """One worker's letters. It writes, the pool's process reads.
+
+    Args:
+        letters: int64[N, 2], the place and length of each environment's letter; length 0 for none.
+    """
+
+    def __init__(self) -> None:
+        self._file = anonymous_file(LEAST)
+        self._room: dict[int, tuple[int, int]] = {}
+        self._end = 0
+
+    def __getstate__(self) -> Any:
+        return reduction.DupFd(self._file)
+
+    def __setstate__(self, descriptor: Any) -> None:
+        self._file, self._room, self._end = descriptor.detach(), {}, 0
+
+    def write(self, env_id: int, letter: Letter, letters: np.ndarray) -> None:
+        """Put an environment's letter where it will be looked for."""
+        text = _pickled(letter)
+        place, room = self._room.get(env_id, (0, 0))
+        if len(text) > room:
+            place, room = self._end, max(LEAST, 2 * len(text))
+            self._room[env_id], self._end = (place, room), place + room
+        os.pwrite(self._file, text, place)
+        letters[env_id] = place, len(text)
+
+    def read(self, env_id: int, letters: np.ndarray) -> Letter | None:
+        """An environment's letter, once."""
+        place, length = letters[env_id].tolist()
+        if not length:
+            return None
+        letters[env_id, 1] = 0
+        return Letter(*pickle.loads(os.pread(self._file, length, place)))
+
+    def forget(self) -> None:
+        """Begin anew, as the process that writes does."""
+        self._room, self._end = {}, 0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "_file", -1) >= 0:
+            os.close(self._file)
+
+
+def _pickled(letter: Letter) -> bytes:
+    try:
+        return pickle.dumps(tuple(letter), pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        return by_value.dumps(tuple(letter))

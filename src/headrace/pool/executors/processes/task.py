@@ -1,0 +1,158 @@
+"""A Gymnasium environment as a task: its spaces, and the executor that runs it.
+
+It may be named by its id in Gymnasium's registry, or be whatever makes one: a class or a function. What that makes may
+also be a PettingZoo environment of many agents.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from headrace.errors import OptionError
+from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
+from headrace.pool.sources import module_of
+from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
+from headrace.pool.task import Task
+
+if TYPE_CHECKING:
+    from headrace.pool.batch import BatchRing
+    from headrace.pool.executors.processes.executor import ProcessesExecutor
+
+ON_FAILURE = ("raise", "restart")
+OWN = ("max_episode_steps", "on_failure", "worker_timeout")  # the executor's options
+
+
+def in_gymnasium(name: str) -> bool:
+    """Whether Gymnasium's registry has an environment of this id, such as ``"LunarLander-v3"``."""
+    return name in gym.registry
+
+
+def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
+    """The task of an id of Gymnasium's registry; options that are not the executor's are the environment's own.
+
+    Args:
+        source: the file or module that registers it, which workers import first.
+    """
+    own, rest = split_options(options)
+    if (limit := own.get("max_episode_steps")) is not None:
+        rest["max_episode_steps"] = limit or -1  # how Gymnasium says: no limit
+    spec = None if source else gym.spec(name)  # what was registered in the script itself travels by value
+
+    def make(_: int) -> gym.Env:
+        if source:
+            module_of(source)
+        return gym.make(spec or name, **rest)
+
+    label = f"{source}:{name}" if source else name
+    return _task(label, make, own, {k: v for k, v in rest.items() if k != "max_episode_steps"})
+
+
+def named_task(source: str, name: str, /, **options: Any) -> Task:
+    """The task of a class or function in a file or module, which workers import as well."""
+    return _made_by(lambda: getattr(module_of(source), name), f"{source}:{name}", options)
+
+
+def callable_task(made_by: Callable[..., Any], /, **options: Any) -> Task:
+    """The task of a class, or of a function that makes an environment; options are its keyword arguments."""
+    return _made_by(lambda: made_by, getattr(made_by, "__qualname__", type(made_by).__name__), options)
+
+
+def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping[str, Any]) -> Task:
+    own, rest = split_options(options)
+    limit = own.get("max_episode_steps")
+
+    def make(_: int) -> Any:
+        env = find()(**rest)
+        if is_parallel(env):
+            env = ParallelGame(env, name)
+        return gym.wrappers.TimeLimit(env, limit) if limit else env
+
+    return _task(name, make, own, rest)
+
+
+def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
+    """The task of what ``make`` makes; one is made and closed again, to see its spaces."""
+    _checked(own)
+    try:
+        env = make(0)
+    except TypeError as error:
+        if unknown := [option for option in options if f"unexpected keyword argument {option!r}" in str(error)]:
+            raise OptionError(f"{name} has no option {unknown[0]!r}{_hint(unknown[0])}: {error}") from error
+        raise
+    if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
+        raise OptionError(f"{name} makes a {type(env).__name__}, which is no gymnasium.Env: it has no spaces")
+    try:
+        limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or own.get("max_episode_steps") or 0
+        fps = float(getattr(env, "metadata", {}).get("render_fps") or 30.0)
+        game = getattr(env, "unwrapped", env)
+        plain = TaskSpec(name, env.observation_space, env.action_space)
+        shown = replace(
+            game.task if isinstance(game, ParallelGame) else plain,
+            max_episode_steps=limit,
+            options=dict(options),
+            render_fps=fps,
+        )
+    finally:
+        env.close()
+    return process_task(shown, make, own)
+
+
+def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, Any]) -> Task:
+    """The task that a spec describes, of environments in worker processes.
+
+    Args:
+        make: makes the environment of a number. What the spec's ``info`` names is in its info dicts, always.
+        own: the executor's options, as `split_options` has them.
+    """
+    timeout, restart = _checked(own)
+
+    def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> ProcessesExecutor:
+        from headrace.pool.executors.processes.executor import ProcessesExecutor
+
+        if settings.device != "cpu":
+            raise OptionError(f"{spec.task} runs in processes on the CPU, not on {settings.device!r}")
+        return ProcessesExecutor(make, timeout, restart, spec, settings, ring)
+
+    return Task(spec, make_executor)
+
+
+def _hint(option: str) -> str:
+    """The option of pools that somebody may have meant; the environment's own are in what it says."""
+    close = difflib.get_close_matches(option, [*POOL_OPTIONS, *OWN], 1)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The executor's options, and the environment's own."""
+    own = {name: value for name, value in options.items() if name in OWN}
+    limit = own.get("max_episode_steps")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise OptionError(f"max_episode_steps must be a number of steps, 0 for no limit, not {limit!r}")
+    return own, {name: value for name, value in options.items() if name not in OWN}
+
+
+def _checked(own: Mapping[str, Any]) -> tuple[float, bool]:
+    """The executor's options: seconds until a worker counts as hung, and whether lost environments begin anew."""
+    return _timeout(own), _restarts(own)
+
+
+def _timeout(own: Mapping[str, Any]) -> float:
+    value = own.get("worker_timeout")
+    if value is None:
+        return math.inf
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise OptionError(f"worker_timeout must be a number of seconds above 0, or None, not {value!r}")
+    return float(value)
+
+
+def _restarts(own: Mapping[str, Any]) -> bool:
+    value = own.get("on_failure", "raise")
+    if value not in ON_FAILURE:
+        raise OptionError(f"on_failure must be one of {', '.join(ON_FAILURE)}, not {value!r}")
+    return value == "restart"

@@ -1,0 +1,380 @@
+"""A worker process: some of a pool's environments, stepped as they are asked for.
+
+Results go straight into the rows that the caller of the pool will receive. What an environment raises is its own
+failure: the others of the process go on, and it is made anew when it is next reset.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import connection, parent_process
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.pool import by_value
+from headrace.pool.actions import ACTION, action_name
+from headrace.pool.batch import FINAL, INFO, OBS, batch_fields
+from headrace.pool.executors.processes.arena import Chunks, arrays_over
+from headrace.pool.executors.processes.calls import Sheet
+from headrace.pool.executors.processes.control import (
+    CALL,
+    EVERYONE,
+    EVERYONE_LOST,
+    FAILED,
+    NOTHING,
+    RESEED,
+    RESTART,
+    STEP,
+    STOP,
+    WITH_OPTIONS,
+    Control,
+    Rest,
+    Share,
+)
+from headrace.pool.executors.processes.mailbox import Letter, Mailbox
+from headrace.pool.executors.processes.slots import Slot
+from headrace.pool.spec import ARRAYS, AutoresetMode
+from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
+
+LOOK = 0.0002  # seconds that a worker looks for its next request before it sleeps, where that pays
+DOZE = 1.0  # seconds after which it looks again
+LARGE_SEED = 2**31  # environments that seed older generators take no larger ones
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a worker is started with.
+
+    Attributes:
+        made: by value, the function that makes the environment of a number, and the task's spec.
+        chunks: where results are written.
+        sheet: where calls come from that are no steps: functions to call with an environment.
+    """
+
+    share: Share
+    made: bytes
+    autoreset: AutoresetMode
+    control: Control
+    mailbox: Mailbox
+    chunks: Chunks
+    sheet: Sheet
+
+
+class Rows:
+    """The arrays of a piece of the arena, as a worker writes into them."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], paths: dict[str, tuple[Any, ...]], infos: tuple[str, ...]):
+        self.obs = [(path, arrays[name], arrays[name].shape[1:]) for name, path in paths.items()]
+        self.final = [
+            (path, arrays[FINAL + name], a.shape[1:])
+            for name, path in paths.items()
+            if (a := arrays.get(FINAL + name)) is not None
+        ]
+        self.infos = [(name, arrays[INFO + name]) for name in infos]
+        self.final_infos = [(name, a) for name in infos if (a := arrays.get(FINAL + INFO + name)) is not None]
+        self.reward: Any
+        self.reward, self.terminated, self.truncated, self.env_id, self.elapsed = (
+            arrays[name].data for name in ("reward", "terminated", "truncated", "env_id", "elapsed_step")
+        )
+        if arrays["reward"].ndim > 1:  # an agent's each
+            self.reward = arrays["reward"]
+        last = arrays.get(FINAL + "elapsed_step")
+        self.final_elapsed = None if last is None else last.data
+
+
+class Worker:
+    """The environments of one process.
+
+    Args:
+        orders: what to do.
+    """
+
+    def __init__(self, orders: Orders):
+        self._orders = orders
+        self._control, self._share = orders.control, orders.share
+        self._make, spec = pickle.loads(orders.made)
+        self._next_step, self._same_step = orders.autoreset == "next_step", orders.autoreset == "same_step"
+        self._slots = [Slot() for _ in range(orders.share.first, orders.share.last)]
+        self._known: dict[tuple[int, int], Rows] = {}
+        self._fields = [f for f in batch_fields(spec, orders.autoreset) if f.dtype != object]
+        space = spec.observation
+        self._paths = {leaf_name(OBS, path): path for path, leaf in leaves(space).items() if is_array(leaf)}
+        self._objects = {leaf_name(OBS, path): path for path, leaf in leaves(space).items() if not is_array(leaf)}
+        self._infos = tuple(f.name for f in spec.info)
+        self._action_of = _unpacker(spec.action, self._control.actions)
+
+    def run(self) -> None:
+        """Serve requests until STOP is among them."""
+        control, number = self._control, self._share.number
+        asked, served = control.asked[number], control.served[number]
+        ring, rest = control.requests[number], Rest(control.bells[number], LOOK)
+        while True:
+            while not rest.until(lambda: asked[0] != served[0], DOZE):
+                pass
+            control.fence()
+            request = int(ring[served[0] % len(ring)])
+            if request == STOP:
+                break
+            self._serve(request)
+            control.fence()
+            served[0] += 1
+            control.fence()  # of two that are done at once, one at least sees that both are
+            if control.is_wanted(number):
+                control.caller.ring()
+
+    def close(self) -> None:
+        """Close all environments; what they raise is of no interest any more."""
+        for slot in self._slots:
+            if slot.env is not None:
+                try:
+                    slot.env.close()
+                except Exception:
+                    traceback.print_exc()
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _step_everyone(self) -> None:
+        """One step of every environment, each into the row of its number."""
+        first, rows = self._share.first, self._rows(*self._control.whole)
+        actions = self._action_of(first, self._share.last)
+        for i, (slot, action) in enumerate(zip(self._slots, actions, strict=True), first):
+            self._advance(slot, i, i, action, rows)
+
+    def _restart_everyone(self) -> None:
+        """What is left to do of a step in which the process before this one was lost."""
+        rows, seeds = self._rows(*self._control.whole), self._control.seed.tolist()
+        for i, slot in enumerate(self._slots, self._share.first):
+            self._start(slot, i, i, seeds[i], rows, lost=True)
+
+    def _serve(self, request: int) -> None:
+        if request == EVERYONE:
+            self._step_everyone()
+        elif request == EVERYONE_LOST:
+            self._restart_everyone()
+        elif request == CALL:
+            self._answer()
+        elif request != NOTHING:
+            self._serve_one(request)
+
+    def _serve_one(self, env_id: int) -> None:
+        control, slot = self._control, self._slots[env_id - self._share.first]
+        piece, count, row = control.place[env_id].tolist()
+        rows, command = self._rows(piece, count), int(control.command[env_id])
+        if command == STEP:
+            (action,) = self._action_of(env_id, env_id + 1)
+            self._advance(slot, env_id, row, action, rows)
+        else:
+            with_options, command = command & WITH_OPTIONS, command & ~WITH_OPTIONS
+            seeded = command == RESEED or not slot.seeded
+            seed = int(control.seed[env_id]) if seeded else None
+            self._start(slot, env_id, row, seed, rows, command == RESTART, bool(with_options))
+
+    def _answer(self) -> None:
+        """Call what was sent with every environment named, and write down what it gave, or what it raised."""
+        number, question = self._orders.sheet.question()
+        function, asked = pickle.loads(question)
+        answers = []
+        for env_id, argument in asked:
+            slot = self._slots[env_id - self._share.first]
+            try:
+                if slot.env is None:
+                    slot.env = self._make(env_id)
+                answers.append((True, function(slot, argument)))
+            except Exception as error:
+                answers.append((False, (_sendable(error), traceback.format_exc())))
+        try:
+            text = pickle.dumps(answers)
+        except Exception:
+            try:
+                text = by_value.dumps(answers)
+            except Exception as error:
+                text = pickle.dumps([(False, (None, f"{type(error).__name__}: {error}"))] * len(answers))
+        self._orders.sheet.answer(number, text)
+
+    # -- environments ----------------------------------------------------------------------------
+
+    def _advance(self, slot: Slot, env_id: int, row: int, action: Any, rows: Rows) -> None:
+        if slot.over and self._next_step:
+            self._start(slot, env_id, row, None, rows)
+            return
+        try:
+            if slot.env is None:
+                raise RuntimeError("this environment failed and was not reset since: reset it")
+            obs, reward, terminated, truncated, info = slot.env.step(action)
+            slot.elapsed += 1
+            try:
+                rows.reward[row], rows.terminated[row], rows.truncated[row] = reward, terminated, truncated
+            except (TypeError, ValueError) as error:
+                raise TypeError(
+                    f"step gave reward={reward!r}, terminated={terminated!r}, truncated={truncated!r}: {error}"
+                ) from None
+            final = None
+            if terminated or truncated:
+                if self._same_step:
+                    final = _declared(info, row, rows.final_infos)
+                    self._write(obs, row, rows.final)
+                    rows.final_elapsed[row] = slot.elapsed  # type: ignore[index]
+                    last = self._objects_of(obs, FINAL)
+                    obs, info = slot.env.reset()
+                    slot.elapsed = 0
+                else:
+                    slot.over, last = True, None
+            else:
+                last = None
+            self._write(obs, row, rows.obs)
+            if rows.infos:
+                info = _declared(info, row, rows.infos)
+            rows.env_id[row], rows.elapsed[row] = env_id, slot.elapsed
+            if info or final or self._objects:
+                objects = self._objects_of(obs, "") | (last or {})
+                self._send(env_id, Letter(info, final, objects or None))
+        except Exception as error:
+            self._fail(slot, env_id, row, error, rows)
+
+    def _start(
+        self,
+        slot: Slot,
+        env_id: int,
+        row: int,
+        seed: int | None,
+        rows: Rows,
+        lost: bool = False,
+        with_options: bool = False,
+    ) -> None:
+        """A new episode.
+
+        Args:
+            lost: the one before ended with its process, and is reported as truncated.
+            with_options: the environment is reset with those that it was told.
+        """
+        try:
+            if slot.env is None:
+                slot.env = self._make(env_id)
+            given: dict[str, Any] = {} if seed is None else {"seed": folded(seed)}
+            if with_options:
+                if slot.options is None:
+                    raise RuntimeError("its process was lost, and the options of this reset with it: reset it again")
+                given["options"], slot.options = slot.options, None
+            obs, info = slot.env.reset(**given)
+            slot.seeded, slot.elapsed, slot.over = True, 0, lost and self._next_step
+            self._write(obs, row, rows.obs)
+            if lost and self._same_step:
+                _declared(info, row, rows.final_infos)
+            if rows.infos:
+                info = _declared(info, row, rows.infos)
+            rows.reward[row], rows.terminated[row], rows.truncated[row] = 0.0, False, lost
+            rows.env_id[row], rows.elapsed[row] = env_id, 0
+            if lost and self._same_step:
+                self._write(obs, row, rows.final)
+                rows.final_elapsed[row] = 0  # type: ignore[index]
+            if lost:
+                info = {**info, "restarted": True}
+            objects = self._objects_of(obs, "")
+            if info or objects:
+                self._send(env_id, Letter(info, {} if lost and self._same_step else None, objects or None))
+        except Exception as error:
+            self._fail(slot, env_id, row, error, rows)
+
+    def _write(self, obs: Any, row: int, targets: list[tuple[tuple[Any, ...], np.ndarray, tuple[int, ...]]]) -> None:
+        for path, target, shape in targets:
+            value = at(obs, path) if path else obs
+            if getattr(value, "shape", None) != shape and np.shape(value) != shape:
+                where = "".join(f"[{key!r}]" for key in path)
+                raise ValueError(f"the observation{where} has shape {np.shape(value)}; its space says {shape}")
+            target[row] = value
+
+    def _objects_of(self, obs: Any, prefix: str) -> dict[str, Any]:
+        return {prefix + name: at(obs, path) for name, path in self._objects.items()}
+
+    def _fail(self, slot: Slot, env_id: int, row: int, error: Exception, rows: Rows) -> None:
+        self._control.status[env_id] = FAILED
+        self._send(env_id, Letter({}, None, None, (_sendable(error), _told(error))))
+        slot.env, slot.over, slot.elapsed = None, False, 0
+        rows.reward[row], rows.terminated[row], rows.truncated[row] = 0.0, False, False
+        rows.env_id[row], rows.elapsed[row] = env_id, 0
+
+    def _send(self, env_id: int, letter: Letter) -> None:
+        if not isinstance(letter.info, dict) or not isinstance(letter.final, dict | None):
+            raise TypeError(f"info must be a dict, not {letter.info!r}")
+        self._orders.mailbox.write(env_id, letter, self._control.letter)
+
+    def _rows(self, piece: int, count: int) -> Rows:
+        rows = self._known.get((piece, count))
+        if rows is None:
+            memory, start = self._orders.chunks.at(piece)
+            rows = self._known[piece, count] = Rows(
+                arrays_over(memory, start, self._fields, count), self._paths, self._infos
+            )
+        return rows
+
+
+def _declared(info: dict[str, Any], row: int, targets: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
+    """What is left of an info dict when what its task declares is written into the batch."""
+    for name, target in targets:
+        target[row] = info[name]
+    declared = {name for name, _ in targets}
+    return {name: value for name, value in info.items() if name not in declared}
+
+
+def folded(seed: int) -> int:
+    """The seed that an environment is given: its own where it is below 2**31, else one that follows from it."""
+    return seed if seed < LARGE_SEED else (seed ^ seed >> 31 ^ seed >> 62) % LARGE_SEED
+
+
+def _unpacker(space: gym.Space, actions: dict[str, np.ndarray]) -> Callable[[int, int], Iterator[Any]]:
+    """A function that gives the actions of environments [first, last), each as the space's own samples are."""
+    names = {action_name(path): path for path in leaves(space)}
+    if len(names) == 1 and isinstance(space, ARRAYS):
+        array = actions[ACTION]
+        return lambda first, last: iter(array[first:last].copy())
+
+    def each(first: int, last: int) -> Iterator[Any]:
+        columns = {name: actions[name][first:last].copy() for name in names}
+        for i in range(last - first):
+            yield assembled("", space, {f":{name}": column[i] for name, column in columns.items()})
+
+    return each
+
+
+def _told(error: BaseException) -> str:
+    """The traceback of an environment's exception, without the lines of this file."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace))
+
+
+def _sendable(error: BaseException) -> BaseException | None:
+    try:
+        pickle.loads(by_value.dumps(error))
+    except Exception:
+        return None
+    return error
+
+
+def work(orders: Orders) -> None:
+    """The process of one worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    worker = Worker(orders)
+    try:
+        worker.run()
+    finally:
+        worker.close()
+        sys.stdout.flush()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)

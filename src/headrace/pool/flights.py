@@ -1,0 +1,158 @@
+"""What is under way in a pool: sent, and not yet received; and what becomes of it after an exception."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import ClosedError, EnvironmentFailure, RecvTimeoutError, SequenceError
+from headrace.pool.base import BasePool
+from headrace.pool.batch import Batch, BatchRing
+from headrace.pool.executor import HostExecutor
+from headrace.pool.pickles import Recipe
+from headrace.pool.spec import PoolSettings
+from headrace.pool.task import Task
+from headrace.pool.turns import NOBODY, exclusive, receiving
+
+
+class Flights(BasePool[HostExecutor]):
+    """The half of a `Pool` that sends and receives, beside what every pool has.
+
+    Attributes:
+        batch_size: rows that a receive brings; as many as there are environments in a synchronous pool.
+    """
+
+    def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None):
+        # an executor keeps about N / B batches in flight, the caller a few results
+        self._ring = BatchRing(task.spec, settings.autoreset, 8 + settings.num_envs // settings.batch_size)
+        executor = task.make_executor(task.spec, settings, self._ring)
+        self._ring.serve(executor.bind, executor.allocate)
+        self._manual = settings.autoreset == "disabled"
+        super().__init__(task.spec, settings, executor, self._manual, recipe)
+        self.batch_size = settings.batch_size
+        self._sent: deque[np.ndarray] = deque()  # synchronous pools: env_ids of each send
+        # synchronous pools: batches of a recv that timed out half-way, kept from reuse
+        self._received: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
+        self._arrived: Batch | None = None  # asynchronous pools: received, and not yet in the books
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    @exclusive
+    def _send_reset(self, ids: np.ndarray | None, seeds: np.ndarray | None, *options: Any) -> None:
+        if ids is None:
+            self._discard()
+            ids = self.all_env_ids
+        self._status.check_idle(ids)
+        self._sending(ids, lambda: self._executor.send_reset(ids, seeds, *options), starts=True)
+
+    def _sending(self, ids: np.ndarray, send: Callable[[], None], starts: bool = False) -> None:
+        """Send, and enter it in the books, beside which another thread may receive."""
+        self._unsure = ids
+        if self._executor.background:  # the results may be received before `send` returns
+            self._status.note_sent(ids)
+            send()
+        else:  # what is in the books can be received
+            send()
+            self._status.note_sent(ids)
+        if starts:
+            self._status.note_started(ids)
+        if not self.settings.is_async:
+            self._sent.append(ids)
+        self._settled()
+
+    # -- receiving -------------------------------------------------------------------------------
+
+    def _received_batch(self, timeout: float | None) -> Batch:
+        """What the executor received; an exception while it waits leaves everything in flight."""
+        self._torn = True
+        try:
+            return self._executor.recv(timeout)
+        except (RecvTimeoutError, EnvironmentFailure, ClosedError):
+            self._torn = False
+            raise
+        except BaseException:
+            if self._executor.waiting:
+                self._torn = False
+            raise
+
+    @receiving
+    def _recv_async(self, timeout: float | None) -> Batch:
+        in_flight = self._status.num_in_flight
+        if in_flight < self.batch_size:
+            raise SequenceError(
+                f"recv returns {self.batch_size} results but {in_flight} are in flight: send more first"
+            )
+        if self._arrived is None:  # else an exception ended the call that received it
+            self._arrived = self._received_batch(timeout)
+            self._torn = False
+        batch = self._arrived
+        self._status.note_results(batch)
+        self._status.note_received(batch.arrays["env_id"])
+        self._arrived = None
+        return batch
+
+    @exclusive
+    def _recv_sync(self, timeout: float | None) -> Batch:
+        if not self._sent and not self._received:
+            raise SequenceError("recv with nothing in flight: send actions or reset first")
+        while self._sent:
+            try:
+                batch = self._received_batch(timeout)
+            except EnvironmentFailure:
+                ids = self._sent.popleft()
+                self._status.note_received(ids)
+                if self._manual:  # which of them have finished is lost with their results
+                    self._status.note_broken(ids)
+                self._settled()
+                raise
+            self._received.append((batch, batch.hold()))
+            self._sent.popleft()
+            self._torn = False
+        batches = [batch for batch, _ in self._received]
+        whole = batches[0] if len(batches) == 1 else self._ring.join(batches)
+        self._torn = True
+        self._status.note_results(whole)
+        self._status.note_received(whole.arrays["env_id"])
+        self._received = []
+        self._torn = False
+        self._settled()
+        return whole
+
+    # -- what is never received ------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Make good a call that an exception has ended in its midst.
+
+        How far it got nobody knows, so nothing in flight is waited for, and whoever was in flight or called must be
+        reset.
+        """
+        self._status.note_broken(np.flatnonzero(self._status.in_flight))
+        if self._unsure is not None:
+            self._status.note_broken(self._unsure)
+        self._forget()
+
+    def _discard(self) -> None:
+        """Wait for what is in flight and forget it."""
+        if self._status.num_in_flight:
+            self._unsure = self.all_env_ids
+            self._forget()
+
+    def _forget(self) -> None:
+        me = get_ident()
+        if self._receiver:
+            raise SequenceError("another thread is receiving from this pool: its recv must return first")
+        self._receiver = me
+        try:
+            self._executor.discard()
+            self._sent.clear()
+            self._received.clear()
+            self._arrived = None
+            self._status.note_received(self.all_env_ids)
+            self._torn = False
+            self._settled()
+        finally:
+            self._receiver = NOBODY

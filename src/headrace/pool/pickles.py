@@ -1,0 +1,38 @@
+"""How a pool is pickled: as the call that makes it, and the states of its environments."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import StateError
+
+Recipe = partial[Any]  # the call that makes a pool, all of its options named
+
+
+def written(recipe: Recipe, task: str) -> bytes:
+    """The call, pickled: functions of a script, and those without a name, by value.
+
+    Raises:
+        StateError: it holds what cannot be pickled, such as a lock or an open file.
+    """
+    try:
+        return pickle.dumps(recipe)
+    except (TypeError, pickle.PicklingError, AttributeError):
+        from headrace.pool import by_value
+
+        try:
+            return by_value.dumps(recipe)
+        except (TypeError, pickle.PicklingError, AttributeError) as error:
+            raise StateError(f"a pool of {task} cannot be pickled: {error}") from error
+
+
+def made_again(recipe: bytes, env_ids: np.ndarray, blobs: list[bytes]) -> Any:
+    """What unpickling a pool calls: make it again, then load the states it had."""
+    pool = pickle.loads(recipe)()
+    if len(env_ids):
+        pool.load_state(env_ids, blobs)
+    return pool

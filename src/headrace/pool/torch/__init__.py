@@ -1,0 +1,1 @@
+"""A pool whose arrays are torch tensors on one device."""

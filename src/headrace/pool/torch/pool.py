@@ -1,0 +1,257 @@
+"""A pool whose arrays are torch tensors on one device, for learners that live there.
+
+Environments, actions and results share the device's memory with torch: nothing is copied
+to the host, nothing is allocated in a step, and nothing waits, so that a step can be part
+of a CUDA graph with the policy that chooses its actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.errors import ActionError, EnvIdError, OptionError, SequenceError
+from headrace.pool.actions import check_env_ids
+from headrace.pool.arguments import reset_arguments
+from headrace.pool.base import BasePool
+from headrace.pool.batch import batch_fields, rows_of
+from headrace.pool.executors.device.executor import DeviceExecutor
+from headrace.pool.pickles import Recipe
+from headrace.pool.seeds import SeedLike
+from headrace.pool.spec import PoolSettings
+from headrace.pool.task import Task
+from headrace.pool.torch.batch import TorchBatch, TorchResult
+from headrace.pool.torch.tensors import mismatch, torch_dtype
+from headrace.pool.turns import exclusive
+
+
+class TorchPool(BasePool[DeviceExecutor]):
+    """N environments of one task, stepped together, with torch tensors on one device.
+
+    `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``, the same tensors
+    every time, in dicts that are new: the next step writes over them. Copy what must last, or let a step write
+    straight into the rows of a rollout buffer (`make_batch`). Launches go to torch's current stream. Call it from one
+    thread.
+
+    On a GPU the values of actions are looked at by the device: an integer outside the action space is clipped,
+    a float that is not finite becomes 0, and `check_errors` says so later; `reset`, `save_state` and `close`
+    call it. Shapes, dtypes and devices, and on a CPU values too, are checked at once.
+
+    Example:
+        >>> pool = headrace.make_torch("CartPole-v1", num_envs=4096, device="cuda:0", seed=1)
+        >>> obs, info = pool.reset()
+        >>> obs, reward, terminated, truncated, info = pool.step(policy(obs))
+    """
+
+    def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None = None):
+        if task.make_on_device is None:
+            why = "is no kernel environment, or in debug mode"
+            raise OptionError(
+                f"{task.spec.task} {why}, so it runs without torch: leave the device out of headrace.make"
+            )
+        # who may not be stepped any more the device knows, and the books do not
+        super().__init__(task.spec, settings, task.make_on_device(task.spec, settings), False, recipe)
+        self.device = torch.device(settings.device)
+        self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
+        self._batches: dict[int, TorchBatch] = {}
+
+    def _particulars(self) -> dict[str, Any]:
+        return {"device": self.device}
+
+    # -- stepping --------------------------------------------------------------------------------
+
+    @exclusive
+    def reset(
+        self, env_id: Any = None, *, seed: SeedLike = None, out: TorchBatch | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes, in all environments or those named, and return (obs, info).
+
+        Arguments as in `Pool.reset`. It may wait for the device, so it cannot be part of a CUDA graph.
+
+        Raises:
+            ActionError, EnvIdError, SequenceError: an earlier step on a GPU was wrong, see `check_errors`.
+        """
+        self._executor.check()
+        ids, seeds, _ = reset_arguments(_host(env_id), seed, None, self.all_env_ids, False)
+        batch = self._batch(self.num_envs if ids is None else len(ids), out)
+        batch.check_place()
+        self._unsure, self._ready = self.all_env_ids if ids is None else ids, False
+        self._executor.reset(ids, seeds, batch)
+        self._status.note_started(ids)
+        self._settled()
+        obs, _, _, _, info = batch.result()
+        return obs, info
+
+    def step(
+        self, action: Any, env_id: torch.Tensor | Sequence[int] | None = None, *, out: TorchBatch | None = None
+    ) -> TorchResult:
+        """Advance all environments, or those named, by one agent step.
+
+        Args:
+            action: tensor [k, *action_space.shape] on the pool's device, contiguous, of the action space's
+                dtype; a dict of them for a `Dict` space.
+            env_id: integers [k], distinct; on a GPU best a tensor there, so that nothing need be copied.
+            out: where to write: a batch from `make_batch`.
+
+        Raises:
+            ActionError: shape, dtype or device of the action is wrong; nothing was stepped.
+            SequenceError: an environment was not reset yet.
+        """
+        if env_id is not None:
+            return self._step_some(action, env_id, out)
+        if not self._ready:
+            self._check_started(self.all_env_ids)
+        batch = self._batch(self.num_envs, out)
+        self._executor.step(action, None, batch)
+        return batch.result()
+
+    def bind(self, action: Any, out: TorchBatch) -> Callable[[], TorchResult]:
+        """Check a step's tensors once, for a learner that uses the same ones again and again.
+
+        Returns:
+            A function that does what ``step(action, out=out)`` would do with what the tensors hold by then, values
+            checked as ever. Their memory must stay where it is.
+
+        Raises:
+            ActionError: shape, dtype or device of the action is wrong.
+        """
+        batch = self._batch(self.num_envs, out)
+        take, advance = self._executor.guards.taking(action, self.num_envs), self._executor.advance
+
+        def step() -> TorchResult:
+            if not self._ready:
+                self._check_started(self.all_env_ids)
+            take()
+            advance(batch)
+            return batch.result()
+
+        return step
+
+    def make_batch(self, tensors: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> TorchBatch:
+        """Bind tensors of the caller's as the place where a step writes its results.
+
+        Args:
+            tensors, more: field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → contiguous tensor
+                [k, …] on the pool's device, of the field's dtype. Fields not given get new tensors.
+
+        Returns:
+            What ``step(…, out=…)`` takes. Bind once for each row of a rollout buffer and use it again and again.
+        """
+        self._check_open()
+        given = {**(tensors or {}), **more}
+        rows = rows_of(given, self._fields, self.num_envs)
+        for name, tensor in given.items():
+            f = self._fields[name]
+            if problem := mismatch(tensor, torch_dtype(f.dtype), (rows, *f.shape), self.device):
+                raise OptionError(f"{name} {problem}")
+        return self._new_batch(rows, given)
+
+    def check_errors(self) -> None:
+        """Wait for the device, and raise what was wrong with earlier steps, once.
+
+        Raises:
+            ActionError: actions were outside the action space or not finite; they were clipped, or taken as 0.
+            EnvIdError: env_ids were out of range or repeated: other environments were stepped than were meant.
+            SequenceError: with autoreset disabled, environments were stepped whose episodes were over.
+            KernelError: a kernel of the environment went wrong on the device.
+        """
+        self._check_open()
+        self._executor.check()
+
+    def faults_named(self) -> AbstractContextManager[None]:
+        """Around any use of the device: a fault of the environment's kernels comes out as a `KernelError`.
+
+        A GPU reports it at whatever call comes next, be it another library's.
+        """
+        return self._executor.faults_named()
+
+    # -- states ----------------------------------------------------------------------------------
+
+    def save_state(self, env_ids: Any = None) -> list[bytes]:
+        """Everything that decides the environments' futures, one blob each; any pool of the task can load them."""
+        self.check_errors()
+        return super().save_state(env_ids)
+
+    def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
+        """Copies of the environments' state as NumPy arrays on the host; see `Pool.state_arrays`."""
+        self.check_errors()
+        return super().state_arrays(names, env_ids)
+
+    def _finished(self, ids: np.ndarray) -> np.ndarray:
+        if self.autoreset != "disabled":
+            return np.zeros(len(ids), np.bool_)
+        return self._executor.over.cpu().numpy()[ids]
+
+    def _copied(self, name: str, ids: np.ndarray) -> np.ndarray:
+        return self._executor.on_host(name, ids)
+
+    # -- lifetime --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Free the device's memory, and raise what `check_errors` would. Calling it again does nothing."""
+        if self._closed is None:
+            guards = self._executor.guards
+            super().close()
+            guards.check()
+
+    def end(self, reason: str) -> None:
+        super().end(reason)
+        self._batches.clear()
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            self.close()
+        except (ActionError, EnvIdError, SequenceError):
+            if kind is None:
+                raise
+
+    # -- how -------------------------------------------------------------------------------------
+
+    @exclusive
+    def _check_started(self, env_ids: np.ndarray) -> None:
+        """That these environments can be stepped."""
+        self._status.check_started(env_ids)
+
+    def _step_some(self, action: Any, env_id: Any, out: TorchBatch | None) -> TorchResult:
+        self._check_open()
+        tensor = env_id if isinstance(env_id, torch.Tensor) else torch.as_tensor(np.asarray(env_id))
+        if self._executor.guards.now:
+            tensor = torch.from_numpy(check_env_ids(_host(tensor), self.num_envs))
+        elif tensor.dtype not in (torch.int32, torch.int64) or tensor.ndim != 1 or not tensor.is_contiguous():
+            what = f"{tensor.dtype}{list(tensor.shape)}"
+            raise EnvIdError(f"env_id must be a contiguous list of integers (int32 or int64), not {what}")
+        elif not 1 <= len(tensor) <= self.num_envs:
+            raise EnvIdError(f"env_id names {len(tensor)} environments; this pool has {self.num_envs}")
+        if not self._ready:  # looked at on the host only until all were reset once
+            self._check_started(check_env_ids(_host(tensor), self.num_envs))
+        batch = self._batch(len(tensor), out)
+        self._executor.step(action, tensor.to(self.device), batch)
+        return batch.result()
+
+    def _batch(self, rows: int, out: TorchBatch | None) -> TorchBatch:
+        self._check_open()
+        if out is None:
+            if rows not in self._batches:
+                self._batches[rows] = self._new_batch(rows, {})
+            return self._batches[rows]
+        if not isinstance(out, TorchBatch) or out.owner is not self._executor:
+            raise OptionError("out= must come from this pool's make_batch")
+        if out.rows != rows:
+            raise OptionError(f"out= has {out.rows} rows; this call writes {rows}")
+        return out
+
+    def _new_batch(self, rows: int, given: Mapping[str, torch.Tensor]) -> TorchBatch:
+        batch = TorchBatch(rows, self._fields, given, self.observation_space, self.device, self._executor)
+        self._executor.bind(batch)
+        return batch
+
+    def _ids(self, env_ids: Any) -> np.ndarray:
+        return super()._ids(_host(env_ids))
+
+
+def _host(ids: Any) -> Any:
+    return ids.cpu().numpy() if isinstance(ids, torch.Tensor) else ids

@@ -1,0 +1,26 @@
+"""Tensors as a pool takes and gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """The torch dtype of a NumPy dtype."""
+    return torch.from_numpy(np.zeros(0, dtype)).dtype
+
+
+def mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> str:
+    """What is wrong with a tensor, in words; empty where nothing is."""
+    if not isinstance(tensor, torch.Tensor):
+        return f"must be a torch tensor on {device}, not {type(tensor).__name__}"
+    if tensor.device != device:
+        return f"must be on {device}, not on {tensor.device}"
+    if tensor.shape != shape:
+        return f"must have shape {list(shape)}, not {list(tensor.shape)}"
+    if tensor.dtype != dtype:
+        return f"must be {dtype}, not {tensor.dtype}"
+    return "" if tensor.is_contiguous() else "must be contiguous"

@@ -1,0 +1,55 @@
+"""One array of a batch as EnvPool describes it, and the names and dtypes that it has there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.pool.batch import OBS
+from headrace.pool.spec import TaskSpec
+
+
+class ArraySpec:
+    """One array of a batch as EnvPool describes it.
+
+    Attributes:
+        dtype: of its elements.
+        shape: of one environment's row; -1 comes first, or alone, where EnvPool has a row for each player.
+        minimum, maximum: one number, or an array where elements differ.
+        is_discrete: whether its values are numbers of choices.
+    """
+
+    def __init__(self, dtype: Any, shape: list[int], low: Any = None, high: Any = None, is_discrete: bool = False):
+        self.dtype, self.shape, self.is_discrete = np.dtype(dtype), shape, is_discrete
+        lowest, highest = _limits(self.dtype)
+        self.minimum = lowest if low is None else _one(low)
+        self.maximum = highest if high is None else _one(high)
+
+    def __repr__(self) -> str:
+        return f"ArraySpec(shape={self.shape}, dtype={self.dtype}, minimum={self.minimum}, maximum={self.maximum})"
+
+
+def observed_name(spec: TaskSpec) -> str:
+    """What EnvPool calls an observation that is one array, where it has a name."""
+    return "pixels" if spec.options.get("from_pixels") else OBS
+
+
+def action_dtype(space: gym.Space) -> np.dtype:
+    """EnvPool's dtype for actions: int32 for choices. A pool takes any integers."""
+    return np.dtype(np.int32) if isinstance(space, gym.spaces.Discrete) else np.dtype(space.dtype)
+
+
+def _limits(dtype: np.dtype) -> tuple[Any, Any]:
+    if dtype.kind == "b":
+        return False, True
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return -np.inf, np.inf
+
+
+def _one(bound: Any) -> Any:
+    """A bound that is the same for all elements as one number."""
+    values = np.unique(bound)
+    return values[0].item() if values.size == 1 else np.asarray(bound)

@@ -1,0 +1,47 @@
+"""dm_env's specs of what a task observes and accepts."""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from dm_env import specs
+
+from headrace.pool.spec import TaskSpec, bounds, subspaces
+from headrace.pool.views.arrayspec import ArraySpec, action_dtype, observed_name
+
+Players = namedtuple("Players", ["env_id"])
+
+
+def observation_spec(spec: TaskSpec) -> Any:
+    """A named tuple of specs: env_id, players, observation fields, infos, elapsed_step."""
+    number = _bounded("env_id", ArraySpec(np.int32, []))
+    found = {"env_id": number, "players": Players(number)}
+    found |= {
+        key: spec_of(sub, key, sub.dtype) for key, sub in subspaces(spec.observation, observed_name(spec)).items()
+    }
+    found |= {f.name: _bounded(f.name, ArraySpec(f.dtype, list(f.shape))) for f in spec.info}
+    found["elapsed_step"] = _bounded("elapsed_step", ArraySpec(np.int32, []))
+    state = namedtuple("State", [re.sub(r"\W", "_", key) for key in found])
+    state.keys = tuple(found)  # type: ignore[attr-defined]
+    return state(*found.values())
+
+
+def action_spec(spec: TaskSpec) -> Any:
+    """Spec of one environment's action; a dict of them for a `Dict` space."""
+    found = {key: spec_of(sub, key, action_dtype(sub)) for key, sub in subspaces(spec.action, "action").items()}
+    return found if isinstance(spec.action, gym.spaces.Dict) else found["action"]
+
+
+def spec_of(space: gym.Space, name: str, dtype: Any) -> specs.Array:
+    """The spec of one array."""
+    if isinstance(space, gym.spaces.Discrete) and space.start == 0:
+        return specs.DiscreteArray(int(space.n), dtype, name)
+    return _bounded(name, ArraySpec(dtype, list(space.shape or ()), *bounds(space)))
+
+
+def _bounded(name: str, spec: ArraySpec) -> specs.BoundedArray:
+    return specs.BoundedArray(spec.shape, spec.dtype, spec.minimum, spec.maximum, name)

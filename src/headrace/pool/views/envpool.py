@@ -1,0 +1,197 @@
+"""EnvPool's surface over a pool, so that programs written for EnvPool run with their import changed.
+
+A pool is strict and has few names. EnvPool's programs use more of them, and lean on habits
+that a pool does not have: single-environment spaces on something that is a Gymnasium
+environment too, whole numbers as floats, a first step without a reset. What of that does no
+harm is here and nowhere else; what differs by intent is in ``docs/coming-from-envpool.md``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from headrace.pool.actions import action_check, check_env_ids, unpacked, whole_numbers
+from headrace.pool.pool import Pool, StepResult
+from headrace.pool.seeds import SeedLike
+from headrace.pool.views.envspec import EnvSpec, described
+from headrace.pool.views.pictures import Pictures
+
+MODES = {
+    "next_step": AutoresetMode.NEXT_STEP,
+    "same_step": AutoresetMode.SAME_STEP,
+    "disabled": AutoresetMode.DISABLED,
+}
+
+
+class EnvPool:
+    """What EnvPool's objects have in common, whichever interface they are for.
+
+    Args:
+        pool: the pool to present; closed with this object.
+        spec: the task and the options that the pool was made with; the pool's own where not given.
+        pictures: how `render` shows environments.
+        render_mode: ``"rgb_array"`` or None, for whoever asks; `render` returns frames either way.
+
+    Attributes:
+        spec, num_envs, is_async, all_env_ids: as in EnvPool.
+        pool: the pool itself, with all that EnvPool does not have.
+    """
+
+    num_envs: int  # a plain attribute: programs assign it
+    is_vector_env = True
+
+    def __init__(
+        self,
+        pool: Pool,
+        spec: EnvSpec | None = None,
+        pictures: Pictures | None = None,
+        render_mode: str | None = None,
+    ):
+        self.pool = pool
+        self._spec = spec or EnvSpec(pool.spec, pool.config)
+        self.spec: Any = self._spec  # for which `gymnasium.make_vec` puts its own
+        self.render_mode = render_mode
+        self.num_envs, self.is_async, self.all_env_ids = pool.num_envs, pool.is_async, pool.all_env_ids
+        self._pictures = pictures or Pictures(pool)
+        self._check_action = action_check(pool.action_space)
+        # EnvPool takes an environment that was never reset for one whose episode is over
+        self._resets_first = pool.autoreset == "next_step" and not pool.is_async
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All options with their values."""
+        return self._spec.config._asdict()
+
+    def observation_spec(self) -> Any:
+        """dm_env's specs of one environment's observation and info, in a named tuple."""
+        return self._spec.observation_spec()
+
+    def action_spec(self) -> Any:
+        """dm_env's spec of one environment's action; a dict of them for a `Dict` space."""
+        return self._spec.action_spec()
+
+    def __len__(self) -> int:
+        return self.pool.num_envs
+
+    def __repr__(self) -> str:
+        return described(type(self).__name__, self._spec)
+
+    __str__ = __repr__
+
+    def seed(self, seed: Any = None) -> None:
+        """Does nothing but warn, as in EnvPool: environments are seeded as they are made or reset."""
+        warnings.warn("seed() does nothing: use make(…, seed=…) or reset(seed=…)", stacklevel=2)
+
+    def send(self, action: Any, env_id: Any = None) -> None:
+        """Start one step in all environments, or those named, and return at once; see `Pool.send`."""
+        self.pool.send(self._numbers(action), env_id)
+
+    def async_reset(self) -> None:
+        """Start new episodes everywhere and return at once; `recv` brings the observations."""
+        self.pool.async_reset()
+
+    def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
+        """RGB frames uint8[k, height, width, 3] of the environments named, ``render_env_id`` by default."""
+        return self._pictures.draw(env_ids, camera_id)
+
+    def save_state(self, env_ids: Any = None) -> list[bytes]:
+        """Everything that decides the environments' futures; see `Pool.save_state`."""
+        return self.pool.save_state(env_ids)
+
+    def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
+        """Put saved states into the environments named; see `Pool.load_state`."""
+        self.pool.load_state(env_ids, blobs)
+
+    def xla(self) -> tuple[Any, Any, Any, Any]:
+        """(handle, recv, send, step) for use under `jax.jit`; see `headrace.pool.views.xla`."""
+        from headrace.pool.views.xla import functions
+
+        return functions(self)
+
+    def close(self, **kwargs: Any) -> None:
+        """Free threads, processes and memory now."""
+        self._pictures.close()
+        self.pool.close()
+        self.closed = True
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.pool, self._spec, self._pictures, self.render_mode)
+
+    def _presented(self, result: StepResult) -> Any:
+        """A pool's result in this interface's form."""
+        return result
+
+    def _numbers(self, action: Any) -> Any:
+        """EnvPool makes integers of floats; here of those only that lose nothing by it."""
+        return whole_numbers(action, self.pool.action_space)
+
+    def _step(self, action: Any, env_id: Any) -> StepResult:
+        if self._resets_first:
+            started = self.pool._status.started
+            self._resets_first = not started.all()
+            if self._resets_first:
+                action, env_id = unpacked(action, env_id, self.pool.action_space)
+                ids = self.all_env_ids if env_id is None else check_env_ids(env_id, len(self))
+                if not started[ids].all():
+                    return self._first_step(self._numbers(action), ids, ~started[ids])
+        return self.pool.step(self._numbers(action), env_id)
+
+    def _first_step(self, action: Any, ids: np.ndarray, new: np.ndarray) -> StepResult:
+        """Reset those that are new, step the others."""
+        action = self._check_action(action, len(ids))
+        obs, info = self.pool.reset(ids[new])
+        never = np.zeros(len(obs if not isinstance(obs, dict) else info["env_id"]), np.bool_)
+        first = (obs, np.zeros((len(never), *self._spec.reward_shape), np.float32), never, never.copy(), info)
+        if new.all():
+            return first
+        rest = {name: rows[~new] for name, rows in action.items()} if isinstance(action, dict) else action[~new]
+        return _joined(first, self.pool.step(rest, ids[~new]), new)
+
+
+class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
+    """A pool as EnvPool's ``env_type="gymnasium"``: a Gymnasium environment with the spaces of one environment.
+
+    Being both a `gymnasium.Env` and a `gymnasium.vector.VectorEnv`, it goes into the wrappers of either kind. Use
+    ``env_type="vec"`` where a vector environment's batched spaces are wanted.
+    """
+
+    def __init__(self, pool: Pool, *rest: Any):
+        super().__init__(pool, *rest)
+        self.metadata = {
+            "render_modes": ["rgb_array"],
+            "render_fps": pool.spec.render_fps,
+            "autoreset_mode": MODES[pool.autoreset],
+        }
+        self.observation_space = self.single_observation_space = pool.observation_space
+        self.action_space = self.single_action_space = pool.action_space
+
+    def reset(  # type: ignore[override]
+        self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes, in all environments or those named, and return (obs, info); see `Pool.reset`."""
+        return self.pool.reset(env_id, seed=seed, options=options)
+
+    def step(self, action: Any, env_id: Any = None) -> StepResult:  # type: ignore[override]
+        """Advance all environments, or those named, by one agent step; see `Pool.step`."""
+        return self._step(action, env_id)
+
+    def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> Any:
+        """The next results; see `Pool.recv`."""
+        return self.pool.recv(timeout, reset=reset, return_info=return_info)
+
+
+def _joined(first: Any, second: Any, where: np.ndarray) -> Any:
+    """Results of two calls as those of one, whose rows are the first's ``where`` says so."""
+    if isinstance(first, tuple):
+        return tuple(_joined(one, other, where) for one, other in zip(first, second, strict=True))
+    if isinstance(first, dict):
+        return {key: _joined(first[key], second[key], where) for key in first}
+    whole = np.empty((len(where), *first.shape[1:]), first.dtype)
+    whole[where], whole[~where] = first, second
+    return whole

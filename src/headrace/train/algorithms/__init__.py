@@ -1,0 +1,1 @@
+"""What learns: a policy with its loss, its optimiser and its updates."""

@@ -1,0 +1,165 @@
+"""Deep Q-learning: what every action is worth, learnt from a replay; the best one is taken, but for a few at random.
+
+Sources: Mnih et al. 2015 (doi:10.1038/nature14236); van Hasselt et al. 2016 for double (arXiv:1509.06461), Wang et
+al. 2016 for dueling (arXiv:1511.06581), Sutton 1988 for n-step targets, Schaul et al. 2016 for priorities
+(arXiv:1511.05952), Hessel et al. 2018 for all of them together (arXiv:1710.02298), whose noisy layers and value
+distributions are not here. Optimised by Adam, with clipped gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from headrace.errors import OptionError
+from headrace.train.algorithms.off_policy import OffPolicy, UpdateRates
+from headrace.train.config.settings import Config
+from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.network import uses_images
+from headrace.train.modules.q_network import QNetwork, make_q_network
+from headrace.train.storage.device_replay import Recorded, Replay, Transitions
+
+
+class DQN(OffPolicy):
+    """Action values Q, and their targets Q'.
+
+    Attributes:
+        network: a `QNetwork`.
+        errors: how far off the last batch's action values were, float32[B], without signs: priorities go by them.
+
+    Raises:
+        OptionError: actions are not `Discrete`, or no network fits the observations.
+    """
+
+    critic_statistics = ("critic_loss", "q_mean", "critic_grad_norm")
+    statistics = critic_statistics
+    acting_part = "q"
+    target_parts = ("q",)
+
+    network: QNetwork
+
+    def _build(self) -> None:
+        self.actor_every = max(1, self.config.target_update)  # there is no actor: targets alone wait for their turn
+        super()._build()
+        self.errors = torch.zeros(self.config.minibatch_size, device=self.device)
+
+    def _make(self) -> tuple[Any, nn.Module]:
+        config, space = self.config, self.agent_group.action
+        if not isinstance(space, gym.spaces.Discrete):
+            raise OptionError(
+                f"DQN needs Discrete actions, not {space}; for continuous ones there are sac, td3 and ddpg"
+            )
+        epsilon = config.epsilon_end if config.frozen else config.epsilon_start
+        distribution = EpsilonGreedy(int(space.n), int(space.start), torch.tensor(epsilon, device=self.device))
+        return distribution, make_q_network(config, self.agent_group.observation, distribution.size)
+
+    def _check_network(self) -> None:
+        if self.config.apart:
+            raise OptionError("DQN has no actor apart from its action values: leave actor_device empty")
+
+    def explore(self, step: int) -> None:
+        """Explore as a run does after so many agent steps."""
+        self.distribution.epsilon.fill_(epsilon_at(self.config, step))
+
+    # -- updates ---------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        """One gradient step of Q, and, if this is said to be one of those, its targets' move after it.
+
+        Observations of a `Discrete` may be numbers, int64[B].
+
+        Returns:
+            `statistics`, float32[3].
+        """
+        if self.encoder.categories and batch.inputs.dtype == torch.int64:
+            out = torch.empty(2, len(batch.inputs), *self.encoder.shape, device=self.device)
+            inputs, following = (self.encoder(x, o) for x, o in zip((batch.inputs, batch.following), out, strict=True))
+            batch = batch._replace(inputs=inputs, following=following)
+        measured = self.improve_critics(batch, rates)
+        if actor:
+            self.move_targets()
+        return measured
+
+    @torch.inference_mode()
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """Descend ``mean(weight · loss(Q(s, a) - y))`` with ``y = r + discount · Q'(s', a')``.
+
+        There a' is what is best in s' by Q (``double``), or by Q'; the loss of an error e is e², or Huber's: e²/2 up
+        to 1, and ``|e| - 1/2`` beyond.
+        """
+        config, q, count = self.config, self.network.q, len(batch.rewards)
+        values, saved = q.forward_saving(batch.inputs)  # type: ignore[operator]
+        actions = batch.actions.view(count, 1).to(torch.int64)
+        error = values.gather(1, actions).squeeze(1) - self.wanted(batch)
+        if len(self.errors) != count:
+            self.errors = torch.empty_like(error)
+        torch.abs(error, out=self.errors)
+        if config.loss == "huber":
+            slope = error.clamp(-1.0, 1.0)
+            loss = slope * (error - slope / 2)
+        else:
+            slope, loss = 2 * error, error.square()
+        if batch.weights is not None:
+            slope, loss = slope * batch.weights, loss * batch.weights
+        d_values = torch.zeros_like(values).scatter_(1, actions, (slope / count).unsqueeze(1))
+        q.backward_into_gradients(saved, d_values)  # type: ignore[operator]
+        norm = self._optimisers["q"].step(rates.learning_rate, rates.max_grad_norm)
+        return torch.stack((loss.mean(), values.mean(), norm))
+
+    @torch.inference_mode()
+    def wanted(self, batch: Transitions) -> Tensor:
+        """What the values of a batch's actions should be, float32[B]."""
+        after = self.targets.q(batch.following)
+        if self.config.double:
+            best = torch.max(self.network.q(batch.following), 1, keepdim=True)[1]
+            after = after.gather(1, best).squeeze(1)
+        else:
+            after = torch.max(after, 1)[0]
+        return torch.addcmul(batch.rewards, batch.discounts, after)
+
+    @torch.inference_mode()
+    def move_targets(self, *names: str) -> None:
+        """Copy Q into its targets; or, where ``target_update`` is 0, take a step towards it."""
+        if self.config.target_update:
+            self._targets["q"].copy_(self.parts["q"])
+        else:
+            super().move_targets(*names)
+
+    # -- the Trainer -----------------------------------------------------------------------------
+
+    def learn(self, samples: Recorded | None, step: int, generator: torch.Generator) -> None:
+        super().learn(samples, step, generator)
+        if not self.config.frozen:
+            self.explore(step)
+
+    def _ring(self) -> Replay:
+        config = self.config
+        if uses_images(config, self.agent_group.observation):
+            raise OptionError(
+                "images are not kept twice in a replay on the device: let samplers collect them, samplers=1"
+            )
+        return super()._ring()
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
+        super().load_optimisers(saved)
+        self._counted = int(self._optimisers["q"].steps) if self._optimisers else 0
+
+    def state(self) -> dict[str, Tensor]:
+        return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        super().load_state(saved)
+        self.distribution.epsilon.copy_(saved[self.prefix("epsilon")])
+
+
+def epsilon_at(config: Config, step: int) -> float:
+    """The share of random actions after so many agent steps: linear for ``epsilon_fraction`` of the run, then flat."""
+    progress = min(1.0, step / (config.epsilon_fraction * config.total_steps))
+    return config.epsilon_start + progress * (config.epsilon_end - config.epsilon_start)

@@ -1,0 +1,330 @@
+"""A policy that learns from a replay, whatever the algorithm: when updates are due, and what a checkpoint keeps.
+
+An algorithm is a subclass with networks and two halves of an update, critics and actor, each usable alone: a
+learner may run them on two devices. What acts is one flat vector, `OffPolicy.acting`, which others get copies of.
+
+Nothing in an update waits for the device. With the `Trainer`, transitions go into a ring on it
+(`headrace.train.storage.device_replay`), minibatches are drawn there, and on CUDA one update is one graph (`Updater`).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from headrace.errors import OptionError
+from headrace.train.algorithms.graphs import Graph
+from headrace.train.algorithms.optimiser import FlatAdam, flatten
+from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.ppo import Rates
+from headrace.train.config.settings import Config
+from headrace.train.modules.network import input_size, uses_images
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.storage.device_replay import Recorded, Replay, Transitions
+
+
+class UpdateRates(NamedTuple):
+    """The settings that may change during a run, as `headrace.train.algorithms.ppo.Rates`."""
+
+    learning_rate: float | Tensor
+    critic_learning_rate: float | Tensor
+    max_grad_norm: float | Tensor
+
+    @classmethod
+    def of(cls, config: Config, step: int) -> UpdateRates:
+        """Those of so many agent steps into a run; the critic's learning rate keeps its ratio to the actor's."""
+        rates = Rates.of(config, step)
+        critic = config.critic_learning_rate / config.learning_rate
+        return cls(rates.learning_rate, rates.learning_rate * critic, rates.max_grad_norm)
+
+
+class OffPolicy(Policy):
+    """A network, slowly following copies of parts of it, and what they learn from.
+
+    The parts of the network that learn are its children, each with an optimiser of its own. A frozen policy has
+    the network alone: no optimisers, no targets, no replay.
+
+    Attributes:
+        critic_statistics, actor_statistics: names of what `improve_critics` and `improve_actor` answer.
+        acting_part: the child of the network that chooses actions.
+        target_parts: the children that targets follow.
+        parts: all parameters of each child, float32[P], which they are views of; for a frozen policy, only of the
+            acting one.
+        acting: those of the acting part.
+        targets: the followers, by the name of their part.
+        actor_every: the actor, and the targets, learn in every so many updates of the critics.
+        generator: where the noise in updates comes from.
+        errors: how far off the last batch's values were, float32[B], where an algorithm says so (DQN): priorities.
+        replay: the `Trainer`'s ring; None before its first rollout.
+    """
+
+    critic_statistics: tuple[str, ...] = ()
+    actor_statistics: tuple[str, ...] = ()
+    acting_part: str = "actor"
+    target_parts: tuple[str, ...] = ("actor", "critic")
+    actor_every: int = 1
+
+    has_replay: ClassVar[bool] = True
+    network: Any
+    parts: dict[str, Tensor]
+    errors: Tensor
+
+    def _build(self) -> None:
+        config, device = self.config, self.device
+        self._check_network()
+        self.distribution, network = self._make()
+        self.network = network.to(device)
+        self._optimisers: dict[str, FlatAdam] = {}
+        self.targets: Any = nn.ModuleDict()
+        self._targets: dict[str, Tensor] = {}
+        self.replay: Replay | None = None
+        self._collected = 0  # steps of agents since the replay was empty, also of those that had left: nothing waits
+        if config.frozen:
+            self.parts = {self.acting_part: flatten(getattr(self.network, self.acting_part))[0]}
+            self.acting = self.parts[self.acting_part]
+            return
+        for name, part in self.network.named_children():
+            self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon)
+        self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
+        self.acting = self.parts[self.acting_part]
+        for name in self.target_parts:
+            self.targets[name] = copy.deepcopy(getattr(self.network, name)).requires_grad_(False)
+            self._targets[name], _ = flatten(self.targets[name])
+        self.generator = torch.Generator("cpu" if config.host_random else device)
+        self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
+        self._counted = 0
+        self.explore(0)
+        self._actor_measured = torch.zeros(len(self.actor_statistics), device=device)
+        # what the Trainer's updates are made of, where a CUDA graph finds it
+        self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
+        self._measured = torch.zeros(len(self.statistics), device=device)
+        self._update = Updater(self, self._batch, config.graphs and not config.host_random)
+
+    def _make(self) -> tuple[Any, nn.Module]:
+        """The distribution and the network."""
+        raise NotImplementedError
+
+    def _check_network(self) -> None:
+        config, algorithm = self.config, self.config.algo.upper()
+        if config.network not in ("auto", "mlp"):
+            raise OptionError(f"{algorithm} has mlp networks only, not network={config.network!r}")
+        if uses_images(config, self.agent_group.observation):
+            images = self.agent_group.observation
+            raise OptionError(f"{algorithm} has no network for images, {images}; network='mlp' takes them as vectors")
+
+    def explore(self, step: int) -> None:
+        """Explore as is due after so many steps: widely until the first update, while the actor knows nothing."""
+        self.distribution.explore(widely=step < self.config.learning_starts)
+
+    def optimiser_of(self, part: str) -> FlatAdam:
+        """What learns a part."""
+        return self._optimisers[part]
+
+    # -- updates ---------------------------------------------------------------------------------
+
+    def improve(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the critics, one of the actor, and one of the targets after them.
+
+        Returns:
+            `statistics`, float32; where the actor was not to learn, its last ones.
+        """
+        return self.improve_with(batch, rates, self.actor_is_due())
+
+    def actor_is_due(self) -> bool:
+        """Count one more update; whether the actor learns in it, too."""
+        self._counted += 1
+        return self._counted % self.actor_every == 0
+
+    @torch.inference_mode()
+    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        """As `improve`, told whether the actor is to learn; of fixed shapes, so that it can be a CUDA graph."""
+        critics = self.improve_critics(batch, rates)
+        if actor:
+            self._actor_measured.copy_(self.improve_actor(batch, rates))
+            self.move_targets()
+        return torch.cat((critics, self._actor_measured))
+
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the critics; answers `critic_statistics`, float32."""
+        raise NotImplementedError
+
+    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the actor; answers `actor_statistics`, float32."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def move_targets(self, *names: str) -> None:
+        """Move the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
+        for name in names or self.target_parts:
+            self._targets[name].lerp_(self.parts[name], self.config.target_rate)
+
+    def noise(self, rows: int) -> Tensor:
+        """Standard normal noise for so many actions, float32[rows, A]."""
+        noise = torch.empty(rows, self.distribution.noise_size, device=self.generator.device)
+        noise.normal_(generator=self.generator)
+        return noise if noise.device == self.device else noise.to(self.device)
+
+    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
+        for optimiser in self._optimisers.values():
+            optimiser.reduce = reduce
+        if self._optimisers:
+            self._update = Updater(self, self._batch, False)
+
+    # -- one iteration of the Trainer ------------------------------------------------------------
+
+    def learn(self, samples: Recorded | None, step: int, generator: torch.Generator) -> None:
+        """Put a rollout into the replay, and do the updates that are then due, ``step`` agent steps into the run."""
+        if samples is None:
+            return
+        replay = self.record(samples)
+        due = self._due()
+        self.explore(self._collected)
+        if due == 0:
+            return
+        rates = UpdateRates.of(self.config, step)
+        self._measured.zero_()
+        for rows in replay.draw((due, self.config.minibatch_size), generator).unbind(0):
+            self._rows.copy_(rows)
+            self._measured += self._update(rates)
+        self.losses = self._measured / due
+
+    @torch.inference_mode()
+    def record(self, samples: Recorded) -> Replay:
+        """Put a rollout into the replay, and answer that."""
+        replay = self._ring()
+        replay.write(*samples)
+        return replay
+
+    def _due(self) -> int:
+        """Updates after one more rollout, so that on average they are ``replay_ratio`` a step."""
+        config, before = self.config, self._collected
+        if config.replay_ratio is None:
+            raise OptionError("replay_ratio=None lets workers run free; with samplers=0 it must be a number")
+        self._collected += config.num_steps * self._columns
+        if self._collected < config.learning_starts:
+            return 0
+        return int(config.replay_ratio * self._collected) - int(config.replay_ratio * before)
+
+    def _batch(self) -> Transitions:
+        """The transitions numbered ``_rows``."""
+        assert self.replay is not None
+        return self.normalised(self.replay.read(self._rows))
+
+    def normalised(self, some: Transitions) -> Transitions:
+        """Transitions as the network is to see them, by the statistics, and the discount, of today."""
+        normaliser, scaler = self.encoder.normaliser, self.reward_scaler
+        if normaliser is not None:
+            inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
+            some = some._replace(inputs=inputs, following=following)
+        some = some._replace(discounts=some.discounts * self.config.gamma)
+        return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards))
+
+    @property
+    def _columns(self) -> int:
+        return self.config.num_envs * self.agent_group.width
+
+    def _ring(self) -> Replay:
+        if self.replay is None:
+            config, columns = self.config, self._columns
+            if config.replay_size < columns * config.num_steps:
+                rows = f"{config.num_steps} steps of {columns} agents"
+                raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
+            with torch.inference_mode(False):  # a checkpoint is loaded into it from outside
+                inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
+                self.replay = Replay(config.replay_size, inputs, actions, self.device)
+        return self.replay
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def load_model(self, model: Mapping[str, Tensor]) -> None:
+        """Copy a checkpoint's networks, in place; the targets are then the same."""
+        super().load_model(model)
+        for name, target in self._targets.items():
+            target.copy_(self.parts[name])
+
+    def optimisers(self) -> dict[str, Tensor]:
+        """All optimisers, and the targets, which are as much a trace of the way here."""
+        moments: dict[str, Tensor] = {}
+        for name, optimiser in self._optimisers.items():
+            target = {"target": self._targets[name]} if name in self._targets else {}
+            moments |= checkpoints.prefixed(name, optimiser.state() | target)
+        return checkpoints.prefixed(self.name, moments) if self.name else moments
+
+    def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `optimisers` returned."""
+        moments = checkpoints.group(self.name, saved) if self.name else saved
+        for name, optimiser in self._optimisers.items():
+            mine = checkpoints.group(name, moments)
+            optimiser.load(mine)
+            if name in self._targets:
+                self._targets[name].copy_(mine["target"])
+            self._counted = int(optimiser.steps) if name == "critic" else self._counted
+
+    def state(self) -> dict[str, Tensor]:
+        """What else of it decides how a run goes on: the replay, too, unless ``save_replay`` leaves it out."""
+        state = super().state()
+        if not self.config.frozen:
+            learning = {"generator": self.generator.get_state(), "actor": self._actor_measured}
+            state |= checkpoints.prefixed(self.prefix("learning"), learning)
+        if self.replay is not None and self.config.save_replay:
+            kept: dict[str, Any] = self.replay.state() | {"collected": torch.tensor(self._collected)}
+            state |= checkpoints.prefixed(self.prefix("replay"), kept)
+        return state
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned; without a replay, fill an empty one before learning goes on."""
+        super().load_state(saved)
+        if self.config.frozen:
+            return
+        learning = checkpoints.group(self.prefix("learning"), saved)
+        self.generator.set_state(learning["generator"])
+        self._actor_measured.copy_(learning["actor"])
+        kept = checkpoints.group(self.prefix("replay"), saved)
+        if kept:
+            self._ring().load(kept)
+            self._collected = int(kept["collected"])
+            self.explore(self._collected)
+        else:
+            which = f"policy {self.name!r}" if self.name else "the policy"
+            self.caveat = f"{which} begins with an empty replay, as save_replay=False left it out of the checkpoint"
+
+
+class Updater:
+    """Updates of a policy, each from a batch that a function reads; on CUDA graphs, one with and one without the actor.
+
+    Args:
+        policy: what is updated.
+        read: answers the batch; for graphs, always with the same shapes, from the same memory.
+        graphs: whether to capture them on CUDA.
+    """
+
+    def __init__(self, policy: OffPolicy, read: Callable[[], Transitions], graphs: bool = True):
+        self._policy, self._read = policy, read
+        self._given: UpdateRates | None = None
+        self._rates = UpdateRates(0.0, 0.0, 0.0)
+        self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
+        self._graphs = {
+            actor: Graph(partial(self._once, actor), policy.device, graphs, (policy.generator,))
+            for actor in (False, True)
+        }
+
+    def __call__(self, rates: UpdateRates) -> Tensor:
+        """One update; answers the policy's `statistics`, in memory that the next call may write to."""
+        if rates != self._given:
+            self._given = self._rates = rates
+            if self._policy.device.type == "cuda":
+                self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
+                self._rates = UpdateRates(*self._rate_values.unbind())
+        return self._graphs[self._policy.actor_is_due()]()
+
+    @torch.inference_mode()
+    def _once(self, actor: bool) -> Tensor:
+        return self._policy.improve_with(self._read(), self._rates, actor)

@@ -1,0 +1,1 @@
+"""How a pool and policies fill rollouts, on the host and on a device."""

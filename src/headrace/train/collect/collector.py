@@ -1,0 +1,223 @@
+"""The rollout buffer: T steps of N environments, and what each policy can learn from them.
+
+A collector fills it: `headrace.train.collect.device` where the environments live beside the learner,
+`headrace.train.collect.host` for all others. Both write every step where the learner reads it.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.pool.batch import FINAL, INFO, OBS, observation_fields
+from headrace.pool.spec import TaskSpec
+from headrace.pool.torch.tensors import torch_dtype
+from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.rollout_buffer import Experience, FinalObservations, Outcome
+from headrace.train.config.settings import Config
+from headrace.train.modules.action_masks import MASK, masked_heads
+from headrace.train.modules.policy_mapping import AgentGroup
+
+ALIVE = "alive"
+
+
+class Collector(ABC):
+    """The memory of one rollout, and the loop that fills it.
+
+    Args:
+        storage: where environments write.
+        device: where the policies are.
+        static: whether shapes must not depend on the data, as in a CUDA graph.
+
+    Attributes:
+        observations: array name → [T + 1, N, …] as the pool wrote them; row T is where the next rollout begins.
+        masks: the same of the array of action masks; empty where no policy keeps to them.
+        rewards: [T, N], or [T, N, agents]; terminated, truncated: bool[T, N].
+        present: who is in the game before the next step, bool[N, agents] (of one agent: [N]).
+        acted: who was in it before each step of the last rollout, bool[T, N, agents]; None for one agent.
+        experiences: what each policy saw and did.
+        seconds: what rollouts took in ``env``, in ``inference``, and in ``learning`` (advantages, statistics); where a
+            rollout runs as a whole, of one that was run step by step to see it: only their proportions count.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        spec: TaskSpec,
+        policies: Sequence[Policy],
+        storage: torch.device,
+        device: torch.device,
+        static: bool = False,
+    ):
+        self.config, self.spec, self.device, self.storage = config, spec, device, storage
+        self.steps, self.num_envs = config.num_steps, config.num_envs
+        steps, envs = self.steps, self.num_envs
+        self.observations = {
+            f.name: self._tensor(steps + 1, envs, *f.shape, dtype=torch_dtype(f.dtype))
+            for f in observation_fields(spec.observation)
+        }
+        self.rewards = self._tensor(steps, envs, *spec.reward_shape)
+        self.terminated, self.truncated = (self._tensor(steps, envs, dtype=torch.bool) for _ in range(2))
+        infos = {f.name: f for f in spec.info}
+        kept = (ALIVE,) if spec.agents else ("reward", "terminated")
+        self._info = {
+            name: self._tensor(2, steps, envs, *infos[name].shape, dtype=torch_dtype(infos[name].dtype))
+            for name in kept
+            if name in infos
+        }  # [now | final, T, N, …]
+        self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
+        self.acted: Tensor | None = None
+        heads = [masked_heads(p.config, spec, p.agent_group) for p in policies]
+        self.masks: dict[str, Tensor] = {}
+        if any(heads):
+            mask = infos[MASK]
+            self.masks[INFO + MASK] = self._tensor(steps + 1, envs, *mask.shape, dtype=torch_dtype(mask.dtype))
+        self.experiences = [
+            Experience(p, self._of(p.agent_group), device, static, self.masks.get(INFO + MASK), h)
+            for p, h in zip(policies, heads, strict=True)
+        ]
+        self.seconds = {"env": 0.0, "inference": 0.0, "learning": 0.0}
+        self._clock: Callable[[], float] = time.perf_counter
+
+    def _tensor(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        pinned = self.storage.type == "cpu" and self.device.type == "cuda"
+        return torch.zeros(*shape, dtype=dtype, device=self.storage, pin_memory=pinned)
+
+    def _row(self, t: int) -> dict[str, Tensor]:
+        """Where step t's results belong, by the names of a batch's arrays; final observations left out."""
+        row = {name: tensor[t + 1] for name, tensor in (self.observations | self.masks).items()}
+        row |= {"reward": self.rewards[t], "terminated": self.terminated[t], "truncated": self.truncated[t]}
+        for name, tensor in self._info.items():
+            row |= {INFO + name: tensor[0, t], FINAL + INFO + name: tensor[1, t]}
+        return row
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin new episodes everywhere."""
+
+    @abstractmethod
+    def _run(self) -> None:
+        """T steps of every environment."""
+
+    @abstractmethod
+    def _finals(self, agent_group: AgentGroup) -> FinalObservations | None:
+        """Where an agent group's episodes were truncated in this rollout."""
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Draw all that `collect` leaves to chance."""
+        for experience in self.experiences:
+            experience.draw(generator)
+
+    @torch.inference_mode()
+    def collect(self) -> list[Any]:
+        """T steps of every environment; answers what each policy can learn from them. Call `draw` before.
+
+        The answer is in the rollout's own memory, and good until the next call.
+        """
+        for tensor in (*self.observations.values(), *self.masks.values()):
+            tensor[0].copy_(tensor[-1])
+        for experience in self.experiences:
+            experience.begin()
+        self._run()
+        ran = self._clock()
+        self.acted, left = self._presence() if self.spec.agents else (None, None)
+        learnt = [e.learnable(self._outcome(e.agent_group, self.acted, left)) for e in self.experiences]
+        self.seconds["learning"] += self._clock() - ran
+        return learnt
+
+    def _of(self, agent_group: AgentGroup) -> Tensor:
+        return self.observations[observation_name(agent_group)]
+
+    def _outcome(self, agent_group: AgentGroup, present: Tensor | None, left: Tensor | None) -> Outcome:
+        terminated, truncated = agent_group.of_each(self.terminated), agent_group.of_each(self.truncated)
+        if left is not None:
+            terminated = terminated | agent_group.of_all(left)
+        return Outcome(
+            agent_group.of_all(self.rewards).to(self.device),
+            terminated.to(self.device),
+            truncated.to(self.device),
+            None if present is None else agent_group.of_all(present).to(self.device),
+            self._finals(agent_group),
+        )
+
+    def _presence(self) -> tuple[Tensor, Tensor]:
+        """Who was in the game before each step, and who was not after it, bool[T, N, agents]."""
+        alive, final = self._info[ALIVE]
+        done = (self.terminated | self.truncated).unsqueeze(-1)
+        present = torch.cat([self.present.unsqueeze(0), alive[:-1]])
+        self.present.copy_(alive[-1])
+        # a finished row carries who begins the next episode; who ended the last one is beside it
+        return present, ~torch.where(done, final, alive)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """What of it decides how a run goes on."""
+        state = {_key(name): tensor[-1] for name, tensor in (self.observations | self.masks).items()}
+        return state | ({"present": self.present} if self.spec.agents else {})
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        for name, tensor in self.state().items():
+            tensor.copy_(saved[name])
+
+    # -- for reporting ---------------------------------------------------------------------------
+
+    def scores(self, agent_group: AgentGroup) -> Tensor:
+        """What an agent group's agents earned on average, float32[T, N]; for one agent the game's own rewards."""
+        if agent_group.agents is not None:
+            return self.rewards[:, :, agent_group.agents].mean(-1)
+        return self._game("reward", self.rewards)
+
+    def scores_by_type(self, agent_group: AgentGroup) -> list[tuple[Tensor, Tensor]]:
+        """Of each of an agent group's `AgentGroup.types` what its agents earned on average, and how many took the step.
+
+        Returns:
+            [T, N] each; the second is a share of the type's agents, 1 where all of them were in the game.
+        """
+        if self.acted is None:
+            return []
+        return [
+            (self.rewards[:, :, agents].mean(-1), self.acted[:, :, agents].mean(-1, dtype=torch.float64))
+            for agents in agent_group.types.values()
+        ]
+
+    @property
+    def ends(self) -> Tensor:
+        """Where the game itself ended, or was truncated, bool[T, N]."""
+        return self._game("terminated", self.terminated).bool() | self.truncated
+
+    def _game(self, name: str, otherwise: Tensor) -> Tensor:
+        """The game's own value of it, where the task rewards or ends otherwise (clipped rewards, lost lives)."""
+        if name not in self._info:
+            return otherwise
+        # a finished row carries the new episode's info; the old one's is beside it
+        now, final = self._info[name]
+        return torch.where(self.terminated | self.truncated, final, now)
+
+
+def _key(array: str) -> str:
+    """The name of an observation array in a checkpoint."""
+    return array.replace(OBS, "observations", 1)
+
+
+def observation_name(agent_group: AgentGroup) -> str:
+    """The name of the array that an agent group's observations are in."""
+    return OBS if agent_group.sees.key is None else f"{OBS}:{agent_group.sees.key}"
+
+
+def columns_of(agent_group: AgentGroup, envs: Tensor) -> Tensor:
+    """The columns, int64[k · width], of environments int64[k]."""
+    if agent_group.agents is None:
+        return envs
+    return (envs.unsqueeze(1) * agent_group.width + torch.arange(agent_group.width, device=envs.device)).flatten()
+
+
+def seen_by(agent_group: AgentGroup, observations: Tensor) -> Tensor:
+    """An agent group's columns of its array's rows [k, …]."""
+    return observations if agent_group.agents is None else observations[:, agent_group.sees.among].flatten(0, 1)

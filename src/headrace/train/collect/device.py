@@ -1,0 +1,122 @@
+"""Collecting where the environments live beside the policies: nothing crosses to the host.
+
+Observations, rewards and ends are written by the environments into the rollout buffer, actions
+by the policies into the memory that environments read. With ``static`` no shape depends on the
+data and nothing waits for the device, so that a whole rollout can be one CUDA graph.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from headrace.pool.actions import ACTION, action_fields
+from headrace.pool.batch import FINAL
+from headrace.pool.torch.pool import TorchPool
+from headrace.pool.torch.tensors import torch_dtype
+from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.collector import Collector, observation_name
+from headrace.train.collect.final_observations import FinalObservationList, FinalObservationSlots, slots_needed
+from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations
+from headrace.train.config.settings import Config
+from headrace.train.modules.policy_mapping import AgentGroup
+
+
+class DeviceCollector(Collector):
+    """Steps a `TorchPool`, on a CPU or a GPU.
+
+    Args:
+        static: as a CUDA graph needs it; by default on a GPU.
+    """
+
+    def __init__(self, config: Config, pool: TorchPool, policies: Sequence[Policy], static: bool | None = None):
+        device = pool.device
+        self.static = device.type == "cuda" if static is None else static
+        super().__init__(config, pool.spec, policies, device, device, self.static)
+        self.pool = pool
+        spec, envs = pool.spec, config.num_envs
+        self._actions = {
+            name: torch.zeros((envs, *shape), dtype=torch_dtype(dtype), device=device)
+            for name, (dtype, shape) in action_fields(spec.action).items()
+        }
+        self._final = {name: torch.zeros_like(tensor[0]) for name, tensor in self.observations.items()}
+        finals = {FINAL + name: tensor for name, tensor in self._final.items()}
+        self._batches = [pool.make_batch(self._row(t) | finals) for t in range(self.steps)]
+        self._in_place = self._noted_is_sent()
+        sent: Any = self._actions if isinstance(spec.action, gym.spaces.Dict) else self._actions[ACTION]
+        each = self.experiences[0].actions.unbind(0) if self._in_place else [sent] * self.steps
+        self._steps = [pool.bind(actions, batch) for actions, batch in zip(each, self._batches, strict=True)]
+        self._truncations = slots_needed(config.num_steps, spec.max_episode_steps)
+        self._ended = (
+            FinalObservationSlots(self._truncations, self._final, self.steps) if self.static else FinalObservationList()
+        )
+        # NumPy is quicker to ask whether there is any, where it can be asked
+        self._flags = None if self.static or device.type != "cpu" else list(self.truncated.numpy())
+        self._rollouts = 0
+        self._recurrent = any(experience.starts is not None for experience in self.experiences)
+
+    def start(self) -> None:
+        self.pool.reset(out=self._batches[-1])
+
+    def _run(self) -> None:
+        clock, flags = self._next_clock(), self._flags
+        self._ended.clear()
+        now = clock()
+        for t, step in enumerate(self._steps):
+            self._act(t)
+            acted = clock()
+            step()
+            if self._truncations and (flags is None or np.count_nonzero(flags[t])):
+                self._ended.note(t, self.truncated[t], self._final)
+            if self._recurrent:
+                over = self.terminated[t] | self.truncated[t]
+                for experience in self.experiences:
+                    experience.note_ends(t, EVERYWHERE, over)
+            stepped = clock()
+            self.seconds["inference"] += acted - now
+            self.seconds["env"] += stepped - acted
+            now = stepped
+
+    def _next_clock(self) -> Callable[[], float]:
+        """On a GPU it shows the parts of the second rollout alone, which waits for every one of them.
+
+        The first one makes what is made at first use; all others (and graphs of them) run on without a wait.
+        """
+        if self.device.type == "cuda":
+            self._clock = self._waiting_clock if self._rollouts == 1 else float
+            self._rollouts += 1
+        return self._clock
+
+    def _waiting_clock(self) -> float:
+        torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def _noted_is_sent(self) -> bool:
+        """Whether the environments take actions as the policy notes them, so that they can read them there."""
+        first, own = self.experiences[0], self._actions.get(ACTION)
+        if own is None or first.agent_group.agents is not None:
+            return False
+        noted = first.actions
+        return noted.dtype == own.dtype and first.distribution.to_env(noted) is noted
+
+    def _act(self, t: int) -> None:
+        """Have all policies choose, and bring it where the environments read it."""
+        for experience in self.experiences:
+            agent_group, chosen = experience.agent_group, experience.act(t, EVERYWHERE)
+            if self._in_place:
+                return
+            into = self._actions[ACTION if agent_group.acts.key is None else agent_group.acts.key]
+            if agent_group.agents is None:
+                into.copy_(chosen)
+            else:
+                into[:, agent_group.acts.among] = chosen.view(self.num_envs, agent_group.width, *chosen.shape[1:]).to(
+                    into.dtype
+                )
+
+    def _finals(self, agent_group: AgentGroup) -> FinalObservations | None:
+        return self._ended.of(agent_group, observation_name(agent_group)) if self._truncations else None

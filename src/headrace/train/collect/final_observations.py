@@ -1,0 +1,78 @@
+"""What was last seen of episodes that were truncated, kept until its value is asked for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headrace.train.collect.collector import columns_of, seen_by
+from headrace.train.collect.rollout_buffer import FinalObservations
+from headrace.train.modules.policy_mapping import AgentGroup
+
+
+class FinalObservationList:
+    """Truncated episodes as they come: somebody looks for them after every step."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, Tensor, dict[str, Tensor]]] = []
+
+    def clear(self) -> None:
+        """Before a rollout."""
+        self._found.clear()
+
+    def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
+        """Keep the final observations, by array name, of the episodes that step t truncated, bool[N]."""
+        if truncated.any():
+            envs = truncated.nonzero().squeeze(1)
+            self.add(t, envs, {name: tensor[envs] for name, tensor in finals.items()})
+
+    def add(self, t: int, envs: Tensor, finals: dict[str, Tensor]) -> None:
+        """Keep those of some environments int64[k], [k, …]."""
+        self._found.append((t, envs, finals))
+
+    def of(self, agent_group: AgentGroup, name: str) -> FinalObservations | None:
+        """Those of an agent group, whose observations are in the array of this name; None where there are none."""
+        if not self._found:
+            return None
+        columns = [columns_of(agent_group, envs) for _, envs, _ in self._found]
+        times = [torch.full_like(c, t) for c, (t, _, _) in zip(columns, self._found, strict=True)]
+        seen = [seen_by(agent_group, finals[name]) for _, _, finals in self._found]
+        return FinalObservations(torch.cat(times), torch.cat(columns), torch.cat(seen))
+
+
+class FinalObservationSlots:
+    """Places for as many truncated episodes of every environment as a rollout can have, used or not."""
+
+    def __init__(self, slots: int, finals: dict[str, Tensor], steps: int):
+        some = next(iter(finals.values()))
+        self._kept = {name: torch.stack([torch.zeros_like(f)] * slots) for name, f in finals.items() if slots}
+        self._t = torch.full((slots, len(some)), steps, dtype=torch.int64, device=some.device)
+        self._used = torch.zeros(len(some), dtype=torch.int64, device=some.device)
+        self._never = steps
+
+    def clear(self) -> None:
+        """Before a rollout."""
+        self._t.fill_(self._never)
+        self._used.zero_()
+
+    def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
+        """Keep the final observations, by array name, of the episodes that step t truncated, bool[N]."""
+        for slot, times in enumerate(self._t):
+            here = truncated & (self._used == slot)
+            times.masked_fill_(here, t)
+            for name, final in finals.items():
+                kept = self._kept[name][slot]
+                torch.where(here.view(-1, *(1,) * (final.dim() - 1)), final, kept, out=kept)
+        self._used += truncated
+
+    def of(self, agent_group: AgentGroup, name: str) -> FinalObservations:
+        """Those of an agent group, whose observations are in the array of this name."""
+        slots, envs = self._t.shape
+        columns = columns_of(agent_group, torch.arange(envs, device=self._t.device)).repeat(slots)
+        times = self._t.repeat_interleave(agent_group.width, 1) if agent_group.agents is not None else self._t
+        return FinalObservations(times.flatten(), columns, seen_by(agent_group, self._kept[name].flatten(0, 1)))
+
+
+def slots_needed(steps: int, longest: int) -> int:
+    """How often one environment can be truncated within so many steps."""
+    return 0 if longest == 0 else 1 + (steps - 1) // longest

@@ -1,0 +1,152 @@
+"""Collecting from a pool on the host: it writes every step straight into the learner's buffer.
+
+Its rows are bound to the pool once, so that a step costs neither a copy nor an allocation.
+With a pool whose ``batch_size`` is a part of its environments, groups of that size take turns:
+while one is stepping, the policies run on the next; every environment still contributes
+exactly T steps, so the result does not depend on timing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from headrace.pool.actions import ACTION, action_fields
+from headrace.pool.batch import FINAL, INFO, OBS
+from headrace.pool.pool import Pool
+from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.collector import Collector, observation_name
+from headrace.train.collect.final_observations import FinalObservationList
+from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations
+from headrace.train.config.settings import Config
+from headrace.train.modules.policy_mapping import AgentGroup
+
+HOST = torch.device("cpu")
+
+
+class HostCollector(Collector):
+    """Steps a `Pool`, whatever its executor."""
+
+    def __init__(self, config: Config, pool: Pool, policies: Sequence[Policy], device: torch.device):
+        super().__init__(config, pool.spec, policies, HOST, device)
+        self.pool = pool
+        # time step, environments, and their final observations by array name
+        self._ended = FinalObservationList()
+        self._actions = {
+            name: np.zeros((config.num_envs, *shape), dtype)
+            for name, (dtype, shape) in action_fields(pool.spec.action).items()
+        }
+        self._rows = [{name: tensor.numpy() for name, tensor in self._row(t).items()} for t in range(self.steps)]
+        # final observations are copied out when they appear, so all steps share one place for them
+        self._final = {FINAL + name: np.zeros_like(self._rows[0][name]) for name in self.observations}
+        self._batches = [] if pool.is_async else [pool.make_batch({**row, **self._final}) for row in self._rows]
+
+    def start(self) -> None:
+        if not self.pool.is_async:
+            self._note_start(EVERYWHERE, *self.pool.reset())
+            return
+        self.pool.async_reset()
+        for _ in range(self.pool.num_envs // self.pool.batch_size):
+            obs, _, _, _, info = self.pool.recv()
+            self._note_start(info["env_id"], obs, info)
+
+    def _note_start(self, env_ids: Any, obs: Any, info: dict[str, Any]) -> None:
+        for name, array in _named(obs).items():
+            self.observations[name].numpy()[-1, env_ids] = array
+        for name, masks in self.masks.items():
+            masks.numpy()[-1, env_ids] = info[name[len(INFO) :]]
+
+    def _run(self) -> None:
+        self._ended.clear()
+        if self.pool.is_async:
+            self._run_groups()
+        else:
+            self._run_together()
+
+    def _run_together(self) -> None:
+        clock, step = time.perf_counter, self.pool.step
+        now = clock()
+        for t, batch in enumerate(self._batches):
+            actions = self._act(t, EVERYWHERE)
+            acted = clock()
+            step(actions, out=batch)
+            self._note(t, EVERYWHERE, {name[len(FINAL) :]: array for name, array in self._final.items()})
+            stepped = clock()
+            self.seconds["inference"] += acted - now
+            self.seconds["env"] += stepped - acted
+            now = stepped
+
+    def _run_groups(self) -> None:
+        size = self.pool.batch_size
+        groups = [slice(low, low + size) for low in range(0, self.pool.num_envs, size)]
+        clock, in_flight = time.perf_counter, -1
+        now = clock()
+        for t in range(self.steps):
+            for group in groups:
+                actions = self._act(t, group)
+                acted = clock()
+                if in_flight >= 0:
+                    self._receive(in_flight)
+                self.pool.send(actions, self.pool.all_env_ids[group])
+                in_flight = t
+                stepped = clock()
+                self.seconds["inference"] += acted - now
+                self.seconds["env"] += stepped - acted
+                now = stepped
+        self._receive(in_flight)
+        self.seconds["env"] += clock() - now
+
+    def _act(self, t: int, envs: slice) -> Any:
+        """The actions of all policies in some environments, as the pool takes them."""
+        if not self.spec.agents:
+            return self.experiences[0].act(t, envs).cpu().numpy()
+        for experience in self.experiences:
+            acts = experience.agent_group.acts
+            into = self._actions[ACTION if acts.key is None else acts.key][envs]
+            chosen = experience.act(t, envs).cpu().numpy()
+            into[:, acts.among] = chosen.reshape(len(into), experience.agent_group.width, *chosen.shape[1:])
+        actions = {name: array[envs] for name, array in self._actions.items()}
+        return actions if isinstance(self.pool.action_space, gym.spaces.Dict) else actions[ACTION]
+
+    def _receive(self, t: int) -> None:
+        """Store the results of step t of whichever group is in flight."""
+        obs, reward, terminated, truncated, info = self.pool.recv()
+        ids, row = info["env_id"], self._rows[t]
+        for name, array in _named(obs).items():
+            row[name][ids] = array
+        row["reward"][ids], row["terminated"][ids], row["truncated"][ids] = reward, terminated, truncated
+        for name in self.masks:
+            row[name][ids] = info[name[len(INFO) :]]
+        for name in self._info:
+            row[INFO + name][ids] = info[name]
+            if "final_info" in info:
+                row[FINAL + INFO + name][ids] = info["final_info"][name]
+        self._note(t, ids, _named(info["final_obs"]) if "final_obs" in info else {})
+
+    def _note(self, t: int, envs: Any, finals: dict[str, np.ndarray]) -> None:
+        """Keep what truncated episodes ended with, and tell recurrent policies which are over."""
+        truncated = self._rows[t]["truncated"][envs]
+        if truncated.any():
+            rows = np.flatnonzero(truncated)
+            ids = rows if envs is EVERYWHERE else envs[rows].astype(np.int64)
+            kept = {name: torch.from_numpy(array[rows]) for name, array in finals.items()}
+            self._ended.add(t, torch.from_numpy(ids), kept)
+        if any(experience.starts is not None for experience in self.experiences):
+            where = envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64))
+            for experience in self.experiences:
+                experience.note_ends(t, where, (self.terminated[t] | self.truncated[t])[where])
+
+    def _finals(self, agent_group: AgentGroup) -> FinalObservations | None:
+        found = self._ended.of(agent_group, observation_name(agent_group))
+        # the observations follow when they are encoded
+        return found and FinalObservations(found.t.to(self.device), found.columns.to(self.device), found.observations)
+
+
+def _named(obs: Any) -> dict[str, np.ndarray]:
+    """Observations by the names of a batch's arrays."""
+    return {f"{OBS}:{key}": value for key, value in obs.items()} if isinstance(obs, dict) else {OBS: obs}

@@ -1,0 +1,336 @@
+"""What one policy sees and does in a rollout, and what it can learn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.ppo import Samples, advantages
+from headrace.train.modules.action_masks import forbidden, masked_to_draw
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.storage.device_replay import Recorded, Transitions
+
+EVERYWHERE = slice(None)
+
+
+@dataclass(frozen=True)
+class FinalObservations:
+    """Where episodes were truncated, and what was last seen of them.
+
+    Attributes:
+        t: int64[K], the time step; the rollout's length where there was no such episode after all.
+        columns: int64[K].
+        observations: [K, …], of the agent group's own array.
+    """
+
+    t: Tensor
+    columns: Tensor
+    observations: Tensor
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a rollout went for the columns of one agent group, on the policy's device.
+
+    Attributes:
+        rewards: float32[T, columns].
+        terminated: bool[T, columns]: the episode terminated, or the agent left it.
+        truncated: bool[T, columns].
+        present: bool[T, columns]: who was in the game when it acted; None for everybody.
+        finals: None where no episode was truncated.
+    """
+
+    rewards: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    present: Tensor | None
+    finals: FinalObservations | None
+
+
+class Row(NamedTuple):
+    """What one step of the rollout buffer holds of each column: views, since finding them takes as long as using them.
+
+    ``params`` are None where nothing will ask for them.
+    """
+
+    inputs: Tensor
+    noise: Tensor
+    params: Tensor | None
+    values: Tensor
+    actions: Tensor
+
+    def of(self, columns: slice) -> Row:
+        """The same of some columns."""
+        params = None if self.params is None else self.params[columns]
+        return Row(self.inputs[columns], self.noise[columns], params, self.values[columns], self.actions[columns])
+
+
+class Experience:
+    """One policy's part of the rollout buffer: inputs, actions, values [T, columns].
+
+    Args:
+        policy: whose.
+        observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, of the agent group's own array.
+        static: whether shapes must not depend on the data, as in a CUDA graph.
+        masks, heads: [T + 1, N, K] (or [T + 1, N, A, K]) of all agents, and `masked_heads`; if it keeps to masks.
+
+    Attributes:
+        memory: a recurrent network's memory before each step, float32[T + 1, columns, H], as the step before
+            left it; None for others.
+        starts: whether an episode starts with a step, bool[T + 1, columns]; for recurrent networks.
+        forbidden: what was not to be done, bool[T, columns, logits]; None without masks.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        observations: Tensor,
+        device: torch.device,
+        static: bool = False,
+        masks: Tensor | None = None,
+        heads: tuple[int, ...] = (),
+    ):
+        self.policy, self.config, self.agent_group, self.device = policy, policy.config, policy.agent_group, device
+        self.distribution, self.static = policy.distribution, static
+        config, agent_group, distribution, self.encoder = (
+            self.config,
+            self.agent_group,
+            self.distribution,
+            policy.encoder,
+        )
+        steps, self.columns = config.num_steps, config.num_envs * agent_group.width
+        self.reward_scaler = policy.reward_scaler
+        self._observations = observations
+        self._source = (
+            observations
+            if agent_group.agents is None
+            else observations.flatten(1, 2)
+            if agent_group.sees.whole
+            else None
+        )
+        self._in_place = self.encoder.is_identity and self._source is not None and observations.device == device
+
+        def rows(count: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(count, self.columns, *shape, dtype=dtype, device=device)
+
+        if self._in_place:
+            assert self._source is not None
+            self.inputs = self._source.view(steps + 1, self.columns, *self.encoder.shape)
+        else:
+            self.inputs = rows(steps + 1, *self.encoder.shape, dtype=self.encoder.dtype)
+        self.noise = rows(steps, distribution.noise_size)
+        # advantage actor-critic makes one update, which begins with the policy that acted: all ratios are 1
+        self.params = None if config.algo == "a2c" else rows(steps, distribution.size)
+        self.values = rows(steps + 1)
+        self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
+        self._rows = [self._row(t) for t in range(steps)]
+        recurrent = policy.memory_size > 0
+        self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
+        self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
+        self._masks, self._heads = masks, heads
+        self.forbidden = rows(steps, sum(heads), dtype=torch.bool) if heads else None
+
+    def _row(self, t: int) -> Row:
+        params = None if self.params is None else self.params[t]
+        return Row(self.inputs[t], self.noise[t], params, self.values[t], self.actions[t])
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
+        if generator.device.type == self.noise.device.type:
+            self.distribution.draw(self.noise, generator)
+        else:
+            self.noise.copy_(self.distribution.draw(torch.empty(self.noise.shape), generator))
+
+    def act(self, t: int, envs: slice) -> Tensor:
+        """Run the policy on some environments at step t and note what it did; returns their columns' actions."""
+        columns = self.agent_group.columns(envs)
+        row = self._rows[t] if columns is EVERYWHERE else self._rows[t].of(columns)
+        inputs = row.inputs if self._in_place else self.encoder(self._seen(t, envs), row.inputs)
+        if self.memory is None:
+            params, values = self.policy.forward(inputs)
+        else:
+            params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
+        if self.forbidden is not None:
+            params = masked_to_draw(params, self._forbid(t, envs))
+        if row.params is not None:
+            row.params.copy_(params)
+        row.values.copy_(values)
+        row.actions.copy_(self.distribution.sample(params, row.noise))
+        return self.distribution.to_env(row.actions)
+
+    def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
+        """Say which of some environments' episodes were over after step t, bool[k]; recurrent networks forget then."""
+        if self.starts is not None:
+            width = self.agent_group.width
+            self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
+
+    def begin(self) -> None:
+        """Carry on in the first row from the last one of the rollout before."""
+        if self.memory is not None and self.starts is not None:
+            self.memory[0].copy_(self.memory[-1])
+            self.starts[0].copy_(self.starts[-1])
+
+    def learnable(self, outcome: Outcome) -> Samples | Recorded | None:
+        """What the policy learns from, once all steps were taken; nothing for a frozen one."""
+        if self.config.frozen:
+            return None
+        if not self.policy.has_replay:
+            return self.samples(outcome)
+        present = None if outcome.present is None else outcome.present.flatten()
+        return Recorded(self.transitions(outcome), present)
+
+    def samples(self, outcome: Outcome) -> Samples:
+        """What can be learnt, once all steps were taken; updates the statistics of observations and rewards."""
+        config = self.config
+        inputs, memory = self._encode(-1, EVERYWHERE), None
+        if self.memory is not None:
+            memory = self._remembered(config.num_steps, EVERYWHERE)
+        self.values[-1] = self._value(inputs, memory)
+        over = outcome.terminated | outcome.truncated
+        rewards = (
+            outcome.rewards
+            if self.reward_scaler is None
+            else self.reward_scaler(outcome.rewards, over, outcome.present)
+        )
+        gae = advantages(
+            rewards,
+            self.values,
+            outcome.terminated,
+            outcome.truncated,
+            self._final_values(outcome),
+            config.gamma,
+            config.gae_lambda,
+        ).flatten()
+        actions, log_probs = self.actions.flatten(0, 1), None
+        if self.params is not None:
+            log_probs = self.distribution.evaluate(self.params.flatten(0, 1), actions)[0]
+        values = self.values[:-1].flatten()
+        rows, weights = self._counted(outcome.present)
+        self._update_normaliser(rows, weights)
+        recurrent = self.memory is not None and self.starts is not None
+        return Samples(
+            self.inputs[:-1].flatten(0, 1),
+            actions,
+            log_probs,
+            gae,
+            gae + values,
+            values,
+            rows,
+            weights,
+            self._remembered(0, EVERYWHERE) if recurrent else None,
+            self.starts[:-1].flatten() if recurrent else None,  # type: ignore[index]
+            None if self.forbidden is None else self.forbidden.flatten(0, 1),
+        )
+
+    def transitions(self, outcome: Outcome) -> Transitions:
+        """Every step for a replay, [T · columns], once all were taken; updates the statistics as `samples` does.
+
+        Observations and rewards are not normalised: the policy does that with what is known when they are learnt
+        from, which may be long after; nor are discounts γ yet, but 1 where anything followed.
+        """
+        if self.encoder.normaliser is None:
+            self._encode(-1, EVERYWHERE)
+            seen = self.inputs
+        else:
+            seen = self._raw(self.config.num_steps + 1)
+        following, finals = seen.roll(-1, 0), outcome.finals
+        if finals is not None:
+            last = torch.empty(len(finals.t), *self.encoder.shape, device=self.device)
+            following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
+        if self.reward_scaler is not None:
+            self.reward_scaler.update(outcome.rewards, outcome.terminated | outcome.truncated, outcome.present)
+        self._update_normaliser(*self._counted(outcome.present))
+        return Transitions(
+            seen[:-1].flatten(0, 1),
+            self.actions.reshape(len(self.actions) * self.columns, -1),
+            outcome.rewards.flatten(),
+            (~outcome.terminated).flatten().float(),
+            following[:-1].flatten(0, 1),
+        )
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """What else of it decides how a run goes on."""
+        if self.memory is None or self.starts is None:
+            return {}
+        kept = {"memory": self.memory[-1], "starts": self.starts[-1]}
+        return checkpoints.prefixed(self.policy.prefix("memory"), kept)
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        if self.memory is not None and self.starts is not None:
+            kept = checkpoints.group(self.policy.prefix("memory"), saved)
+            self.memory[-1].copy_(kept["memory"])
+            self.starts[-1].copy_(kept["starts"])
+
+    def begin_anew(self) -> None:
+        """Forget the unfinished episodes: others have begun in their place."""
+        if self.reward_scaler is not None:
+            self.reward_scaler.running.zero_()
+        if self.starts is not None:
+            self.starts[-1].fill_(True)
+
+    # -- how -------------------------------------------------------------------------------------
+
+    def _counted(self, present: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Rows to learn from, or what each row counts; None and None for all the same."""
+        if present is None or (not self.static and bool(present.all())):
+            return None, None
+        if self.static or self.memory is not None:
+            return None, present.flatten().float()
+        return present.flatten().nonzero().squeeze(1), None
+
+    def _update_normaliser(self, rows: Tensor | None, weights: Tensor | None) -> None:
+        if self.encoder.normaliser is None or self.config.frozen:
+            return
+        raw = self._raw(self.config.num_steps).flatten(0, 1)
+        self.encoder.normaliser.update(raw if rows is None else raw[rows], weights)
+
+    def _raw(self, steps: int) -> Tensor:
+        """The first so many steps' observations before they are normalised, float32[steps, columns, D]."""
+        raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(steps)])
+        return raw.to(self.device, torch.float32).view(steps, self.columns, *self.encoder.shape)
+
+    def _remembered(self, t: int, columns: slice) -> Tensor:
+        """The memory before step t: nothing at the start of an episode."""
+        assert self.memory is not None and self.starts is not None
+        return self.memory[t, columns].masked_fill(self.starts[t, columns].unsqueeze(1), 0.0)
+
+    def _forbid(self, t: int, envs: slice) -> Tensor:
+        """Note what is forbidden at step t; returns it."""
+        assert self._masks is not None and self.forbidden is not None
+        masks = self.agent_group.of_all(self._masks[t, envs], 0).to(self.device, non_blocking=True)
+        return self.forbidden[t, self.agent_group.columns(envs)].copy_(forbidden(masks, self._heads))
+
+    def _value(self, inputs: Tensor, memory: Tensor | None) -> Tensor:
+        return self.policy.forward(inputs)[1] if memory is None else self.policy.step(inputs, memory)[1]
+
+    def _encode(self, t: int, envs: slice) -> Tensor:
+        columns = self.agent_group.columns(envs)
+        if self._in_place:
+            return self.inputs[t, columns]
+        return self.encoder(self._seen(t, envs), self.inputs[t, columns])
+
+    def _seen(self, t: int, envs: slice) -> Tensor:
+        if self._source is not None:
+            return self._source[t, self.agent_group.columns(envs)]
+        return self._observations[t, envs][:, self.agent_group.sees.among].flatten(0, 1)
+
+    def _final_values(self, outcome: Outcome) -> Tensor:
+        """Values of the final observations of truncated episodes, float32[T, columns]; zero elsewhere."""
+        result = torch.zeros_like(self.values)
+        finals = outcome.finals
+        if finals is not None:
+            shape = (len(finals.t), *self.encoder.shape)
+            inputs = torch.empty(shape, dtype=self.encoder.dtype, device=self.device)
+            memory = None
+            if self.memory is not None:
+                memory = self.memory[(finals.t + 1).clamp(max=len(self.memory) - 1), finals.columns]
+            result[finals.t, finals.columns] = self._value(self.encoder(finals.observations, inputs), memory)
+        return result[:-1]

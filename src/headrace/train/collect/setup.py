@@ -1,0 +1,151 @@
+"""Which pool, collector and policies a configuration asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+import headrace
+from headrace.errors import OptionError
+from headrace.machine import usable_cores
+from headrace.pool.pool import Pool
+from headrace.pool.registry import build_task
+from headrace.pool.spec import TaskSpec
+from headrace.pool.torch.pool import TorchPool
+from headrace.train.algorithms.ddpg import DDPG
+from headrace.train.algorithms.dqn import DQN
+from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.sac import SAC
+from headrace.train.algorithms.td3 import TD3
+from headrace.train.collect.device import DeviceCollector
+from headrace.train.collect.host import HostCollector
+from headrace.train.collect.self_play import check_copies
+from headrace.train.config.settings import Config
+from headrace.train.config.uses import Player
+from headrace.train.modules.action_masks import masked_heads
+from headrace.train.modules.network import network_kind, uses_cnn
+from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
+from headrace.train.processes.allocator import keep_freed_memory
+
+ALGORITHMS: dict[str, type[Policy]] = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "dqn": DQN}
+"""those that are not `Policy`'s own"""
+
+MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
+
+
+def make_pool(config: Config, **changes: Any) -> Pool:
+    """The pool on the host that a configuration asks for; ``changes`` replace arguments of `headrace.make`."""
+    arguments: dict[str, Any] = dict(
+        num_envs=config.num_envs,
+        batch_size=config.batch_size,
+        num_threads=config.num_threads,
+        seed=config.seed,
+        autoreset="same_step",
+        **config.env_options,
+    )
+    return headrace.make(config.task, **(arguments | changes))
+
+
+def training_pool(config: Config) -> Pool | TorchPool:
+    """The pool to train with: where the policies are, if the task can be there.
+
+    Groups of environments that take turns (``batch_size``) are for simulators that are worth waiting for; a pool
+    of them is on the host.
+    """
+    task = build_task(config.task, **config.env_options)
+    on_device = task.kernel is not None or (task.make_on_device is not None and config.device != "cpu")
+    if config.batch_size or not on_device:
+        return make_pool(config)
+    return headrace.make_torch(
+        config.task,
+        config.num_envs,
+        config.device,
+        config.seed,
+        "same_step",
+        num_threads=config.num_threads,
+        **config.env_options,
+    )
+
+
+def make_collector(
+    config: Config, pool: Pool | TorchPool, policies: Sequence[Policy], device: torch.device
+) -> DeviceCollector | HostCollector:
+    """What fills the rollout buffer from this kind of pool."""
+    if isinstance(pool, TorchPool):
+        return DeviceCollector(config, pool, policies)
+    return HostCollector(config, pool, policies, device)
+
+
+def agent_groups(config: Config, spec: TaskSpec) -> dict[str, AgentGroup]:
+    """Policy name → agent group, as a configuration deals a task's agents out.
+
+    Raises:
+        OptionError: it cannot be so.
+    """
+    dealt = policy_mapping(spec, config.policies)
+    check_copies(config, dealt)
+    for name, agent_group in dealt.items():
+        own = config.of_policy(name)
+        if masked_heads(own, spec, agent_group) and own.algo == "dqn":
+            raise OptionError("DQN does not keep to action masks: train with action_masks=False")
+    return dealt
+
+
+def players_of(config: Config, spec: TaskSpec) -> dict[str, Player]:
+    """Policy name → what decides which settings are used for it; raises as `agent_groups`."""
+    players = {}
+    for name, agent_group in agent_groups(config, spec).items():
+        own = config.of_policy(name)
+        continuous = isinstance(agent_group.action, gym.spaces.Box)
+        players[name] = Player(own, network_kind(own, agent_group.observation), continuous, agent_group.width)
+    return players
+
+
+def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
+    """The policies of a run, their networks initialised from the configuration's seed; `prepare` comes first."""
+    dealt = agent_groups(config, pool.spec)
+    prepare(config, dealt.values())
+    there = isinstance(pool, TorchPool)
+    return [
+        make_policy(name, config.of_policy(name), agent_group.on(device) if there else agent_group, device)
+        for name, agent_group in dealt.items()
+    ]
+
+
+def prepare(config: Config, dealt: Iterable[AgentGroup]) -> None:
+    """Set this process up for learning: torch's threads, precision, first seed; it keeps the memory that it frees."""
+    keep_freed_memory()
+    # before anything is computed: sums depend on how many threads share them
+    torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt)))
+    torch.set_float32_matmul_precision(config.matmul_precision)
+    if config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for, before its first use
+        torch.use_deterministic_algorithms(True)
+    torch.manual_seed(config.seed)
+
+
+def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
+    """The policy of one agent group, by its own algorithm."""
+    return ALGORITHMS.get(config.algo, Policy)(name, config, agent_group, device)
+
+
+def _torch_threads(config: Config, dealt: Sequence[AgentGroup]) -> int:
+    cnn = any(uses_cnn(config, agent_group.observation) for agent_group in dealt)
+    rows = config.num_envs * max(agent_group.width for agent_group in dealt)
+    return usable_cores() if cnn or rows >= MANY_ROWS else 1
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name; raises `OptionError` where there is none."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OptionError(f"device must be cpu, cuda or cuda:i, not {name!r}") from None
+    there = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
+    if (device.index or 0) >= there:
+        raise OptionError(f"device {name!r} is not available here")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device

@@ -1,0 +1,96 @@
+"""Whether the value of a setting is what it should be, and how to say that it is not."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import types
+from collections.abc import Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+from headrace.errors import OptionError
+
+
+def require(good: bool, name: str, value: object, what: str) -> None:
+    """Raise `OptionError` unless ``good``: the option must be ``what``."""
+    if not good:
+        raise OptionError(f"training option {name}={value!r} must be {what}")
+
+
+def check_finite(name: str, value: object) -> None:
+    """Raise `OptionError` for a number with which nothing can be computed: nan, inf, or an int beyond a machine's."""
+    if isinstance(value, float):
+        require(math.isfinite(value), name, value, "a finite number")
+    elif isinstance(value, int):
+        require(abs(value) < 2**63, name, value, "between -2**63 and 2**63")
+
+
+def check_devices(devices: tuple[str, ...]) -> None:
+    """Raise `OptionError` unless processes can train on these together."""
+    require(len({name.partition(":")[0] for name in devices}) <= 1, "devices", devices, "all of one kind")
+    own = [name if ":" in name else f"{name}:0" for name in devices if name != "cpu"]
+    require(len(set(own)) == len(own), "devices", devices, "each GPU once")
+
+
+def check_deterministic(samplers: int, actor_device: str, batch_size: int) -> None:
+    """Raise `OptionError` where a run that is to repeat exactly is told to let things happen at the same time."""
+    for name, value in (("samplers", max(samplers, 0)), ("actor_device", actor_device), ("batch_size", batch_size)):
+        if value not in (0, "", "auto"):
+            raise OptionError(
+                f"{name}={value!r} leaves to time what deterministic=True must decide: leave one of them out"
+            )
+
+
+def check_points(name: str, points: Any) -> None:
+    """Raise `OptionError` unless these are the points of a schedule."""
+    well_formed = (
+        isinstance(points, list | tuple)
+        and len(points) > 0
+        and all(
+            isinstance(p, list | tuple) and len(p) == 2 and all(isinstance(v, int | float) for v in p) for p in points
+        )
+    )
+    if not well_formed or any(b[0] <= a[0] for a, b in itertools.pairwise(points)):
+        raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
+    for value in itertools.chain.from_iterable(points):
+        check_finite(f"schedules[{name!r}]", value)
+
+
+def as_lists(points: Any) -> Any:
+    """Points as lists of lists, whatever they came as; `check_points` says what is wrong with others."""
+    pairs = isinstance(points, list | tuple) and all(isinstance(point, list | tuple) for point in points)
+    return [list(point) for point in points] if pairs else points
+
+
+def interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
+    """The value at a step: linear between points, constant before the first and after the last."""
+    if step <= points[0][0]:
+        return points[0][1]
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        if step < x1:
+            return y0 + (y1 - y0) * (step - x0) / (x1 - x0)
+    return points[-1][1]
+
+
+def matches(value: object, hint: Any) -> bool:
+    """Whether a value is of the type of a setting."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(matches(value, arg) for arg in args)
+    if origin is Literal:
+        return value in args
+    if origin is tuple:
+        return isinstance(value, tuple) and all(matches(v, args[0]) for v in value)
+    if origin is dict:
+        return isinstance(value, dict)
+    if hint in (int, float):
+        number = (int, float) if hint is float else int
+        return isinstance(value, number) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def describe(hint: Any) -> str:
+    """The type of a setting in words."""
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(hint)))
+    return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)

@@ -1,0 +1,145 @@
+"""Returns and lengths of finished episodes, counted where the rollouts are.
+
+A rollout is counted as a whole, by sums over its columns: no step waits for it, and on a GPU
+only the means come to the host, when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class _Summary(NamedTuple):
+    """What there is to tell: episodes since the beginning, and the means over the window."""
+
+    episodes: int
+    full: bool
+    means: list[float]
+
+
+class EpisodeTracker:
+    """The last ``window`` finished episodes of ``num_envs`` environments.
+
+    Args:
+        num_envs, window: how many.
+        device: where it counts.
+        types: names of agent types of which each is told apart, beside all agents together.
+
+    Attributes:
+        everywhere: the sum of `totals` over several processes, which is then what is shown; None for one alone.
+    """
+
+    def __init__(self, num_envs: int, window: int, device: torch.device | str = "cpu", types: Sequence[str] = ()):
+        self.window, self.types = window, tuple(types)
+        # return and length, of all agents and then of each type; one place more: what is counted nowhere goes there
+        rows = 2 * (1 + len(types))
+        self._measured = torch.zeros(rows, window + 1, dtype=torch.float64, device=device)
+        self._count = torch.zeros((), dtype=torch.int64, device=device)
+        self._running = torch.zeros(rows, num_envs, dtype=torch.float64, device=device)  # of the unfinished episodes
+        self._summary: _Summary | None = None
+        self.everywhere: Tensor | None = None
+
+    def update(self, rewards: Tensor, ends: Tensor, by_type: Sequence[tuple[Tensor, Tensor]] = ()) -> None:
+        """Take in one rollout, wherever it is.
+
+        Args:
+            rewards: [T, N].
+            ends: where episodes ended, bool[T, N].
+            by_type: rewards of each type, and what the step counts in the length of its episodes, [T, N] each.
+        """
+        self._summary = self.everywhere = None
+        pairs = ((rewards, torch.ones_like(rewards)), *by_type)
+        values = torch.stack([each for pair in pairs for each in pair]).to(self._running)
+        ends = ends.to(self._count.device)
+        steps = torch.arange(len(ends), device=ends.device).unsqueeze(1)
+        total = values.cumsum(1) + self._running.unsqueeze(1)  # since the episodes running at the start began
+        last = torch.where(ends, steps, -1).cummax(0).values  # the last end up to each step
+        before = torch.cat([torch.full_like(last[:1], -1), last[:-1]])
+
+        def until(end: Tensor) -> Tensor:
+            """What ``total`` was at an end of an episode, 0 where there was none."""
+            return torch.where(end >= 0, total.gather(1, end.clamp(min=0).expand(len(total), -1, -1)), 0)
+
+        number = ends.flatten().cumsum(0)  # of the episodes in this rollout
+        kept = ends.flatten() & (number > number[-1] - self.window)
+        place = torch.where(kept, (self._count + number - 1) % self.window, self.window)
+        self._measured[:, place] = (total - until(before)).flatten(1)
+        self._count += number[-1]
+        self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
+
+    def add(self, returns: Tensor, lengths: Tensor) -> None:
+        """Take in episodes that were counted elsewhere, [K] each, in the order in which they ended."""
+        self._summary = self.everywhere = None
+        measured = torch.stack((returns.double(), lengths.double()))[:, -self.window :].to(self._count.device)
+        skipped = len(returns) - measured.shape[1]
+        places = (self._count + skipped + torch.arange(measured.shape[1], device=self._count.device)) % self.window
+        self._measured[:2, places] = measured
+        self._count += len(returns)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes finished since the beginning."""
+        return self._read().episodes
+
+    @property
+    def full(self) -> bool:
+        """Whether the window is filled."""
+        return self._read().full
+
+    def mean_return(self) -> float | None:
+        """Mean return over the window, None before the first episode ends."""
+        return self._read().means[0] if self.episodes else None
+
+    def mean_length(self) -> float | None:
+        """Mean number of agent steps over the window, None before the first episode ends."""
+        return self._read().means[1] if self.episodes else None
+
+    def by_type(self) -> dict[str, tuple[float | None, float | None]]:
+        """Mean return and length of each type, as `mean_return` and `mean_length`."""
+        means = self._read().means
+        pairs = zip(means[2::2], means[3::2], strict=True)
+        return {name: pair if self.episodes else (None, None) for name, pair in zip(self.types, pairs, strict=True)}
+
+    def last(self) -> tuple[list[float], list[float]]:
+        """Returns and lengths in the window, the oldest first."""
+        count = self.episodes
+        first = count % self.window if count > self.window else 0
+        order = [(first + i) % self.window for i in range(min(count, self.window))]
+        returns, lengths = self._measured[:2].tolist()
+        return [returns[i] for i in order], [lengths[i] for i in order]
+
+    def totals(self) -> Tensor:
+        """Episodes, and of the window: its size, how many are in it, and the sums of what was measured of them."""
+        known = torch.arange(self.window, device=self._count.device) < self._count
+        counts = torch.stack([self._count, self._count.new_full((), self.window), known.sum()])
+        return torch.cat([counts.double(), (self._measured[:, :-1] * known).sum(1)])
+
+    def share(self, everywhere: Tensor) -> None:
+        """From now on, until the next `update`, show these totals."""
+        self.everywhere, self._summary = everywhere, None
+
+    def _read(self) -> _Summary:
+        """All that comes to the host, once an update."""
+        if self._summary is None:
+            totals = self.totals() if self.everywhere is None else self.everywhere
+            episodes, size, known, *sums = totals.tolist()
+            self._summary = _Summary(int(episodes), known == size, [each / max(known, 1) for each in sums])
+        return self._summary
+
+    def begin_anew(self) -> None:
+        """Forget the unfinished episodes: others have begun in their place."""
+        self._running.zero_()
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps."""
+        return {"measured": self._measured, "count": self._count, "running": self._running}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        self._summary = self.everywhere = None
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])

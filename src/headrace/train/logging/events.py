@@ -1,0 +1,82 @@
+"""TensorBoard's file of events, written by whoever has numbers for it.
+
+Its own writer has a thread, which answers a full disk with a traceback; a few numbers a second need none.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from headrace.train.runs.writing import write_all, writing
+
+
+def available() -> bool:
+    """Whether TensorBoard is installed."""
+    try:
+        import tensorboard.summary.writer.record_writer  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+class EventsFile:
+    """A file of scalars in a folder; both are made with the first of them.
+
+    Args:
+        folder: what TensorBoard is pointed at.
+        step: where a run goes on: of what older files in the folder hold, TensorBoard drops what is from there on.
+    """
+
+    def __init__(self, folder: Path, step: int = 0):
+        self._folder, self._step = folder, step
+        self._file: BinaryIO | None = None
+
+    def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
+        """Scalars by name, of one step.
+
+        Raises:
+            StorageError: they cannot be written, as on a full disk.
+        """
+        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+
+        values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers]
+        events = [Event(wall_time=time.time(), step=step, summary=Summary(value=values))]
+        with writing(self._folder):
+            if self._file is None:
+                events = self._first() + events
+                self._file = self._open()
+            write_all(self._file, _records(events))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _first(self) -> list:
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
+
+        now = time.time()
+        begin = [Event(wall_time=now, file_version="brain.Event:2")]
+        if self._step:
+            begin.append(Event(wall_time=now, step=self._step, session_log=SessionLog(status=SessionLog.START)))
+        return begin
+
+    def _open(self) -> BinaryIO:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        return (self._folder / name).open("xb", buffering=0)  # type: ignore[return-value]
+
+
+def _records(events: Iterable) -> bytes:
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    content = io.BytesIO()
+    for event in events:
+        RecordWriter(content).write(event.SerializeToString())
+    return content.getvalue()

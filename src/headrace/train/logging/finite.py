@@ -1,0 +1,67 @@
+"""What is NaN or infinite ends a run where it arises: after one such reward all that is learnt is worth nothing.
+
+Only what is on the host is looked at, so that nothing waits for a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch import Tensor
+
+from headrace.errors import NotFiniteError
+from headrace.train.runs.checkpoint import newest_learnt
+
+
+def all_finite(values: Tensor) -> bool:
+    """Whether none of some numbers is NaN or infinite: one sum, and a closer look only where that is neither."""
+    return bool(values.sum().isfinite()) or bool(values.isfinite().all())
+
+
+def check_rewards(rewards: Tensor, when: str) -> None:
+    """Raise `NotFiniteError`, which names the environment, unless all rewards are finite.
+
+    Args:
+        rewards: float32[T, N], or of all agents [T, N, A].
+        when: in words, when the first of these steps was taken.
+    """
+    if not all_finite(rewards):
+        (step, env, *agent), value = _first(rewards)
+        whose = f" to agent {agent[0]}" if agent else ""
+        raise NotFiniteError(f"environment {env} gave{whose} the reward {value}, in step {step} {when}")
+
+
+def check_observations(arrays: Mapping[str, Tensor], when: str) -> None:
+    """The same of observations: array name → [T, N, …]."""
+    for seen in arrays.values():
+        if seen.dtype.is_floating_point and not all_finite(seen):
+            (step, env, *place), value = _first(seen)
+            raise NotFiniteError(f"environment {env} observed {value} at {place}, in step {step} {when}")
+
+
+def check_statistics(statistics: Mapping[str, float], policy: str, when: str) -> None:
+    """Raise `NotFiniteError`, which names the update and the policy, unless all statistics of updates are finite."""
+    wrong = [f"{name} is {value}" for name, value in statistics.items() if not math.isfinite(value)]
+    if wrong:
+        whose = f" of policy {policy!r}" if policy else ""
+        raise NotFiniteError(f"after the updates{whose} {when}, {', '.join(wrong)}")
+
+
+@contextmanager
+def naming_what_is_kept(folder: Path) -> Iterator[None]:
+    """Let a `NotFiniteError` say which of a run's checkpoints is from before."""
+    try:
+        yield
+    except NotFiniteError as error:
+        kept = newest_learnt(folder)
+        state = "nothing had been learnt before" if kept is None else f"the last good state is {kept}"
+        raise NotFiniteError(f"{error}; {state}") from error
+
+
+def _first(values: Tensor) -> tuple[list[int], float]:
+    """Where the first number that is not finite is, and what it is."""
+    place = (~values.isfinite()).nonzero()[0].tolist()
+    return place, values[tuple(place)].item()

@@ -1,0 +1,70 @@
+"""How much memory there is, and how much of it is used: a GPU's own, or the machine's and this process's."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from headrace.machine import KIB, free_memory, sizes_in
+
+
+def in_use(device: torch.device) -> dict[str, int]:
+    """Bytes in use: on a GPU what tensors take and what torch holds for them, on a CPU this process's pages."""
+    if device.type == "cuda":
+        return {"allocated": torch.cuda.memory_allocated(device), "reserved": torch.cuda.memory_reserved(device)}
+    return {"resident": _status("VmRSS", _most())}
+
+
+def peak(device: torch.device, free_at_first: int) -> int:
+    """The most bytes that this process has used so far; of a GPU, beside what was ``free_at_first``."""
+    if device.type == "cuda":
+        return max(0, free_at_first - free(device))  # torch holds what it has once needed
+    # not the resource module's figure, which begins with that of the process that started this one
+    return _status("VmHWM", _most())
+
+
+def free(device: torch.device) -> int:
+    """Bytes that can still be taken without driving anything out."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return free_memory()
+
+
+def limit(device: torch.device, bytes_more: int) -> None:
+    """Let this process take no more than so many bytes beside what it has: allocations then fail, and nothing else."""
+    if device.type == "cuda":
+        total = torch.cuda.mem_get_info(device)[1]
+        held = torch.cuda.memory_reserved(device)
+        torch.cuda.set_per_process_memory_fraction(min(1.0, (held + bytes_more) / total), device)
+    elif (data := sizes_in(Path("/proc/self/status")).get("VmData")) is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = data + bytes_more if hard == resource.RLIM_INFINITY else min(data + bytes_more, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+@contextmanager
+def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
+    """`limit`, for a while."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    limit(device, bytes_more)
+    try:
+        yield
+    finally:
+        if device.type == "cuda":
+            torch.cuda.set_per_process_memory_fraction(1.0, device)
+        else:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _status(name: str, otherwise: int) -> int:
+    return sizes_in(Path("/proc/self/status")).get(name, otherwise)
+
+
+def _most() -> int:
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * KIB

@@ -1,0 +1,90 @@
+"""What is measured during training, and where it is written.
+
+``metrics.jsonl`` is the source of truth: one JSON object a line. Of a deterministic run everything in it but the
+``time`` object follows from configuration and seed, so that two runs can be compared line by line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import StateError
+from headrace.train.logging import events
+from headrace.train.runs.writing import write_all, writing
+
+
+class MetricsWriter:
+    """Appends lines to ``metrics.jsonl``, and the same numbers to TensorBoard if there is one.
+
+    Args:
+        file: the JSON lines file; what follows ``offset`` bytes is cut off (a run that was killed may have
+            written on after its last checkpoint).
+        offset: bytes to keep, of those that there are.
+        tensorboard: folder for events, or None.
+    """
+
+    def __init__(self, file: Path, offset: int = 0, tensorboard: Path | None = None, step: int = 0):
+        # unbuffered: what a full disk does not take must not come again when the file is closed
+        self._path, self._file = file, file.open("ab", buffering=0)
+        if self._file.tell() > offset:  # else not even its time changes
+            self._file.seek(self._file.truncate(offset))
+        self._events = None
+        if tensorboard is not None and events.available():
+            self._events = events.EventsFile(tensorboard, step)
+
+    def write(self, metrics: dict[str, Any]) -> None:
+        """One line; numbers in nested objects become ``outer/inner`` in TensorBoard, all others ``train/name``.
+
+        Raises:
+            StorageError: it cannot be written, as on a full disk.
+        """
+        line = json.dumps(metrics).encode() + b"\n"
+        with writing(self._path):
+            write_all(self._file, line)
+        if self._events is not None:
+            numbers = ((name if "/" in name else f"train/{name}", number) for name, number in _flat(metrics))
+            self._events.write(numbers, metrics["step"])
+
+    def offset(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        if self._events is not None:
+            self._events.close()
+
+
+def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """All numbers, by the names on the way to them."""
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float):
+            yield f"{prefix}{name}", value
+
+
+def read_metrics(file: Path) -> list[dict[str, Any]]:
+    """All complete lines of a ``metrics.jsonl``; a half-written last one is left out.
+
+    Raises:
+        StateError: the file cannot be read, or a line is no measurement; the message names it.
+    """
+    try:
+        lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+    except OSError as error:
+        raise StateError(f"{file} cannot be read: {error.strerror}") from error
+    return [_measurement(file, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _measurement(file: Path, number: int, text: bytes) -> dict[str, Any]:
+    try:
+        line = json.loads(text)
+        if isinstance(line["step"], int) and isinstance(line.get("return", 0.0), int | float | None):
+            return line
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass
+    raise StateError(f"{file}, line {number}: no measurement of a run: {text[:60].decode(errors='replace')!r}")

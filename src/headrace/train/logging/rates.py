@@ -1,0 +1,33 @@
+"""How fast a run with workers is."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+
+class Rates:
+    """Steps and updates a second, over the last seconds."""
+
+    WINDOW = 5.0
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, int]] = deque()
+        self.seconds = 0.0
+
+    def start(self, step: int, updates: int) -> None:
+        self._began = time.perf_counter()
+        self.note(step, updates)
+
+    def note(self, step: int, updates: int) -> None:
+        now = time.perf_counter()
+        self.seconds = now - self._began
+        self._seen.append((now, step, updates))
+        while len(self._seen) > 2 and now - self._seen[1][0] > self.WINDOW:
+            self._seen.popleft()
+
+    def of_late(self) -> tuple[float | None, float | None]:
+        if len(self._seen) < 2:
+            return None, None
+        (then, step, updates), (now, step_now, updates_now) = self._seen[0], self._seen[-1]
+        return (step_now - step) / (now - then), (updates_now - updates) / (now - then)

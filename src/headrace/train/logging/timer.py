@@ -1,0 +1,59 @@
+"""How long the parts of an iteration take, on whatever device they run.
+
+A GPU runs behind the program that launches its work: there, the device itself notes when each
+part is over, and nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+import torch
+
+
+class Timer:
+    """Adds up seconds by the name of a part.
+
+    Args:
+        device: whose time counts.
+        names: of the parts.
+    """
+
+    def __init__(self, device: torch.device, *names: str):
+        self._device = device
+        self._seconds = dict.fromkeys(names, 0.0)
+        self._last: Any = None
+        self._pending: deque[tuple[str, Any, Any]] = deque()  # CUDA events around a part
+
+    def start(self) -> None:
+        """Begin here."""
+        self._last = self._now()
+
+    def lap(self, name: str) -> None:
+        """A part ends, and the next one begins."""
+        now = self._now()
+        if self._device.type == "cuda":
+            self._pending.append((name, self._last, now))
+            self._settle()
+        else:
+            self._seconds[name] += now - self._last
+        self._last = now
+
+    def seconds(self) -> dict[str, float]:
+        """Those of all parts that are over."""
+        self._settle()
+        return dict(self._seconds)
+
+    def _now(self) -> Any:
+        if self._device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def _settle(self) -> None:
+        while self._pending and self._pending[0][2].query():
+            name, began, ended = self._pending.popleft()
+            self._seconds[name] += began.elapsed_time(ended) / 1000

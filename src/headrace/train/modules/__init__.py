@@ -1,0 +1,1 @@
+"""Networks and what stands around them: distributions, normalisation, action masks, encoded observations."""

@@ -1,0 +1,213 @@
+"""Convolutional networks for images: trunks that give features, and actor-critics over them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headrace.train.modules.layers import gradient_of, initialised, through_activation, with_log_std
+
+SMALL_SIDE = 8  # shorter images have nothing for a filter to find
+NATURE_SIDE = 36  # the least that three layers of the Nature-CNN leave anything of
+BLOCK = 4  # pixels that the Nature-CNN's first filters move by
+STRIDES = 1, 2, 1  # of its layers, the first over blocks
+
+
+class Saved(NamedTuple):
+    """What a pass forward leaves for the one back: weights as they were multiplied with, and what came of it."""
+
+    weights: list[Tensor]
+    activations: list[Tensor]
+
+
+class NatureTrunk(nn.Module):
+    """The layers of Mnih et al. 2015 over stacked frames uint8[B, C, H, W], up to its 512 units.
+
+    The first layer's filters of 8 x 8 pixels, 4 apart, are filters of 2 x 2 blocks of 4 x 4 pixels: as such they have
+    16·C channels instead of C, which matrix units can be filled with. The division by 255 is folded into their
+    weights, and images are handed to the convolutions channels-last, which is what their CPU kernels want.
+
+    Args:
+        channels, height, width: of the images.
+        bf16: whether products are made in bfloat16; parameters and features stay float32.
+        outputs: how many units the last layer has.
+    """
+
+    def __init__(self, channels: int, height: int, width: int, bf16: bool = False, outputs: int = 512):
+        super().__init__()
+        self.dtype = torch.bfloat16 if bf16 else torch.float32
+        self.conv1 = initialised(nn.Conv2d(channels, 32, 8, BLOCK))
+        self.conv2 = initialised(nn.Conv2d(32, 64, 4, 2))
+        self.conv3 = initialised(nn.Conv2d(64, 64, 3, 1))
+        with torch.no_grad():
+            pixels = self.conv3(self.conv2(self.conv1(torch.zeros(1, channels, height, width)))).numel()
+        self.dense = initialised(nn.Linear(pixels, outputs))
+        self.features = outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+        return self.forward_saving(x)[0]
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
+        """As `forward`, and what `backward_into_gradients` needs."""
+        dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
+        filters = (self.conv1.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
+        weights = [filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3), self.conv2.weight, self.conv3.weight]
+        weights = [weight.to(dtype, memory_format=torch.channels_last) for weight in weights]
+        x = blocks(x).to(dtype)  # [B, 16·C, H / 4, W / 4]
+        saved = [x]
+        for layer, weight, stride in zip(self._convolutions(), weights, STRIDES, strict=True):
+            x = F.conv2d(x, weight, layer.bias.to(dtype), stride).relu_()
+            saved.append(x)
+        weights.append(self.dense.weight.to(dtype))
+        saved.append(x.flatten(1))
+        x = F.linear(saved[-1], weights[-1], self.dense.bias.to(dtype)).relu_()
+        saved.append(x)
+        return x.float(), Saved(weights, saved)
+
+    def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        weights, (*seen, flat, features) = saved
+        d = through_activation(d.to(features.dtype), features, relu=True)
+        d = _dense_backward(self.dense, flat, weights[-1], d)
+        d = d.view(seen[-1].shape).contiguous(memory_format=torch.channels_last)
+        layers = list(zip(self._convolutions(), weights, STRIDES, seen, seen[1:], strict=False))
+        for number, (layer, weight, stride, below, above) in reversed(list(enumerate(layers))):
+            d, d_weight = _conv_backward(
+                layer, below, weight, through_activation(d, above, relu=True), stride, number > 0
+            )
+            if number == 0:  # blocks are pixels again
+                d_weight = d_weight.unflatten(1, (-1, BLOCK, BLOCK)).permute(0, 1, 4, 2, 5, 3)
+                d_weight = d_weight.flatten(4, 5).flatten(2, 3).to(torch.float32).mul_(1 / 255)
+            gradient_of(layer.weight).copy_(d_weight)
+
+    def _convolutions(self) -> tuple[Any, ...]:
+        return self.conv1, self.conv2, self.conv3
+
+
+class SmallTrunk(nn.Module):
+    """A convolution and a dense layer over small images uint8[B, C, H, W], which are divided by ``high``.
+
+    The layers of Young and Tian 2019 (arXiv:1903.03176) for MinAtar's 10 x 10 screens: 16 filters of 3 x 3,
+    then 128 units.
+    """
+
+    def __init__(self, channels: int, height: int, width: int, high: float, outputs: int = 128):
+        super().__init__()
+        self.scale = 1 / high
+        self.conv = initialised(nn.Conv2d(channels, 16, 3))
+        self.dense = initialised(nn.Linear(16 * (height - 2) * (width - 2), outputs))
+        self.features = outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+        return self.forward_saving(x)[0]
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
+        """As `forward`, and what `backward_into_gradients` needs."""
+        pixels, filters = x.float(), self.conv.weight * self.scale
+        found = F.conv2d(pixels, filters, self.conv.bias).relu_()
+        features = F.linear(found.flatten(1), self.dense.weight, self.dense.bias).relu_()
+        return features, Saved([filters, self.dense.weight], [pixels, found, features])
+
+    def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        weights, (pixels, found, features) = saved
+        d = through_activation(d, features, relu=True)
+        d = _dense_backward(self.dense, found.flatten(1), weights[1], d).view(found.shape)
+        _, d_weight = _conv_backward(self.conv, pixels, weights[0], through_activation(d, found, relu=True), 1, False)
+        torch.mul(d_weight, self.scale, out=gradient_of(self.conv.weight))
+
+
+class ImageActorCritic(nn.Module):
+    """A policy and a value head over the features of a trunk."""
+
+    def __init__(self, trunk: NatureTrunk | SmallTrunk, outputs: int, log_std: nn.Parameter | None):
+        super().__init__()
+        self.trunk = trunk
+        self.policy = initialised(nn.Linear(trunk.features, outputs), 0.01)
+        self.value = initialised(nn.Linear(trunk.features, 1), 1.0)
+        self.log_std = log_std
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Images uint8[B, C, H, W] to action parameters [B, size] and values [B], float32."""
+        x = self.trunk(x)
+        return with_log_std(self.policy(x), self.log_std), self.value(x).squeeze(1)
+
+
+class NatureCNN(ImageActorCritic):
+    """An actor-critic over a `NatureTrunk`."""
+
+    def __init__(self, channels: int, height: int, width: int, outputs: int, log_std: nn.Parameter | None, bf16: bool):
+        super().__init__(NatureTrunk(channels, height, width, bf16), outputs, log_std)
+
+
+class SmallCNN(ImageActorCritic):
+    """An actor-critic over a `SmallTrunk`."""
+
+    def __init__(self, channels: int, height: int, width: int, high: float, outputs: int, log_std: nn.Parameter | None):
+        super().__init__(SmallTrunk(channels, height, width, high), outputs, log_std)
+
+
+@cache
+def cpu_has_bf16() -> bool:
+    """Whether the CPU multiplies in bfloat16 itself; without that, it would take far longer than in float32."""
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def trunk_for(space: gym.Space, bf16: bool, streams: int = 1) -> NatureTrunk | SmallTrunk:
+    """The trunk that fits images of this size; its last layer has so many times the usual units."""
+    assert isinstance(space, gym.spaces.Box)
+    channels, height, width = space.shape
+    if min(height, width) < NATURE_SIDE:
+        return SmallTrunk(channels, height, width, float(space.high.max()), 128 * streams)
+    return NatureTrunk(channels, height, width, bf16, 512 * streams)
+
+
+def blocks(images: Tensor) -> Tensor:
+    """Blocks of 4 x 4 pixels as channels: uint8[B, C, H, W] to uint8[B, 16·C, H // 4, W // 4], channels last.
+
+    Four pixels of a row are moved as one word.
+    """
+    count, channels, height, width = images.shape
+    rows, columns = height // BLOCK, width // BLOCK
+    *strides, step = images.stride()
+    if step != 1 or any(length % BLOCK for length in (height, width, images.storage_offset(), *strides)):
+        images = images[..., : rows * BLOCK, : columns * BLOCK].clone(memory_format=torch.contiguous_format)
+    words = images.view(torch.int32).view(count, channels, rows, BLOCK, columns).permute(0, 2, 4, 1, 3)
+    pixels = words.contiguous().view(count, rows, columns, -1).view(torch.uint8)
+    return pixels.permute(0, 3, 1, 2)
+
+
+def is_image(space: gym.Space) -> bool:
+    """Whether observations are uint8 images [C, H, W] that a CNN can take."""
+    shape = space.shape or ()
+    flat = not isinstance(space, gym.spaces.Box) or space.dtype != np.uint8 or len(shape) != 3
+    return not flat and min(shape[1:]) >= SMALL_SIDE
+
+
+def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
+    """Overwrite a layer's gradients, and answer that of its input, given that of its output."""
+    if x.dtype == torch.float32:
+        torch.mm(d.t(), x, out=gradient_of(layer.weight))
+    else:
+        gradient_of(layer.weight).copy_(torch.mm(d.t(), x))
+    torch.sum(d, 0, dtype=torch.float32, out=gradient_of(layer.bias))
+    return torch.mm(d, weight)
+
+
+def _conv_backward(
+    layer: Any, x: Tensor, weight: Tensor, d: Tensor, stride: int, further: bool
+) -> tuple[Tensor, Tensor]:
+    """Overwrite the gradient of a layer's biases; answers those of its input, if ``further``, and of its filters."""
+    below, filters, bias = torch.ops.aten.convolution_backward(
+        d, x, weight, [len(weight)], [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [further, True, True]
+    )
+    gradient_of(layer.bias).copy_(bias)
+    return below, filters

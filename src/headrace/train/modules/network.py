@@ -1,0 +1,123 @@
+"""Which network a policy gets: what maps observations to action parameters and a value.
+
+`MLP` carries its own backward pass; all others are differentiated by autograd, a user's own included.
+"""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headrace.errors import OptionError
+from headrace.pool.sources import module_of
+from headrace.train.config.settings import Config
+from headrace.train.modules.cnn import NATURE_SIDE, NatureCNN, SmallCNN, is_image
+from headrace.train.modules.distributions import DiagonalGaussian, Distribution
+from headrace.train.modules.gru import GRU
+from headrace.train.modules.layers import with_log_std
+from headrace.train.modules.mlp import MLP
+
+__all__ = ["GRU", "MLP", "NatureCNN", "SmallCNN", "input_size", "make_network", "uses_cnn", "uses_images"]
+
+
+def make_network(config: Config, space: gym.Space, distribution: Distribution) -> nn.Module:
+    """The actor-critic for an observation space, on the CPU, initialised from torch's global generator.
+
+    Raises:
+        OptionError: no network fits the space, or the user's own is not what it should be.
+    """
+    gaussian = isinstance(distribution, DiagonalGaussian)
+    outputs = distribution.outputs
+    log_std = nn.Parameter(torch.full((outputs,), config.log_std_init)) if gaussian else None
+    if ":" in config.network:
+        return OwnNetwork(config.network, space, outputs, log_std)
+    if config.network == "cnn" and not is_image(space):
+        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
+    if uses_cnn(config, space):
+        assert isinstance(space, gym.spaces.Box)
+        channels, height, width = space.shape
+        if min(height, width) < NATURE_SIDE:
+            return SmallCNN(channels, height, width, float(space.high.max()), outputs, log_std)
+        return NatureCNN(channels, height, width, outputs, log_std, config.bf16)
+    if config.network == "gru":
+        return GRU(input_size(space), outputs, config.hidden, config.activation, log_std)
+    return MLP(input_size(space), outputs, config.hidden, config.activation, log_std, config.shared)
+
+
+class OwnNetwork(nn.Module):
+    """A user's network: ``file.py:name`` or ``package.module:name`` of a function (or class) that makes it.
+
+    The function is called with the observation space and the number of outputs. Its module maps inputs (images
+    uint8[B, C, H, W] as they are, all else flattened to float32[B, D]) to action parameters float32[B, outputs]
+    (logits, or means in units of half the action range) and values float32[B]. With an attribute ``memory_size``
+    and the methods ``step`` and ``unroll`` of `GRU` it is a recurrent one.
+    """
+
+    def __init__(self, name: str, space: gym.Space, outputs: int, log_std: nn.Parameter | None):
+        super().__init__()
+        source, _, function = name.rpartition(":")
+        make = getattr(module_of(source), function, None)
+        if make is None:
+            raise OptionError(f"{source} has no {function!r} to make a network with")
+        self.module: nn.Module = make(space, outputs)
+        if not isinstance(self.module, nn.Module):
+            raise OptionError(f"{name} must make a torch.nn.Module, not {type(self.module).__name__}")
+        self.log_std = log_std
+        self.memory_size: int = getattr(self.module, "memory_size", 0)
+        self._try(name, space, outputs)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        params, values = self.module(x)
+        return with_log_std(params, self.log_std), values
+
+    def step(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `GRU.step`."""
+        params, values, memory = self.module.step(x, memory)  # type: ignore[operator]
+        return with_log_std(params, self.log_std), values, memory
+
+    def unroll(self, x: Tensor, memory: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """As `GRU.unroll`."""
+        params, values = self.module.unroll(x, memory, starts)  # type: ignore[operator]
+        return with_log_std(params, self.log_std), values
+
+    def _try(self, name: str, space: gym.Space, outputs: int) -> None:
+        shape = space.shape or () if is_image(space) else (input_size(space),)
+        x = torch.zeros(2, *shape, dtype=torch.uint8 if is_image(space) else torch.float32)
+        with torch.no_grad():
+            answer = self.step(x, x.new_zeros(2, self.memory_size))[:2] if self.memory_size else self.module(x)
+        wanted = (2, outputs), (2,)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise OptionError(f"{name}: the network must answer (action parameters, values)")
+        given = tuple(tuple(part.shape) for part in answer)
+        if not self.memory_size and given != wanted:
+            raise OptionError(f"{name}: for 2 inputs the network must answer shapes {wanted}, not {given}")
+
+
+def uses_images(config: Config, space: gym.Space) -> bool:
+    """Whether the network takes observations as images."""
+    return is_image(space) and config.network not in ("mlp", "gru")
+
+
+def uses_cnn(config: Config, space: gym.Space) -> bool:
+    """Whether `make_network` gives a `NatureCNN` or a `SmallCNN`."""
+    return uses_images(config, space) and ":" not in config.network
+
+
+def network_kind(config: Config, space: gym.Space) -> str:
+    """What a network for this space is: ``mlp``, ``cnn`` or ``gru``, or ``own`` for a user's."""
+    if ":" in config.network:
+        return "own"
+    if uses_cnn(config, space):
+        return "cnn"
+    return "gru" if config.network == "gru" else "mlp"
+
+
+def input_size(space: gym.Space) -> int:
+    """Columns of an `MLP`'s input: a flattened `Box`, or a `Discrete` as one-hot."""
+    if isinstance(space, gym.spaces.Box):
+        return int(np.prod(space.shape))
+    if isinstance(space, gym.spaces.Discrete):
+        return int(space.n)
+    raise OptionError(f"there is no network for the observation space {space}")

@@ -1,0 +1,141 @@
+"""Running statistics of observations and rewards.
+
+Both are updated once per iteration, after its rollout was collected, and never during it:
+what the policy saw when it acted is then exactly what the update sees, and
+an agent that is evaluated or resumed sees the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+class RunningStatistics:
+    """Mean and variance of a stream of vectors, merged batch by batch (Chan et al. 1979), in float64.
+
+    Attributes:
+        gather: answers what every process has of a tensor, [processes, …]; None where one trains alone. The batches
+            of all are then merged in the same order everywhere, so that all keep the same statistics.
+    """
+
+    def __init__(self, shape: tuple[int, ...], device: torch.device | str = "cpu"):
+        self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
+        self.variance = torch.ones(shape, dtype=torch.float64, device=device)
+        self.count = torch.zeros((), dtype=torch.float64, device=device)
+        self.gather: Callable[[Tensor], Tensor] | None = None
+
+    def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
+        """Take in a batch [B, *shape], or what weights [B] of 0 and 1 leave of it; of nothing it learns nothing."""
+        batch = batch.to(torch.float64)
+        if weights is None and len(batch):
+            variance, mean = torch.var_mean(batch, 0, correction=0)
+            count = self.count.new_full((), len(batch))
+        else:  # a plain mean of no rows is not a number
+            weights = batch.new_zeros(len(batch)) if weights is None else weights.to(torch.float64)
+            weights = weights.view(-1, *(1,) * (batch.dim() - 1))
+            count = weights.sum()
+            mean = (batch * weights).sum(0) / count.clamp(min=1)
+            variance = ((batch - mean).square() * weights).sum(0) / count.clamp(min=1)
+        if self.gather is None:
+            self._merge(count, mean, variance)
+            return
+        for one in self.gather(torch.cat([count.view(1), mean.flatten(), variance.flatten()])):
+            mean, variance = one[1:].view(2, *self.mean.shape)
+            self._merge(one[0], mean, variance)
+
+    def _merge(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
+        share = count / (self.count + count).clamp(min=1)
+        delta = mean - self.mean
+        self.mean += delta * share
+        self.variance.mul_(1 - share).add_(variance * share + delta.square() * (share * (1 - share)))
+        self.count += count
+
+    def state(self) -> dict[str, Tensor]:
+        return {"mean": self.mean, "variance": self.variance, "count": self.count}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
+class ObservationNormaliser:
+    """Scales observations to mean 0, standard deviation 1, clipped to ± 10."""
+
+    def __init__(self, size: int, device: torch.device | str = "cpu"):
+        self.statistics = RunningStatistics((size,), device)
+        self.mean = torch.zeros(size, device=device)
+        self.scale = torch.ones(size, device=device)
+
+    def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
+        """Normalised observations [B, size] into ``out``."""
+        return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
+
+    def update(self, observations: Tensor, weights: Tensor | None = None) -> None:
+        """Take in raw observations [B, size], as `RunningStatistics.update`."""
+        self.statistics.update(observations, weights)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.mean.copy_(self.statistics.mean)
+        self.scale.copy_((self.statistics.variance + 1e-8).rsqrt())
+
+    def pack(self) -> Tensor:
+        """All that it knows as one vector, float64[2 · size + 1]."""
+        known = self.statistics
+        return torch.cat((known.mean, known.variance, known.count.view(1)))
+
+    def unpack(self, packed: Tensor) -> None:
+        """Take over what `pack` gave, from any device."""
+        size = len(self.mean)
+        mean, variance, count = packed.split((size, size, 1))
+        self.load({"mean": mean, "variance": variance, "count": count.view(())})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that it knows, to be copied in place."""
+        return {**self.statistics.state(), "shift": self.mean, "scale": self.scale}
+
+    def state(self) -> dict[str, Tensor]:
+        return self.statistics.state()
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        self.statistics.load(state)
+        if self.statistics.count > 0:
+            self._refresh()
+
+
+class RewardScaler:
+    """Divides rewards by the standard deviation of the running discounted return (Engstrom et al. 2020)."""
+
+    def __init__(self, num_envs: int, gamma: float, device: torch.device | str = "cpu"):
+        self.gamma = gamma
+        self.statistics = RunningStatistics((), device)
+        self.running = torch.zeros(num_envs, device=device)
+
+    def __call__(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> Tensor:
+        """`update`, and return the scaled rewards, clipped to ± 10."""
+        self.update(rewards, done, present)
+        return self.scaled(rewards)
+
+    def update(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> None:
+        """Take in a rollout's rewards float32[T, N] and ends bool[T, N], of those ``present``, bool[T, N], if given."""
+        returns = torch.empty_like(rewards)
+        keep = (~done).float().mul_(self.gamma)
+        for t in range(len(rewards)):
+            torch.add(self.running, rewards[t], out=returns[t])
+            torch.mul(returns[t], keep[t], out=self.running)
+        self.statistics.update(returns.flatten(), None if present is None else present.flatten())
+
+    def scaled(self, rewards: Tensor) -> Tensor:
+        """Rewards of any shape by today's scale, clipped to ± 10."""
+        scale = (self.statistics.variance + 1e-8).rsqrt().float()
+        return (rewards * scale).clamp_(-10.0, 10.0)
+
+    def state(self) -> dict[str, Tensor]:
+        return {**self.statistics.state(), "running": self.running}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        self.statistics.load(state)
+        self.running.copy_(state["running"])

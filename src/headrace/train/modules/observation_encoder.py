@@ -1,0 +1,43 @@
+"""How observations become network inputs."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError
+from headrace.train.config.settings import Config
+from headrace.train.modules.network import input_size, uses_images
+from headrace.train.modules.normalisation import ObservationNormaliser
+
+
+class InputEncoder:
+    """Turns observations into network inputs: images as they are, all else float32[B, D], normalised if asked."""
+
+    def __init__(self, config: Config, space: gym.Space, device: torch.device):
+        if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
+            raise OptionError(f"there is no network for the observation space {space}")
+        self.image = uses_images(config, space)
+        self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
+        self.first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
+        self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
+        self.dtype = torch.uint8 if self.image else torch.float32
+        wanted = config.normalise_observations and not self.image and not self.categories
+        self.normaliser = ObservationNormaliser(self.shape[0], device) if wanted else None
+        plain = not self.image and not self.categories and space.dtype == np.float32 and len(space.shape or ()) == 1
+        self.is_identity = (self.image or plain) and self.normaliser is None
+
+    def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
+        """Encode observations [B, …] into ``out`` [B, *shape]."""
+        if self.normaliser is None:
+            return self.plain(observations, out)
+        return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)
+
+    def plain(self, observations: Tensor, out: Tensor) -> Tensor:
+        """The same, never normalised."""
+        if self.categories:
+            rows = observations.to(out.device, torch.int64).unsqueeze(1) - self.first
+            return out.zero_().scatter_(1, rows, 1.0)
+        return out.copy_(observations.view(out.shape), non_blocking=True)

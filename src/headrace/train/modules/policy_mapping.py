@@ -1,0 +1,159 @@
+"""Which policy plays which agents of an environment.
+
+An `AgentGroup` is the agents that one policy plays: which they are, where their observations are found, and where
+their actions go. The agents of a group in all environments are the columns of its policy's rollout, environment by
+environment; an environment of one agent has one group, and its columns are the environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError
+from headrace.pool.spec import TaskSpec
+
+AGENTS = "agents"
+
+Agents = slice | np.ndarray | Tensor | None
+"""some agents: all of a range, or those numbered"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where some agents are found in a pool's arrays [.., N, A, …].
+
+    Attributes:
+        key: the array of their type, where types have arrays of their own, else None.
+        among: their positions on its agent axis; None where there is no such axis.
+        whole: whether they are all of it, in order, so that columns are a view.
+    """
+
+    key: str | None = None
+    among: Agents = None
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class AgentGroup:
+    """The agents that one policy plays.
+
+    Attributes:
+        observation, action: spaces of one agent.
+        sees, acts: where its agents' observations are, and their actions.
+        agents: their numbers among all of an environment's agents; None for an environment of one agent.
+        width: how many they are.
+        types: where they are of several types, type → their numbers, as ``agents``; empty for agents of one type.
+    """
+
+    observation: gym.Space
+    action: gym.Space
+    sees: Place = Place()
+    acts: Place = Place()
+    agents: Agents = None
+    width: int = 1
+    types: Mapping[str, Agents] = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> AgentGroup:
+        """The same agent group, its numbers on a device: there, they index tensors without a copy."""
+
+        def there(agents: Agents) -> Agents:
+            return torch.from_numpy(agents).to(device) if isinstance(agents, np.ndarray) else agents
+
+        sees, acts = (replace(place, among=there(place.among)) for place in (self.sees, self.acts))
+        types = {name: there(agents) for name, agents in self.types.items()}
+        return replace(self, sees=sees, acts=acts, agents=there(self.agents), types=types)
+
+    def columns(self, envs: slice) -> slice:
+        """The columns that belong to some environments."""
+        if envs == slice(None):
+            return envs
+        return slice(envs.start * self.width, envs.stop * self.width)
+
+    def of_all(self, values: Tensor, axis: int = 1) -> Tensor:
+        """Values of all agents [.., N, A, …] (or of environments, where there is one agent) as columns."""
+        if self.agents is None:
+            return values
+        return values[(slice(None),) * (axis + 1) + (self.agents,)].flatten(axis, axis + 1)
+
+    def of_each(self, values: Tensor) -> Tensor:
+        """Values of environments [T, N], given to each of their agents as columns."""
+        return values if self.agents is None else values.repeat_interleave(self.width, 1)
+
+
+def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) -> dict[str, AgentGroup]:
+    """Policy name → agents. Without ``policies``, every agent type is a policy's; for one agent its name is ``""``.
+
+    Raises:
+        OptionError: an agent is unknown, in two groups or in none, or agents of one group have different spaces.
+    """
+    if not spec.agents:
+        if policies:
+            raise OptionError(f"{spec.task} has one agent: there are no policies to deal it out to")
+        return {"": AgentGroup(spec.observation, spec.action)}
+    wanted = policies or {kind.name: {AGENTS: (kind.name,)} for kind in spec.agents}
+    dealt = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
+    taken = np.bincount(np.concatenate(list(dealt.values())), minlength=spec.num_agents)
+    if (taken != 1).any():
+        agent = int(np.flatnonzero(taken != 1)[0])
+        raise OptionError(f"agent {agent} of {spec.task} must be in one policy's agents, not in {taken[agent]}")
+    return {name: _seat(spec, name, numbers) for name, numbers in dealt.items()}
+
+
+def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.ndarray:
+    """The agents named by type or number."""
+    starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
+    ranges = {kind.name: np.arange(a, a + kind.count) for kind, a in zip(spec.agents, starts, strict=False)}
+    numbers: list[int] = []
+    for agent in agents:
+        if isinstance(agent, str) and agent in ranges:
+            numbers += ranges[agent].tolist()
+        elif isinstance(agent, int) and 0 <= agent < spec.num_agents:
+            numbers.append(agent)
+        else:
+            known = f"{', '.join(ranges)}, or a number below {spec.num_agents}"
+            raise OptionError(f"policy {policy!r} has an agent {agent!r}; {spec.task} has {known}")
+    if not numbers:
+        raise OptionError(f"policy {policy!r} has no agents")
+    return np.array(numbers)
+
+
+def _seat(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup:
+    starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
+    kind_of = np.searchsorted(starts, numbers, "right") - 1
+    kinds = np.unique(kind_of)
+    first = spec.agents[kinds[0]]
+    for kind in (spec.agents[k] for k in kinds[1:]):
+        if (kind.observation, kind.action) != (first.observation, first.action):
+            raise OptionError(f"policy {policy!r} has agents of different spaces: {first.name} and {kind.name}")
+    inside = numbers - starts[kinds[0]]
+
+    def place(space: gym.Space) -> Place:
+        apart = isinstance(space, gym.spaces.Dict)
+        among, size = (inside, first.count) if apart else (numbers, spec.num_agents)
+        whole = len(among) == size and bool((among == np.arange(size)).all())
+        return Place(first.name if apart else None, _slice(among), whole)
+
+    types = {spec.agents[k].name: _slice(numbers[kind_of == k]) for k in kinds}
+    return AgentGroup(
+        first.observation,
+        first.action,
+        place(spec.observation),
+        place(spec.action),
+        _slice(numbers),
+        len(numbers),
+        types if len(types) > 1 else {},
+    )
+
+
+def _slice(numbers: np.ndarray) -> slice | np.ndarray:
+    """A slice where the numbers are consecutive: it makes views."""
+    if (np.diff(numbers) == 1).all():
+        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+    return numbers

@@ -1,0 +1,185 @@
+"""Networks that say what every action is worth.
+
+Ours have backward passes of their own; those of the user's are left to autograd.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import gymnasium as gym
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headrace.errors import OptionError
+from headrace.train.config.settings import Config
+from headrace.train.modules.cnn import Saved, is_image, trunk_for
+from headrace.train.modules.layers import gradient_of, initialised, orthogonal, through_activation
+from headrace.train.modules.network import OwnNetwork, input_size, uses_images
+
+
+class QNetwork(nn.Module):
+    """Action values in the place of action parameters, for whatever plays with a policy's network."""
+
+    def __init__(self, q: nn.Module):
+        super().__init__()
+        self.q = q
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs [B, …] to action values float32[B, A], and zeros in place of values: collecting needs none."""
+        q = self.q(x)
+        return q, q.new_zeros(len(q))
+
+
+class Head(nn.Module):
+    """Action values from features float32[B, H]; dueling ones (Wang et al. 2016, arXiv:1511.06581) from [B, 2·H].
+
+    Dueling: half of the features give a state's value V, the other half the advantages A of its actions, and
+    ``Q = V + A - mean(A)``.
+    """
+
+    def __init__(self, features: int, actions: int, dueling: bool):
+        super().__init__()
+        self.dueling, self.width = dueling, features // 2 if dueling else features
+        self.advantage = initialised(nn.Linear(self.width, actions), 0.01)
+        if dueling:
+            self.value = initialised(nn.Linear(self.width, 1), 1.0)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Features [B, H] or [B, 2·H] to action values [B, A]."""
+        advantage = self.advantage(h[:, : self.width])
+        if not self.dueling:
+            return advantage
+        return advantage + (self.value(h[:, self.width :]) - advantage.mean(1, keepdim=True))
+
+    def backward_into_gradients(self, h: Tensor, d: Tensor) -> Tensor:
+        """Overwrite every parameter's ``.grad``, given the gradient of the action values; answers that of ``h``."""
+        below = torch.empty_like(h)
+        if self.dueling:
+            total = d.sum(1, keepdim=True)
+            _linear_backward(self.value, h[:, self.width :], total, below[:, self.width :])
+            d = d - total / d.shape[1]
+        _linear_backward(self.advantage, h[:, : self.width], d, below[:, : self.width])
+        return below
+
+
+class PerceptronQ(nn.Module):
+    """A perceptron with a `Head`; where that is dueling, the last hidden layer is there twice, once for each stream."""
+
+    def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str, dueling: bool):
+        super().__init__()
+        self.relu = activation == "relu"
+        widths = (inputs, *hidden[:-1], hidden[-1] * (2 if dueling else 1))
+        self.weights = nn.ParameterList([nn.Parameter(orthogonal(b, a)) for a, b in itertools.pairwise(widths)])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(width)) for width in widths[1:]])
+        self._layers = tuple(zip(self.weights, self.biases, strict=True))
+        self.head = Head(widths[-1], actions, dueling)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs float32[B, D] to action values float32[B, A]."""
+        return self.forward_saving(x)[0]
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """As `forward`, and the activations [x, h1, …] for `backward_into_gradients`."""
+        saved = [x]
+        for weight, bias in self._layers:
+            x = F.linear(x, weight, bias)
+            x = x.relu_() if self.relu else x.tanh_()
+            saved.append(x)
+        return self.head(x), saved
+
+    @torch.inference_mode()
+    def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        d = self.head.backward_into_gradients(saved[-1], d)
+        for layer, (weight, bias) in reversed(list(enumerate(self._layers))):
+            d = through_activation(d, saved[layer + 1], self.relu)
+            torch.mm(d.t(), saved[layer], out=gradient_of(weight))
+            torch.sum(d, 0, out=gradient_of(bias))
+            if layer > 0:
+                d = d @ weight
+
+
+class ImageQ(nn.Module):
+    """A trunk of convolutions with a `Head`; where that is dueling, the last layer is twice as wide."""
+
+    def __init__(self, space: gym.Space, actions: int, dueling: bool, bf16: bool):
+        super().__init__()
+        self.trunk = trunk_for(space, bf16, 2 if dueling else 1)
+        self.head = Head(self.trunk.features, actions, dueling)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images uint8[B, C, H, W] to action values float32[B, A]."""
+        return self.head(self.trunk(x))
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Saved]]:
+        """As `forward`, and what `backward_into_gradients` needs."""
+        features, saved = self.trunk.forward_saving(x)
+        return self.head(features), (features, saved)
+
+    @torch.inference_mode()
+    def backward_into_gradients(self, saved: tuple[Tensor, Saved], d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        features, trunk = saved
+        self.trunk.backward_into_gradients(trunk, self.head.backward_into_gradients(features, d))
+
+
+class OwnQ(nn.Module):
+    """A user's network, whose action parameters are taken for action values; what else it says is left alone.
+
+    Autograd makes its passes, also where inference mode is on.
+    """
+
+    def __init__(self, name: str, space: gym.Space, actions: int):
+        super().__init__()
+        self.own = OwnNetwork(name, space, actions, None)
+        if self.own.memory_size:
+            raise OptionError(f"{name} is recurrent: DQN learns from single steps, with networks without memory")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs to action values float32[B, A]."""
+        return self.own(x)[0]
+
+    def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward`, and what `backward_into_gradients` needs."""
+        with torch.inference_mode(False), torch.enable_grad():
+            q = self(x.clone() if x.is_inference() else x)
+        return q.detach(), q
+
+    def backward_into_gradients(self, saved: Tensor, d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        with torch.inference_mode(False):
+            for parameter in self.parameters():
+                gradient_of(parameter).zero_()
+            saved.backward(d.clone() if d.is_inference() else d)
+
+
+def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
+    """The network for an observation space, on the CPU, initialised from torch's global generator.
+
+    Raises:
+        OptionError: no network fits the space, or the user's own is not what it should be.
+    """
+    q: Any
+    if ":" in config.network:
+        if config.dueling:
+            raise OptionError(f"dueling is for our networks; network={config.network!r} can be so by itself")
+        q = OwnQ(config.network, space, actions)
+    elif config.network == "gru":
+        raise OptionError("DQN learns from single steps, with networks without memory: network may be mlp or cnn")
+    elif config.network == "cnn" and not is_image(space):
+        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
+    elif uses_images(config, space):
+        q = ImageQ(space, actions, config.dueling, config.bf16)
+    else:
+        q = PerceptronQ(input_size(space), actions, config.hidden, config.activation, config.dueling)
+    return QNetwork(q)
+
+
+def _linear_backward(layer: Any, x: Tensor, d: Tensor, below: Tensor) -> None:
+    """Overwrite a layer's gradients, and in ``below`` that of its input, given that of its output."""
+    torch.mm(d.t(), x, out=gradient_of(layer.weight))
+    torch.sum(d, 0, out=gradient_of(layer.bias))
+    torch.mm(d, layer.weight, out=below)

@@ -1,0 +1,132 @@
+"""Critics side by side: several perceptrons of equal shape as one batched product, with backward passes of their own.
+
+An update of small critics is a hundred small operations, of which only the products are work. So the critics
+are one batch, biases of the first layer are a row of its weights, met by a column of ones in the inputs, and the
+backward passes compute what somebody asked for: all parameters' gradients, or those of some of the inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import Tensor, nn
+
+from headrace.train.modules.layers import gradient_of, narrow, pass_activation_
+
+
+class TwinCritic(nn.Module):
+    """K perceptrons with one output each: weights [K, inputs, outputs], biases [K, 1, outputs].
+
+    The first layer's biases are its weights' last row. Initialised as torch's `nn.Linear`, layer by layer.
+
+    Args:
+        inputs: columns, D.
+        hidden: widths of the hidden layers.
+        activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
+        towers: how many, K.
+    """
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], activation: str, towers: int = 2):
+        super().__init__()
+        self.relu, self.towers = activation == "relu", towers
+        each = [[nn.Linear(a, b) for a, b in itertools.pairwise((inputs, *hidden, 1))] for _ in range(towers)]
+        first, *between, last = [_stacked(layers) for layers in zip(*each, strict=True)]
+        self.first = nn.Parameter(torch.cat(first, 1))  # [K, D + 1, H]
+        self.weights = nn.ParameterList([nn.Parameter(weight) for weight, _ in between])
+        self.biases = nn.ParameterList([nn.Parameter(bias) for _, bias in between])
+        self.last = nn.Parameter(last[0].mT.contiguous())  # [K, 1, H]
+        self.last_bias = nn.Parameter(last[1].squeeze(1))
+        # nn.Module looks for an attribute for as long as a small product takes
+        self._layers = self.first, tuple(zip(self.weights, self.biases, strict=True)), self.last, self.last_bias
+        self._ones = torch.ones(0, 1)
+
+    def joined(self, *parts: Tensor) -> Tensor:
+        """Parts of the inputs side by side, and the column of ones: float32[B, D + 1], for the other methods."""
+        rows, device = len(parts[0]), parts[0].device
+        if len(self._ones) != rows or self._ones.device != device:
+            self._ones = torch.ones(rows, 1, device=device)
+        return torch.cat((*parts, self._ones), 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`joined` inputs [B, D + 1] to values [K, B]."""
+        return self.forward_saving(x)[0]
+
+    def forward_saving(self, x: Tensor, towers: int | None = None) -> tuple[Tensor, list[Tensor]]:
+        """Values [K, B], of the first ``towers`` if given, and the activations [x, h1, …] for the backward passes."""
+        act = torch.relu_ if self.relu else torch.tanh_
+        first, layers, last, last_bias = self._of(towers)
+        with narrow(x.shape[1]):
+            h = act(torch.bmm(x.expand(len(first), *x.shape), first))  # [K, B, H]
+        saved = [x, h]
+        for weight, bias in layers:
+            h = act(torch.bmm(h, weight).add_(bias))  # baddbmm costs a pass more
+            saved.append(h)
+        with narrow(1):
+            values = torch.bmm(last, h.mT)
+        return values.squeeze(1).add_(last_bias), saved
+
+    def _of(self, towers: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
+        """The parameters of the first so many."""
+        if towers is None or towers == self.towers:
+            return self._layers
+        first, layers, last, last_bias = self._layers
+        return first[:towers], tuple((w[:towers], b[:towers]) for w, b in layers), last[:towers], last_bias[:towers]
+
+    @torch.inference_mode()
+    def fit_into_gradients(self, x: Tensor, wanted: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Overwrite every parameter's ``.grad`` with that of the loss ``½ Σ mean(weights · (values - wanted)²)``.
+
+        Args:
+            x: `joined` inputs, [B, D + 1].
+            wanted: what all towers should answer, [B].
+            weights: [B]; None for all alike.
+
+        Returns:
+            The loss and the mean of the values, 0-d tensors.
+        """
+        values, saved = self.forward_saving(x)
+        error = values - wanted
+        d = error * (1 / len(x)) if weights is None else error * weights.mul(1 / len(x))
+        self.backward_into_gradients(saved, d)
+        return torch.dot(error.view(-1), d.view(-1)).mul_(0.5), values.mean()
+
+    @torch.inference_mode()
+    def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
+        first, layers, last, last_bias = self._layers
+        x, h = saved[0], saved[-1]
+        with narrow(1):
+            torch.bmm(d.unsqueeze(1), h, out=gradient_of(last))
+        torch.sum(d, 1, keepdim=True, out=gradient_of(last_bias))
+        d = torch.mul(d.unsqueeze(2), last)  # [K, B, H]
+        for i in reversed(range(len(layers))):
+            (weight, bias), below = layers[i], saved[i + 1]
+            d = pass_activation_(d, saved[i + 2], self.relu)
+            torch.bmm(below.mT, d, out=gradient_of(weight))
+            torch.sum(d, 1, keepdim=True, out=gradient_of(bias))
+            d = torch.bmm(d, weight.mT)
+        d = pass_activation_(d, saved[1], self.relu)
+        with narrow(x.shape[1]):
+            torch.bmm(x.t().expand(self.towers, x.shape[1], len(x)), d, out=gradient_of(first))
+
+    @torch.inference_mode()
+    def input_gradient(self, saved: list[Tensor], d: Tensor, begin: int) -> Tensor:
+        """The gradient of the inputs from column ``begin`` on, [B, D - begin], given that of the values, [K, B].
+
+        Of the first towers only, where values of no more were asked for.
+        """
+        first, layers, last, _ = self._of(len(d))
+        d = torch.mul(d.unsqueeze(2), last)
+        for i in reversed(range(len(layers))):
+            d = pass_activation_(d, saved[i + 2], self.relu)
+            d = torch.bmm(d, layers[i][0].mT)
+        d = pass_activation_(d, saved[1], self.relu)
+        with narrow(first.shape[1] - begin):
+            return torch.bmm(first[:, begin:-1], d.mT).sum(0).t()
+
+
+def _stacked(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor]:
+    """A layer of each tower: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
+    weight = torch.stack([layer.weight.detach().t() for layer in layers])
+    return weight.contiguous(), torch.stack([layer.bias.detach() for layer in layers]).unsqueeze(1)

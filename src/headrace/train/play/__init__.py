@@ -1,0 +1,1 @@
+"""A trained agent outside of training: evaluation, videos, logged episodes."""

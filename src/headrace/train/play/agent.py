@@ -1,0 +1,137 @@
+"""A trained policy, loaded from a run folder: what evaluation, videos and `headrace play` need."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from headrace.errors import OptionError
+from headrace.pool.actions import ACTION, action_fields
+from headrace.pool.spec import TaskSpec
+from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.setup import make_policy
+from headrace.train.config.settings import Config
+from headrace.train.modules.action_masks import MASK, forbidden, masked_heads, masked_to_draw
+from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.folder import RunFolder
+
+
+class Agent:
+    """The policies of a checkpoint, on the CPU: everybody's actions in an environment.
+
+    Args:
+        config: the run's configuration.
+        spec: the task.
+        point: the checkpoint.
+    """
+
+    def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint):
+        self.config, self.spec = config, spec
+        self._players = [
+            _Player(config.of_policy(name), name, spec, agent_group, point)
+            for name, agent_group in policy_mapping(spec, config.policies).items()
+        ]
+        self._generator = torch.Generator().manual_seed(config.seed)
+
+    @property
+    def policies(self) -> list[Policy]:
+        """Those that act, in the order of the task's agents."""
+        return [player.policy for player in self._players]
+
+    @torch.inference_mode()
+    def act(self, observations: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
+        """Actions as a pool takes them, for observations as it gives them: the most likely ones, or a sample.
+
+        Recurrent policies remember what they saw before, row by row, until `forget` is called.
+
+        Args:
+            observations: as a pool gives them.
+            deterministic: take the most likely actions.
+            action_mask: ``info["action_mask"]`` that came with them, [B, K] or [B, agents, K]; None where none did.
+
+        Raises:
+            OptionError: the agent learnt with action masks, and is not given any.
+        """
+        generator = None if deterministic else self._generator
+        if not self.spec.agents:
+            return self._players[0].act(np.asarray(observations), generator, action_mask)
+        fields = action_fields(self.spec.action).items()
+        rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
+        actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields}
+        for player in self._players:
+            sees, acts, width = player.agent_group.sees, player.agent_group.acts, player.agent_group.width
+            seen: Any = observations if sees.key is None else observations[sees.key]
+            mask = None if action_mask is None else action_mask[:, player.agent_group.agents].reshape(rows * width, -1)
+            chosen = player.act(seen[:, sees.among].reshape(rows * width, *seen.shape[2:]), generator, mask)
+            into = actions[ACTION if acts.key is None else acts.key]
+            into[:, acts.among] = chosen.reshape(rows, width, *chosen.shape[1:])
+        return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
+
+    @torch.inference_mode()
+    def forget(self, ends: np.ndarray) -> None:
+        """Say which environments' episodes are over, bool[B]: recurrent policies begin anew there."""
+        for player in self._players:
+            if player.memory is not None:
+                player.memory[torch.from_numpy(ends.repeat(player.agent_group.width))] = 0.0
+
+    def score(self, rewards: np.ndarray) -> np.ndarray:
+        """What the first policy's agents earned on average, [B], of rewards [B] or [B, agents]."""
+        agents = self._players[0].agent_group.agents
+        return rewards if agents is None else rewards[:, agents].mean(-1)
+
+
+class _Player:
+    """One policy of a checkpoint."""
+
+    def __init__(self, config: Config, name: str, spec: TaskSpec, agent_group: AgentGroup, point: Checkpoint):
+        # frozen: it needs nothing to learn with
+        config = dataclasses.replace(config, compile=False, frozen=True)
+        policy = make_policy(name, config, agent_group, torch.device("cpu"))
+        policy.load_model(point.model)
+        self.agent_group, self.policy, self.distribution = agent_group, policy, policy.distribution
+        self._heads = masked_heads(config, spec, agent_group)
+        self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
+
+    def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
+        raw = torch.from_numpy(np.ascontiguousarray(observations))
+        encoder = self.policy.encoder
+        inputs = encoder(raw, torch.empty(len(raw), *encoder.shape, dtype=encoder.dtype))
+        if self.policy.memory_size:
+            if self.memory is None or len(self.memory) != len(inputs):
+                self.memory = inputs.new_zeros(len(inputs), self.policy.memory_size)
+            params, _, self.memory = self.policy.step(inputs, self.memory)
+        else:
+            params, _ = self.policy.forward(inputs)
+        if self._heads:
+            if mask is None:
+                raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
+            closed = forbidden(torch.from_numpy(np.ascontiguousarray(mask)), self._heads)
+            params = masked_to_draw(params, closed)
+        if generator is None:
+            actions = self.distribution.mode(params)
+        else:
+            noise = torch.empty(len(raw), self.distribution.noise_size)
+            actions = self.distribution.sample(params, self.distribution.draw(noise, generator))
+        return self.distribution.to_env(actions).numpy()
+
+
+def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:
+    """The ``"best"`` or ``"newest"`` checkpoint of a run.
+
+    Raises:
+        OptionError: the run has none yet, or ``which`` is neither.
+        StateError: it is damaged.
+    """
+    if which not in (checkpoints.BEST, "newest"):
+        raise OptionError(f"which={which!r} must be 'best' or 'newest'")
+    find = checkpoints.best if which == checkpoints.BEST else checkpoints.newest
+    path = find(run.checkpoints)
+    if path is None:
+        raise OptionError(f"{run.path} has no checkpoint yet")
+    return checkpoints.load(path)

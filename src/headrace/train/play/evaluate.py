@@ -1,0 +1,142 @@
+"""How good an agent is when it plays for real: whole episodes, the game's own score, no exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import headrace
+from headrace.pool.registry import check_int
+from headrace.train.collect.setup import make_pool
+from headrace.train.config.presets import is_atari
+from headrace.train.config.settings import Config
+from headrace.train.modules.action_masks import MASK
+from headrace.train.play.agent import Agent, load_checkpoint
+from headrace.train.runs.folder import RunFolder
+
+MOST_ENVS = 16  # that play at the same time
+MOST_STEPS = 100_000  # agent steps of one episode; Atari's longest have 27,000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Returns and lengths of the episodes played, in no particular order.
+
+    Attributes:
+        stopped: how many of them were not over when they were stopped; they count as they stood.
+    """
+
+    returns: list[float]
+    lengths: list[int]
+    stopped: int = 0
+
+    @property
+    def mean_return(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def mean_length(self) -> float:
+        return float(np.mean(self.lengths))
+
+
+def evaluate(
+    run_dir: str | Path,
+    episodes: int = 10,
+    *,
+    deterministic: bool = True,
+    seed: int = 1000,
+    which: str = "best",
+    max_steps: int = MOST_STEPS,
+    trust: bool = False,
+    ended: Callable[[int], None] = lambda episodes: None,
+) -> Evaluation:
+    """Play so many episodes with the agent of a run.
+
+    Which environment plays how many of them is said beforehand, since taking whichever end first would favour short
+    ones. An episode that is not over after ``max_steps`` agent steps is stopped there: some tasks have no limit, and
+    some agents never end them.
+
+    Args:
+        run_dir: the run folder.
+        episodes: how many.
+        deterministic: take the likeliest actions, instead of drawing them as in training.
+        seed: of the environments.
+        which: the ``"best"`` or the ``"newest"`` checkpoint.
+        max_steps: of one episode.
+        trust: as in `headrace.train.resume`.
+        ended: is told how many episodes are over, as they end.
+
+    Raises:
+        OptionError: there is no run, or it has no checkpoint yet.
+        TrustError: as in `headrace.train.resume`.
+    """
+    check_int("episodes", episodes, 1)
+    run, config = RunFolder.open(run_dir, trust=trust)
+    num_envs = min(episodes, MOST_ENVS)
+    with playing_pool(config, num_envs=num_envs, seed=seed) as pool:
+        agent = Agent(config, pool.spec, load_checkpoint(run, which))
+        each = np.full(num_envs, episodes // num_envs)
+        each[: episodes % num_envs] += 1
+        played = play_episodes(agent, pool, each, deterministic, max_steps, ended=ended)
+    assert played is not None
+    return played
+
+
+def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
+    """A pool that plays by the game's own rules: for Atari, real lives and unclipped rewards."""
+    options = {"episodic_life": False, "reward_clip": False} if is_atari(config.task) else {}
+    return make_pool(config, batch_size=0, **(options | changes))
+
+
+def play_episodes(
+    agent: Agent,
+    pool: headrace.Pool,
+    each: int | np.ndarray,
+    deterministic: bool = True,
+    max_steps: int = MOST_STEPS,
+    stop: Callable[[], bool] = lambda: False,
+    ended: Callable[[int], None] = lambda episodes: None,
+) -> Evaluation | None:
+    """Play so many episodes in ``each`` environment, as `evaluate`; None if ``stop`` said so before they were over."""
+    left = np.broadcast_to(each, pool.num_envs).copy()
+    earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
+    returns: list[float] = []
+    lengths: list[int] = []
+    stopped = 0
+    obs, info = pool.reset()
+    while left.any():
+        if stop():
+            return None
+        obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
+        earned += agent.score(reward)
+        length += 1
+        over = terminated | truncated
+        late = (length >= max_steps) & ~over
+        done = over | late
+        for i in np.flatnonzero(done & (left > 0)):
+            returns.append(float(earned[i]))
+            lengths.append(int(length[i]))
+            stopped += int(late[i])
+            left[i] -= 1
+            ended(len(returns))
+        if late.any():
+            _restart(pool, obs, info, np.flatnonzero(late))
+        earned[done], length[done] = 0.0, 0
+        agent.forget(done)
+    return Evaluation(returns, lengths, stopped)
+
+
+def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
+    """Begin new episodes in some environments; what is seen of them first is put in their rows."""
+    for whole, part in zip(_seen(obs, info), _seen(*pool.reset(envs)), strict=True):
+        whole[envs] = part
+
+
+def _seen(obs: Any, info: dict[str, Any]) -> list[np.ndarray]:
+    """The arrays that actions are chosen by."""
+    observed = list(obs.values()) if isinstance(obs, dict) else [obs]
+    return observed + ([info[MASK]] if MASK in info else [])

@@ -1,0 +1,61 @@
+"""Beginning with what another run learnt, as the setting ``load`` says, however this run trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.errors import OptionError, StateError
+from headrace.train.algorithms.policy import Policy
+from headrace.train.config.settings import Config
+from headrace.train.config.uses import Player
+from headrace.train.play.agent import load_checkpoint
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.folder import RunFolder
+
+
+def check_loads(config: Config, players: Mapping[str, Player]) -> None:
+    """Refuse to begin with networks of runs that cannot be had, or saw observations otherwise.
+
+    Args:
+        config: the run's settings.
+        players: its policies by name; ``""`` for the one of a single agent.
+
+    Raises:
+        OptionError: the run that ``load`` names has no checkpoint, or not this run's ``normalise_observations`` or
+            ``activation``, where the network has one.
+    """
+    for name, player in players.items():
+        own = player.config
+        if own.load is None:
+            continue
+        run, theirs = RunFolder.read(own.load)
+        if checkpoints.best(run.checkpoints) is None:
+            raise OptionError(f"load={own.load!r}: that run has no checkpoint yet")
+        there = theirs.of_policy(name)
+        unseen = ["normalise_observations", *(["activation"] if player.uses("activation") else [])]
+        for setting in unseen:  # in the shapes of what is loaded
+            ours, learnt = getattr(own, setting), getattr(there, setting)
+            if ours != learnt:
+                raise OptionError(
+                    f"{setting}={ours!r} cannot go with load={own.load!r}, whose network "
+                    f"learnt with {setting}={learnt!r}: give this run the same"
+                )
+
+
+def begin_with_network(policy: Policy) -> None:
+    """Let a policy begin with the network that its settings name, and with what goes with it, if they name one.
+
+    Args:
+        policy: whose settings count.
+
+    Raises:
+        OptionError: as `check_loads`; or the network is of another shape, or of no policy of this name.
+    """
+    source = policy.config.load
+    if source is None:
+        return
+    model = load_checkpoint(RunFolder.read(source)[0], checkpoints.BEST).model
+    try:
+        policy.load_model(model)
+    except StateError as error:
+        raise OptionError(f"load={source!r}: the network learnt there is none for this run: {error}") from error

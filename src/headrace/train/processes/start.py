@@ -1,0 +1,115 @@
+"""What every process that takes part in training does at its start and at its end.
+
+A process that trains is told to stop by the one that started it, never by Ctrl-C; it says how it ended, and
+it ends when that one is gone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from multiprocessing import connection, forkserver
+from typing import Any, NoReturn
+
+from headrace.errors import HeadraceError, WorkerError
+from headrace.limits import need_files
+from headrace.pool.executors.processes.crew import FILES_TO_START, deaf
+
+PRELOADED = "headrace.train.workers.replay_sampler"
+UNGUARDED = 79  # exit status of a worker whose import of the user's script began the script's training once more
+
+
+def guard_main() -> None:
+    """End this process if it is a worker that only imports the user's script; what it was to begin is begun already.
+
+    Every worker imports the script that trains, to know the tasks that it registers. Code that is not under
+    ``if __name__ == "__main__":`` runs again then. Who started the worker reads the exit status, and says so.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(UNGUARDED)
+
+
+def worker_context() -> Any:
+    """How workers are started: forked from a server that has imported everything once, within a few hundredths of a
+    second. The first call starts the server, and does not wait for it."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([PRELOADED])
+    need_files(FILES_TO_START, "starting workers")
+    with deaf():
+        forkserver.ensure_running()
+    return context
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a process says at its end: a result, or what it raised, when, and how."""
+
+    result: Any = None
+    error: HeadraceError | None = None
+    trace: str = ""
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, error: BaseException) -> Report:
+        """What is told of an exception that is being handled: itself, if it is one of ours."""
+        known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
+        return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
+
+    def told(self, who: str) -> WorkerError:
+        """The words it was raised with there."""
+        return WorkerError(f"{who} raised:\n{self.trace}")
+
+    def raise_as(self, who: str) -> NoReturn:
+        """Raise it here."""
+        if self.error is not None:
+            raise self.error from self.told(who)
+        raise self.told(who)
+
+
+def end_with_parent() -> None:
+    """For a thread of its own: end this process when the one that started it is gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def take_cores(rank: int, size: int) -> None:
+    """Keep to an equal part of the cores, so that environments and torch make as many threads as there are."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        each = len(cores) // size
+        if each:
+            os.sched_setaffinity(0, cores[rank * each : (rank + 1) * each])
+
+
+def cause_of_death(code: int | None) -> str:
+    """An exit status in words."""
+    if code is not None and code < 0:
+        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
+        return f"killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
+    return f"exit status {code}"
+
+
+def raise_unguarded(code: int | None) -> None:
+    """Raise `WorkerError` if a process ended in `guard_main`."""
+    if code == UNGUARDED:
+        script = getattr(sys.modules["__main__"], "__file__", "the script")
+        raise WorkerError(
+            f"{script} trains with several processes, each of which imports it: "
+            'put what it does under  if __name__ == "__main__":'
+        )
+
+
+def _can_travel(error: HeadraceError) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True

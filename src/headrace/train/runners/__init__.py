@@ -1,0 +1,1 @@
+"""The loops that train: in turn, with workers, and in several processes."""

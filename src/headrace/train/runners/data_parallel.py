@@ -1,0 +1,181 @@
+"""Training with several processes: who starts them, watches over them, and ends them.
+
+What they do together is in `headrace.train.runners.process_group`. The process that was asked to train only
+watches: once a worker raises or dies, it ends the others and says which it was. If it is
+killed itself, its workers end too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+
+from headrace.errors import WorkerError
+from headrace.train.config.settings import Config
+from headrace.train.processes.interrupt import Interrupt
+from headrace.train.processes.start import Report, cause_of_death, deaf, end_with_parent, raise_unguarded, take_cores
+from headrace.train.runners.here import Result, train_here
+from headrace.train.runners.process_group import ProcessGroup
+
+GRACE = 1.0  # seconds in which the process that failed first and those that noticed can all speak
+POLL = 0.1  # seconds between looks at whether Ctrl-C was pressed
+HERE = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """One process, and where it reports how it ended."""
+
+    rank: int
+    device: str
+    process: Any
+    pipe: connection.Connection
+
+    def __str__(self) -> str:
+        return f"training process {self.rank} (on {self.device})"
+
+
+def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool) -> Result:
+    """Train with one process on each of ``config.devices``; returns what the first one does.
+
+    Args:
+        config: the run's settings.
+        run_dir: an existing run folder.
+        saved: the checkpoint to go on from.
+        quiet: show no progress.
+
+    Raises:
+        HeadraceError: of any kind, as a process raised it.
+        WorkerError: a process raised anything else, or died.
+    """
+    context = multiprocessing.get_context("spawn")
+    size, stop = len(config.devices), context.Event()
+    store = _store()
+    workers: list[_Worker] = []
+    with Interrupt() as interrupt:
+        try:
+            with deaf():
+                for rank, device in enumerate(config.devices):
+                    pipe, theirs = context.Pipe(duplex=False)
+                    place = (rank, size, store.port, stop, theirs)
+                    process = context.Process(
+                        target=_work, args=(place, config, run_dir, saved, quiet), name=f"headrace-{rank}"
+                    )
+                    workers.append(_Worker(rank, device, process, pipe))
+                    process.start()
+                    theirs.close()
+            return _watch(workers, interrupt, stop)
+        finally:
+            for worker in workers:
+                if worker.process.pid is not None:
+                    worker.process.kill()
+                    worker.process.join()
+                worker.pipe.close()
+            if not quiet:
+                Console().show_cursor()  # who was killed while it drew has left it hidden
+
+
+def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
+    """Wait for everybody's report, or for the first sign that one of them failed."""
+    reports: dict[int, Report] = {}
+    while len(reports) < len(workers):
+        if interrupt:
+            stop.set()
+        dead = _listen(workers, reports)
+        if dead or any(report.result is None for report in reports.values()):
+            until = time.monotonic() + GRACE
+            while len(reports) < len(workers) and time.monotonic() < until:
+                dead = _listen(workers, reports)
+            _raise(workers, dead, reports)
+    result = reports[0].result
+    assert result is not None
+    return result
+
+
+def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
+    """Take in reports for a while; answers the processes that ended without a word."""
+    ended = [worker for worker in workers if not worker.process.is_alive()]  # whatever they said can be heard by now
+    silent = {worker.pipe: worker for worker in workers if worker.rank not in reports}
+    for pipe in connection.wait(list(silent), POLL):
+        try:
+            reports[silent[pipe].rank] = pipe.recv()  # type: ignore[index, union-attr]
+        except (EOFError, OSError):
+            time.sleep(POLL / 10)  # it died: its exit status follows
+    return [worker for worker in ended if worker.rank not in reports]
+
+
+def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Report]) -> NoReturn:
+    """Say what happened first; that the others then lost their connection is no news."""
+    raised = sorted((report.at, rank) for rank, report in reports.items() if report.result is None)
+    first = workers[raised[0][1]] if raised else None
+    if dead:
+        raise_unguarded(dead[0].process.exitcode)
+        words = f"{dead[0]} died: {cause_of_death(dead[0].process.exitcode)}; the run was ended"
+        raise WorkerError(words) from (first and reports[first.rank].told(str(first)))
+    assert first is not None
+    reports[first.rank].raise_as(str(first))
+
+
+# -- the processes that train --------------------------------------------------------------------
+
+
+def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool):
+    """One process from its start to its report."""
+    rank, size, port, stop, pipe = place
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        report = Report(_train(rank, size, port, stop, config, run_dir, saved, quiet))
+    except BaseException as error:
+        report = Report.of(error)
+    pipe.send(report)
+    sys.stdout.flush()
+    if dist.is_initialized():  # until here, since the others will complain of it
+        dist.destroy_process_group()
+
+
+def _train(
+    rank: int, size: int, port: int, stop: Any, config: Config, run_dir: Path, saved: Path | None, quiet: bool
+) -> Result:
+    from headrace.train.collect.setup import find_device
+    from headrace.train.runs.folder import RunFolder
+
+    take_cores(rank, size)
+    device = find_device(config.devices[rank])
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # it would look the host's name up, which may have no address
+    backend = "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        backend = "cpu:gloo,cuda:nccl"
+    dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
+    group = ProcessGroup(rank, size, stop)
+    result = train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group)
+    group.wait()  # nobody leaves while somebody is still sending
+    return result
+
+
+def _store(port: int = 0) -> Any:
+    """Where processes find each other: without a port, a new one that only this machine can reach."""
+    if port:
+        return dist.TCPStore(HERE, port, is_master=False, wait_for_workers=False)  # type: ignore[reportPrivateImportUsage]
+    # left to itself, it would listen to the whole network
+    listener = socket.create_server((HERE, 0))
+    return dist.TCPStore(  # type: ignore[reportPrivateImportUsage]
+        HERE,
+        listener.getsockname()[1],
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )

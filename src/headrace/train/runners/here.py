@@ -1,0 +1,64 @@
+"""Training in this process, with workers or without: which loop runs, and how its run ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from headrace.train.config.settings import OFF_POLICY, Config
+from headrace.train.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from headrace.train.runners.process_group import ProcessGroup
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    Attributes:
+        run_dir: the run folder.
+        reason: ``"solved"`` (reached ``stop_at_return``), ``"finished"`` (all steps) or ``"interrupted"`` (Ctrl-C).
+        steps: agent steps, all environments together.
+        seconds: time spent training.
+        mean_return: of the last ``stop_episodes`` episodes; None if none has ended.
+        video, plot: files made at the end, if any.
+    """
+
+    run_dir: Path
+    reason: Literal["solved", "finished", "interrupted"]
+    steps: int
+    seconds: float
+    mean_return: float | None
+    video: Path | None = None
+    plot: Path | None = None
+
+
+def train_here(
+    config: Config, run: RunFolder, saved: Path | None, quiet: bool, group: ProcessGroup | None = None
+) -> Result:
+    """Train in this process and its workers, from a checkpoint and in a process group if they are given."""
+    from headrace.train.logging.dashboard import Dashboard
+    from headrace.train.runners.off_policy import OffPolicyTrainer
+    from headrace.train.runners.on_policy import OnPolicyTrainer
+    from headrace.train.runners.synchronous import Trainer
+    from headrace.train.runs import checkpoint as checkpoints
+
+    point = checkpoints.load(saved) if saved is not None else None
+    if config.samplers > 0:
+        trainer = (OffPolicyTrainer if config.algo in OFF_POLICY else OnPolicyTrainer)(config, run, point)
+    else:
+        trainer = Trainer(config, run, point, group)
+    try:
+        dashboard = Dashboard(quiet=quiet)
+        if isinstance(trainer, Trainer) and trainer.end > 1.01 * config.total_steps and not quiet:
+            whole = f"rollouts of {trainer.rollout:,} steps are made whole: {trainer.end:,} steps in place of"
+            dashboard.console.print(f"{whole} {config.total_steps:,}", highlight=False, soft_wrap=True)
+        for policy in trainer.policies:
+            if policy.caveat is not None and not quiet:
+                dashboard.console.print(policy.caveat, highlight=False, soft_wrap=True)
+        reason = trainer.train(dashboard)
+        return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
+    finally:
+        trainer.close()

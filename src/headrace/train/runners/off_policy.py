@@ -1,0 +1,163 @@
+"""A run whose learner draws from a replay that samplers fill: nobody waits, unless the replay ratio is fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.errors import OptionError, StateError
+from headrace.pool.registry import build_task
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.collect.setup import players_of
+from headrace.train.config.settings import Config
+from headrace.train.config.uses import check_asked_for
+from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.files import ReplayFiles
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers import actor_learner, replay_sampler
+from headrace.train.workers.actor_learner import Exchange, extras_of
+from headrace.train.workers.learner import Learner
+from headrace.train.workers.rate_limiter import RateLimiter
+from headrace.train.workers.replay_sampler import Frames
+
+HEAD_START = 100  # updates of the critics before the first of an actor that learns apart
+
+
+class OffPolicyTrainer(AsyncTrainer):
+    """A run of an algorithm with a replay, and with workers.
+
+    Attributes:
+        replay: what samplers write, and `learner` reads.
+        pace: updates that are due, and steps that are allowed.
+        emptied: steps and updates of the run when its replay was empty, which the pace counts from.
+        exchange: what an actor and critics that learn apart tell each other.
+    """
+
+    learner: Learner
+
+    def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
+        check(config)
+        super().__init__(config, run, resume)
+        self.pace = RateLimiter(config, self.counters, self.updates, self.emptied)
+
+    def _make_learner(self) -> Learner:
+        assert isinstance(self.policy, OffPolicy)
+        self.replay, self.emptied = make_replay(self.config), (0, 0)
+        self._files = ReplayFiles(self.replay, self.run.replay)
+        self.exchange = Exchange(self.policy, self.weights, apart=self.config.apart)
+        return Learner(self.config, self.policy, self.replay, self.exchange)
+
+    def _extras(self) -> int:
+        assert isinstance(self.policy, OffPolicy)
+        return extras_of(self.policy)
+
+    def _start(self) -> None:
+        self.learner.set_rates(self.step)
+        self.learner.begin()
+        super()._start()
+        if self.config.apart:
+            made, rests = self.counters.actor_updates, self.counters.rests
+            arguments = (self.config, self.replay, self.exchange, self.counters)
+            self.supervisor.start(
+                "actor",
+                actor_learner.work,
+                *arguments,
+                progress=lambda: int(made[0]),
+                pulse=lambda: int(made[0] + rests[-1]),
+            )
+
+    def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return replay_sampler.work, (self.config, number, self.replay, self.weights, self.counters)
+
+    def _update(self) -> bool:
+        learner, pace = self.learner, self.pace
+        if learner.updates >= pace.due(self.counters.total_steps()) or not self.replay.held:
+            return False
+        if self.config.apart and not self.counters.actor_updates[0] and learner.updates > HEAD_START:
+            return False  # critics of an actor that has not begun yet would learn nothing but how it began
+        learner.update()
+        pace.note(learner.updates)
+        return True
+
+    def _look(self) -> None:
+        super()._look()
+        self.learner.set_rates(self.step)
+
+    def finished(self) -> bool:
+        """Whether all steps are done, and all that was to be learnt from them."""
+        steps = self.counters.total_steps()
+        if steps < self.config.total_steps:
+            return False
+        return self.config.replay_ratio is None or self.learner.updates >= self.pace.due(steps)
+
+    def load(self, point: Checkpoint) -> int:
+        """As `AsyncTrainer.load`; the replay is what it was, or empty if it was not saved or does not fit any more."""
+        metrics = super().load(point)
+        self.policy.caveat = self._load_replay(point.counters.get("replay"))
+        self.emptied = self.step, self.updates
+        if self.policy.caveat is None:
+            try:
+                self.emptied = tuple(point.counters["emptied"])
+            except KeyError as error:
+                raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+        assert isinstance(self.policy, OffPolicy)
+        self.counters.actor_updates[0] = self.updates // self.policy.actor_every
+        return metrics
+
+    def _load_replay(self, written: list[int] | None) -> str | None:
+        """Restore the replay that had so many rows; says in words why it could not be."""
+        reason = "save_replay=False left it out"
+        if written is not None:
+            try:
+                self._files.load(written)
+                return None
+            except StateError as error:
+                reason = str(error)
+        steps = self.config.learning_starts
+        return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
+
+    def _counters(self) -> dict[str, Any]:
+        return super()._counters() | {"emptied": self.emptied}
+
+    def checkpoint(self) -> Checkpoint:
+        """As `AsyncTrainer.checkpoint`, with what an actor that learns apart has learnt."""
+        self.learner.settle()
+        point = super().checkpoint()
+        if self.config.save_replay:
+            point.counters["replay"] = self.replay.arrays["written"].tolist()
+        return point
+
+    def _write(self, name: str, point: Checkpoint) -> None:
+        if self.config.save_replay:
+            self._files.save(point.counters["replay"])
+        super()._write(name, point)
+
+    def close(self) -> None:
+        """As `AsyncTrainer.close`."""
+        super().close()
+        self.exchange.close()
+
+
+def check(config: Config) -> None:
+    """Refuse what workers cannot do.
+
+    Raises:
+        OptionError: the settings ask for it.
+    """
+    spec = build_task(config.task, **config.env_options).spec
+    if spec.agents:
+        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    (player,) = players_of(config, spec).values()
+    check_asked_for(player)
+
+
+def make_replay(config: Config) -> StepReplay:
+    """The replay of a run with samplers, in memory that they share."""
+    frames = Frames.of(config)
+    spec = build_task(config.task, **frames.options).spec
+    envs, segments = config.num_envs, config.samplers
+    steps = max(config.replay_size // (envs * segments), 2 * (config.n_step + frames.stack + 3))
+    spaces = spec.observation, spec.action
+    return StepReplay(*spaces, segments, steps, envs, config.n_step, config.gamma, frames.stack)

@@ -1,0 +1,106 @@
+"""A run whose learner takes whole rollouts of a policy that is hardly older than its own: PPO with V-trace."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from headrace.errors import OptionError, StateError
+from headrace.pool.registry import build_task
+from headrace.train.collect.setup import agent_groups, players_of
+from headrace.train.config.settings import Config
+from headrace.train.config.uses import check_asked_for
+from headrace.train.modules.action_masks import masked_heads
+from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.rollout_slots import Rollouts
+from headrace.train.workers import rollout_sampler
+from headrace.train.workers.rollout_learner import RolloutLearner
+
+
+class OnPolicyTrainer(AsyncTrainer):
+    """A run of PPO with workers.
+
+    Attributes:
+        rollouts: what samplers write, and `learner` reads.
+    """
+
+    learner: RolloutLearner
+
+    def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
+        check(config)
+        super().__init__(config, run, resume)
+        # a rollout may take longer to learn from than whoever presses Ctrl-C should wait
+        self.policy.interrupted = lambda: bool(self._interrupt)
+
+    def _make_learner(self) -> RolloutLearner:
+        config, policy = self.config, self.policy
+        if policy.memory_size:
+            raise OptionError("a recurrent network is for samplers=0: workers do not hand its memory on")
+        stored = policy.distribution.action_shape, torch.empty(0, dtype=policy.distribution.action_dtype).numpy().dtype
+        sizes = config.samplers, config.rollout_slots, config.num_steps, config.num_envs
+        self.rollouts = Rollouts(self.spec.observation, *stored, *sizes)
+        return RolloutLearner(config, policy, self.rollouts, self.weights)
+
+    def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return rollout_sampler.work, (self.config, number, self.rollouts, self.weights, self.counters)
+
+    def _update(self) -> bool:
+        return not self.finished() and self.learner.learn()
+
+    def finished(self) -> bool:
+        """Whether so many steps as asked for were learnt from."""
+        return self.learner.steps >= self.config.total_steps
+
+    def speeds(self) -> dict[str, float | None]:
+        """As `AsyncTrainer.speeds`; a rollout may be smaller than a minibatch."""
+        speeds, rows = super().speeds(), self.config.num_steps * self.config.num_envs
+        updates = speeds["updates"]
+        size = min(rows, self.config.minibatch_size)
+        return speeds | {"update_frames": None if updates is None else updates * size}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def checkpoint(self) -> Checkpoint:
+        """As `AsyncTrainer.checkpoint`; rollouts that wait are not kept."""
+        point = super().checkpoint()
+        return dataclasses.replace(point, state=point.state | self.learner.state())
+
+    def _counters(self) -> dict[str, Any]:
+        return super()._counters() | {"learnt": self.learner.steps}
+
+    def load(self, point: Checkpoint) -> int:
+        """As `AsyncTrainer.load`."""
+        try:
+            self.learner.load_state(point.state)
+            self.learner.steps = point.counters["learnt"]
+        except KeyError as error:
+            raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+        return super().load(point)
+
+    def close(self) -> None:
+        """End all workers, and free what they shared."""
+        super().close()
+        self.rollouts.close()
+
+
+def check(config: Config) -> None:
+    """Refuse what workers cannot do.
+
+    Raises:
+        OptionError: the settings ask for it.
+    """
+    if config.algo != "ppo":
+        raise OptionError(f"algo={config.algo!r} is for samplers=0: of those without a replay, ppo alone has workers")
+    spec = build_task(config.task, **config.env_options).spec
+    if spec.agents:
+        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    (player,) = players_of(config, spec).values()
+    check_asked_for(player)
+    (agent_group,) = agent_groups(config, spec).values()
+    if masked_heads(config, spec, agent_group):
+        raise OptionError(f"{config.task} has action masks: train it with samplers=0, or with action_masks=False")

@@ -1,0 +1,168 @@
+"""What processes that train together do together.
+
+Every process runs the same `Trainer`, with a device and environments of its own. Before each
+optimiser step the gradients are averaged: one all-reduce of the one flat vector that `FlatAdam`
+keeps them in. It is what `torch.nn.parallel.DistributedDataParallel` does, in a single bucket; its
+buckets exist to overlap that with a long backward, which policies of a few layers do not have, and
+its hooks hang on autograd, which our MLP's backward goes without. Statistics of observations,
+rewards and episodes are merged after every rollout. So all processes hold the same network at any
+time, and take every decision alike; the first one alone writes the run folder and shows the progress.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from headrace.train.config.settings import Config
+from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from headrace.train.algorithms.policy import Policy
+    from headrace.train.collect.rollout_buffer import Experience
+
+
+class ProcessGroup:
+    """The processes that train together, as one of them sees it; by default one that trains alone.
+
+    Args:
+        rank: the number of this process; 0 is the one that writes and shows.
+        size: how many there are.
+        stop: an event that somebody outside sets to end the run.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, stop: Any = None):
+        self.rank, self.size, self._stop = rank, size, stop
+        self._host: Any = dist.new_group(backend="gloo") if size > 1 else None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the run folder."""
+        return self.rank == 0
+
+    def share_of(self, config: Config) -> Config:
+        """The settings of this process: its device, seeds that no other has, and its part of the episodes shown."""
+        if self.size == 1:
+            return config
+        return dataclasses.replace(
+            config,
+            device=config.devices[self.rank],
+            seed=config.seed + self.rank * config.num_envs,
+            stop_episodes=-(-config.stop_episodes // self.size),
+        )
+
+    def join(self, experiences: Iterable[Experience]) -> None:
+        """Let policies learn together from now on, beginning with the first process's parameters."""
+        if self.size == 1:
+            return
+        for experience in experiences:
+            experience.static = True  # else the number of minibatches would depend on who is alive where
+            policy = experience.policy
+            policy.learn_with_others(self.average)
+            normalisers = (experience.encoder.normaliser, experience.reward_scaler)
+            for normaliser in normalisers:
+                if normaliser is not None:
+                    normaliser.statistics.gather = self.gather
+            model = {name: tensor.contiguous() for name, tensor in policy.model().items()}
+            for tensor in model.values():
+                dist.broadcast(tensor, 0)
+            policy.load_model(model)
+
+    def may_capture(self, experiences: Iterable[Experience]) -> bool:
+        """Whether rollouts can be CUDA graphs: not where they gather statistics from other processes."""
+        return self.size == 1 or not any(e.encoder.normaliser or e.reward_scaler for e in experiences)
+
+    @torch.inference_mode()
+    def average(self, values: Tensor, rows: float | Tensor) -> None:
+        """Replace a flat vector by its mean over all processes, weighted by the samples that each is the mean of."""
+        count = rows.to(values).view(1) if isinstance(rows, Tensor) else values.new_full((1,), float(rows))
+        total = torch.cat([values * count, count])
+        dist.all_reduce(total)
+        torch.div(total[:-1], total[-1].clamp(min=1), out=values)
+
+    def gather(self, values: Tensor) -> Tensor:
+        """A vector [n] of each process, as [processes, n]."""
+        every = [torch.empty_like(values) for _ in range(self.size)]
+        dist.all_gather(every, values)
+        return torch.stack(every)
+
+    def merge(self, policies: Iterable[Policy]) -> None:
+        """After each rollout: episodes are counted everywhere, losses averaged, so that all decide alike.
+
+        Buffers of a user's own network, such as the statistics of a batch normalisation, become the first process's.
+        """
+        if self.size == 1:
+            return
+        for policy in policies:
+            totals = policy.tracker.totals()
+            dist.all_reduce(totals)
+            policy.tracker.share(totals)
+            if policy.losses is not None:
+                losses = policy.losses / self.size
+                dist.all_reduce(losses)
+                policy.losses = losses
+            if not policy.config.frozen:
+                for buffer in policy.network.buffers():  # what a network counts beside its parameters, if it does
+                    dist.broadcast(buffer, 0)
+
+    def interrupt(self) -> Any:
+        """A context whose value is true once somebody wants the run to end."""
+        return Interrupt() if self._stop is None else nullcontext(_Asked(self._stop))
+
+    def agree(self, *wishes: bool) -> tuple[bool, ...]:
+        """What the first process wishes."""
+        if self.size == 1:
+            return wishes
+        asked = torch.tensor(wishes, dtype=torch.uint8)
+        dist.broadcast(asked, 0, group=self._host)
+        return tuple(bool(wish) for wish in asked.tolist())
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.size > 1:
+            dist.barrier(group=self._host)
+
+    def collect(self, point: Checkpoint) -> Checkpoint | None:
+        """In the first process a checkpoint with the states of all; None in the others."""
+        if self.size == 1:
+            return point
+        states: list[Any] | None = [None] * self.size if self.leads else None
+        dist.gather_object({} if self.leads else _parcel(point.state), states, 0, group=self._host)
+        if states is None:
+            return None
+        state = dict(point.state)
+        for rank, other in enumerate(states[1:], 1):
+            state |= checkpoints.prefixed(_process(rank), other)
+        return dataclasses.replace(point, state=state)
+
+    def own(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """This process's part of a checkpoint's state."""
+        return state if self.leads else checkpoints.group(_process(self.rank), state)
+
+
+def _process(rank: int) -> str:
+    """What a process's state is called in a checkpoint; the first one's has no such prefix."""
+    return f"process{rank}"
+
+
+def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors to be sent: copies, since a view of a larger one would take all of that along."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
+
+
+class _Asked:
+    """An event as a truth value."""
+
+    def __init__(self, event: Any):
+        self._event = event
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()

@@ -1,0 +1,94 @@
+"""What measurements of this machine have found, remembered in files of a user's cache.
+
+A finding holds for a key: the machine, and all that it depends on. What cannot be read is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from headrace.machine import usable_cores
+from headrace.pool.cache import cache_folder
+
+Key = dict[str, Any]
+T = TypeVar("T")
+
+
+class MeasurementCache(Generic[T]):
+    """All findings of one kind.
+
+    Args:
+        name: of their file.
+        encode: a finding as what JSON can say.
+        decode: the finding again, from these as keywords; raises TypeError or ValueError where they are none.
+    """
+
+    def __init__(self, name: str, encode: Callable[[T], dict[str, Any]], decode: Callable[..., T]):
+        self._name, self._encode, self._decode = name, encode, decode
+
+    @property
+    def file(self) -> Path:
+        """``$XDG_CACHE_HOME/headrace/NAME.json``, by default in ``~/.cache``."""
+        return cache_folder() / f"{self._name}.json"
+
+    def recall(self, key: Key) -> T | None:
+        """What was found for exactly this key."""
+        return next((found for other, found in self._all() if other == plain(key)), None)
+
+    def remember(self, key: Key, found: T) -> None:
+        """Keep it, instead of what was found for this key before; raises OSError where nothing can be written."""
+        key = plain(key)
+        self._write([*((other, kept) for other, kept in self._all() if other != key), (key, found)])
+
+    def forget(self, chosen: Callable[[Key], bool]) -> int:
+        """Forget those with such keys; returns how many that were."""
+        findings = self._all()
+        kept = [finding for finding in findings if not chosen(finding[0])]
+        if len(kept) < len(findings):
+            self._write(kept)
+        return len(findings) - len(kept)
+
+    def _all(self) -> list[tuple[Key, T]]:
+        """What they hold for, and they; none where the file is missing or damaged."""
+        try:
+            return [self._entry(**entry) for entry in json.loads(self.file.read_text())]
+        except (OSError, ValueError, TypeError):
+            return []
+
+    def _entry(self, key: Key, **values: Any) -> tuple[Key, T]:
+        return dict(key), self._decode(**values)
+
+    def _write(self, findings: list[tuple[Key, T]]) -> None:
+        entries = [{"key": key, **self._encode(found)} for key, found in findings]
+        file = self.file
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(entries, indent=1) + "\n")
+        temporary.replace(file)
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What a key says of the machine: the model of what computes there, and the cores that this process may use."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    return {"device": name, "cores": usable_cores()}
+
+
+def plain(key: Key) -> Key:
+    """A key as it is read back: lists instead of tuples."""
+    return json.loads(json.dumps(key))
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

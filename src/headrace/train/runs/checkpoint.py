@@ -1,0 +1,180 @@
+"""Checkpoints: three plain kinds of file in a folder that appears whole or not at all.
+
+A run may be killed at any moment, also while it writes. So a checkpoint is written into a
+temporary folder, flushed to disk, and renamed into place: one that exists is complete.
+
+``model.safetensors`` the network and its observation statistics (all that is needed to play) ·
+``optimizer.safetensors`` Adam's moments · ``state.safetensors`` environments, random generator, current
+observations, reward statistics, unfinished episodes · ``state.json`` counters · ``SHA256SUMS`` what all of
+these must be, as ``sha256sum --check`` reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from headrace.errors import StateError
+from headrace.train.runs.writing import flush, writing
+
+FORMAT = 2
+BEST = "best"
+GROUPS = ("model", "optimizer", "state")
+COUNTERS = "state.json"
+SUMS = "SHA256SUMS"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds: tensors by name in three groups, and counters that JSON can express."""
+
+    model: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    state: dict[str, Tensor]
+    counters: dict[str, Any]
+
+
+def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
+    """Write ``folder/name`` atomically, replacing one of that name, and return its path.
+
+    Raises:
+        StorageError: it cannot be written, as on a full disk; what was there before is there still.
+    """
+    target, temporary = folder / name, folder / f".{name}.{os.getpid()}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        with writing(target):
+            temporary.mkdir(parents=True)
+            _write(temporary, checkpoint)
+            if target.exists():
+                # a folder cannot be replaced in one call; a crash between the two leaves the older checkpoints
+                _discard(target)
+            temporary.rename(target)
+            flush(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def _write(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint's files, down to the disk."""
+    for group in GROUPS:
+        tensors = {
+            key: tensor.detach().cpu().contiguous().clone() for key, tensor in getattr(checkpoint, group).items()
+        }
+        save_file(tensors, folder / f"{group}.safetensors")
+    (folder / COUNTERS).write_text(json.dumps({"format": FORMAT, **checkpoint.counters}, indent=1) + "\n")
+    sums = {file.name: _sum(file) for file in sorted(folder.iterdir())}
+    (folder / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    for file in folder.iterdir():
+        flush(file)
+    flush(folder)
+
+
+def load(path: Path) -> Checkpoint:
+    """Read what `save` wrote.
+
+    Raises:
+        StateError: a file is missing or damaged, or of another version; the message names it.
+    """
+    try:
+        counters = json.loads((path / COUNTERS).read_text())
+        if not isinstance(counters, dict):
+            raise StateError(f"checkpoint {path} is damaged: {COUNTERS} holds no counters")
+        if counters.pop("format", None) != FORMAT:
+            raise StateError(f"checkpoint {path} is of another version")
+        _check_sums(path)
+        model, optimizer, state = (load_file(path / f"{group}.safetensors") for group in GROUPS)
+    except StateError:
+        raise
+    except (OSError, ValueError, SafetensorError, RecursionError) as error:
+        raise StateError(f"checkpoint {path} cannot be read: {error}") from error
+    return Checkpoint(model, optimizer, state, counters)
+
+
+def _check_sums(path: Path) -> None:
+    lines = (line.partition("  ") for line in (path / SUMS).read_text().splitlines())
+    sums = {name: digest for digest, _, name in lines}
+    for name in (COUNTERS, *(f"{group}.safetensors" for group in GROUPS)):
+        if sums.get(name) != _sum(path / name):
+            raise StateError(f"checkpoint {path} is damaged: {name} is not what was written ({SUMS})")
+
+
+def _sum(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def step_name(step: int) -> str:
+    """Name of the checkpoint after so many agent steps; sorts by age."""
+    return f"step-{step:012d}"
+
+
+def newest(folder: Path) -> Path | None:
+    """The latest complete checkpoint of a run, or None."""
+    return max(folder.glob("step-*"), default=None)
+
+
+def newest_learnt(folder: Path) -> Path | None:
+    """The latest complete checkpoint of a run that has reported something since it began, or None."""
+    path, metrics = newest(folder), folder.parent / "metrics.jsonl"
+    began_only = path is not None and path.name == step_name(0) and not (metrics.exists() and metrics.stat().st_size)
+    return None if began_only else path
+
+
+def best(folder: Path) -> Path | None:
+    """The checkpoint with the highest mean return, or the newest if none was noted as best."""
+    path = folder / BEST
+    return path if path.is_dir() else newest(folder)
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Remove what crashes left behind, and all but the newest ``keep`` (at least one)."""
+    for leftover in folder.glob(".*.*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    for path in sorted(folder.glob("step-*"))[: -max(keep, 1)]:
+        _discard(path)
+
+
+def _discard(path: Path) -> None:
+    """Remove a checkpoint; a crash on the way never leaves a part of it under its own name."""
+    discarded = path.with_name(f".{path.name}.{os.getpid()}.old")
+    shutil.rmtree(discarded, ignore_errors=True)
+    path.rename(discarded)
+    shutil.rmtree(discarded)
+
+
+def pack_blobs(blobs: list[bytes]) -> dict[str, Tensor]:
+    """Byte strings as two tensors, so that a thousand environments are one entry of a file."""
+    data = np.frombuffer(b"".join(blobs), np.uint8).copy()
+    sizes = np.array([len(blob) for blob in blobs], np.int64)
+    return {"environments": torch.from_numpy(data), "environment_sizes": torch.from_numpy(sizes)}
+
+
+def unpack_blobs(state: Mapping[str, Tensor]) -> list[bytes]:
+    """What `pack_blobs` packed."""
+    data, ends = state["environments"].numpy().tobytes(), np.cumsum(state["environment_sizes"].numpy()).tolist()
+    return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors under ``prefix.name``."""
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def group(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that `prefixed` put under ``prefix``."""
+    start = prefix + "."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

@@ -1,0 +1,149 @@
+"""The run folder: everything a run leaves behind, readable without this library.
+
+``config.json`` what was asked for · ``metrics.jsonl`` what happened, one line a measurement ·
+``checkpoints/`` and ``replay/`` what is needed to go on · ``videos/`` and ``curve.png`` what to look at ·
+``tensorboard/`` the metrics again, for TensorBoard · ``viewer.json`` where it can be watched while it trains ·
+``train.lock`` who trains into it, while somebody does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+import time
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+from headrace.errors import OptionError, StateError, StorageError
+from headrace.train.config.settings import Config
+from headrace.train.runs import lock as hold
+from headrace.train.runs import trust as _trust
+from headrace.train.runs.writing import replace
+
+
+class RunFolder:
+    """Paths of one run."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.config_file = self.path / "config.json"
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.replay = self.path / "replay"
+        self.videos = self.path / "videos"
+        self.tensorboard = self.path / "tensorboard"
+        self.plot_file = self.path / "curve.png"
+        self.viewer_file = self.path / "viewer.json"
+        self.lock_file = self.path / "train.lock"
+
+    @classmethod
+    def create(cls, path: str | Path | None, config: Config) -> RunFolder:
+        """A new folder with the configuration in it; by default ``runs/TASK-DATE-TIME``.
+
+        Raises:
+            OptionError: the folder already holds a run, or cannot be made.
+            StorageError: nothing can be written there.
+        """
+        if isinstance(path, str) and not path:
+            raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
+        try:
+            run = cls(path if path is not None else _fresh_path(config.task))
+            run.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
+        try:
+            run.config_file.touch(exist_ok=False)  # of several that begin at once, one alone
+        except FileExistsError:
+            raise OptionError(f"{run.path} already holds a run: resume it, or choose another run_dir") from None
+        except OSError as error:
+            raise StorageError(f"{run.config_file} cannot be written: {error.strerror}") from error
+        try:
+            run.write_config(config)
+        except StorageError:
+            run.config_file.unlink()  # a folder without a run
+            raise
+        return run
+
+    def leave(self) -> None:
+        """Give the folder free again after a run that ended before it reported anything.
+
+        What it began with, its checkpoint at step 0, is nothing to resume.
+        """
+        from headrace.train.runs.checkpoint import newest_learnt
+
+        if newest_learnt(self.checkpoints) is None:
+            for folder in (self.checkpoints, self.replay, self.tensorboard):
+                shutil.rmtree(folder, ignore_errors=True)
+            for file in (self.config_file, self.metrics_file, self.viewer_file):
+                file.unlink(missing_ok=True)
+            with suppress(OSError):  # there is something else in it
+                self.path.rmdir()
+
+    @classmethod
+    def open(cls, path: str | Path, *, trust: bool = False) -> tuple[RunFolder, Config]:
+        """An existing run and its configuration, to go on with it or to play it.
+
+        Args:
+            path: the folder.
+            trust: agree to run the code of files that its configuration names, and remember them.
+
+        Raises:
+            OptionError: there is no run in this folder.
+            StateError: its configuration is damaged.
+            TrustError: it names code that is neither installed, nor was agreed to.
+        """
+        run, config = cls.read(path)
+        if trust:
+            _trust.remember(_trust.named(vars(config)))
+        else:
+            _trust.check(config, run.path)
+        return run, config
+
+    @classmethod
+    def read(cls, path: str | Path) -> tuple[RunFolder, Config]:
+        """As `open`, for who only looks at the files: the configuration may name code of anybody's.
+
+        Raises:
+            OptionError: there is no run in this folder.
+            StateError: its configuration is damaged.
+        """
+        run = cls(path)
+        if not run.config_file.is_file():
+            raise OptionError(f"{run.path} holds no run: it has no config.json")
+        try:
+            text = run.config_file.read_text()
+            values = json.loads(text)
+            if not isinstance(values, dict) or not isinstance(values.get("task"), str):
+                raise ValueError('it must hold a run\'s settings, {"task": …}')
+            return run, Config.from_json(text)
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise StateError(f"{run.config_file} cannot be read: {error}") from error
+
+    def held(self) -> AbstractContextManager[None]:
+        """To train into the folder, as nobody else does meanwhile; raises `OptionError` if somebody does already."""
+        return hold.held(self.lock_file)
+
+    @property
+    def holder(self) -> str | None:
+        """Who trains into the folder now, such as ``"process 123"``; None if nobody does."""
+        return hold.holder(self.lock_file)
+
+    def write_config(self, config: Config) -> None:
+        replace(self.config_file, config.to_json())
+
+
+def _fresh_path(task: str) -> Path:
+    """A folder that was not there before, and is now."""
+    name = re.sub(r"[^\w.-]+", "_", task)
+    stem = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem.parent.mkdir(exist_ok=True)
+    for again in itertools.count(1):
+        path = stem if again == 1 else stem.with_name(f"{stem.name}-{again}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError

@@ -1,0 +1,117 @@
+"""Whose code a run folder may run.
+
+A run's settings may name code: a task or a network in a file or a module. A run folder may come from anybody, so what
+it names is run only if it is known: part of an installed package, loaded by this program already, or named by the user
+before and unchanged since. What was named is remembered in the user's cache by its place and its contents, not in the
+run folder, which its sender wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import itertools
+import site
+import sysconfig
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import TrustError
+from headrace.pool.registry import is_registered
+from headrace.pool.sources import is_loaded, split
+from headrace.train.config.settings import Config
+
+
+def check(config: Config, where: Path) -> None:
+    """Raise `TrustError` if these settings, found in a folder, name code that is not known."""
+    for source in sources(config):
+        files = _files(source)
+        if is_loaded(source) or all(map(_installed, files)):
+            continue
+        found = _remembered().recall(_key(files))
+        if found != _digest(files):
+            changed = "" if found is None else ", which has changed since you ran it last"
+            raise TrustError(
+                f"{where} runs code of {_words(files)}{changed}: it may do whatever you may do.\n"
+                "Read it; if you trust it, say --trust (in Python trust=True)"
+            )
+
+
+def remember(names: Iterable[object]) -> None:
+    """Keep in mind what the user's own words name: tasks and networks; what else they are names nothing."""
+    for source in _sources(names):
+        files = _files(source)
+        with suppress(OSError):  # a cache that cannot be written is none
+            if files and not all(map(_installed, files)):
+                _remembered().remember(_key(files), _digest(files))
+
+
+def named(settings: Any) -> list[object]:
+    """The words of settings (a dict of them) that may name code."""
+    policies = settings.get("policies")
+    own = policies.values() if isinstance(policies, dict) else ()
+    return [settings.get("task"), settings.get("network")] + [
+        each.get("network") for each in own if isinstance(each, dict)
+    ]
+
+
+def sources(config: Config) -> Collection[str]:
+    """Files and modules that a run's settings name."""
+    return list(_sources(named(vars(config))))
+
+
+def _sources(names: Iterable[object]) -> Iterator[str]:
+    for name in names:
+        if isinstance(name, str) and not is_registered(name) and (source := split(name)[0]):
+            yield source
+
+
+def _files(source: str) -> list[Path]:
+    """The files whose code runs when this is imported, but for what they import in turn; none if there are none."""
+    if source.endswith(".py"):
+        return [Path(source).resolve()] if Path(source).is_file() else []
+    files, path = [], None
+    for parts in itertools.accumulate(source.split("."), "{}.{}".format):
+        try:  # not find_spec for the inner ones: it would import the packages around them
+            spec = importlib.util.find_spec(parts) if path is None else PathFinder.find_spec(parts, path)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None:
+            break
+        if spec.has_location and spec.origin:
+            files.append(Path(spec.origin).resolve())
+        path = spec.submodule_search_locations or []
+    return files
+
+
+def _installed(file: Path) -> bool:
+    """Whether a file belongs to Python or an installed package."""
+    homes = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    homes += [*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2])]
+    return any(file.is_relative_to(Path(home).resolve()) for home in homes)
+
+
+def _digest(files: Iterable[Path]) -> str:
+    whole = hashlib.sha256()
+    for file in files:
+        with suppress(OSError):
+            content = file.read_bytes()
+            whole.update(f"{len(content)} ".encode() + content)
+    return whole.hexdigest()
+
+
+def _key(files: Iterable[Path]) -> dict[str, Any]:
+    return {"files": [str(file) for file in files]}
+
+
+def _words(files: Iterable[Path]) -> str:
+    return " and ".join(str(file) for file in files)
+
+
+def _remembered() -> Any:
+    from headrace.train.runs.cache import MeasurementCache  # which brings torch
+
+    return MeasurementCache("trusted", lambda digest: {"sha256": digest}, lambda sha256: str(sha256))

@@ -1,0 +1,129 @@
+"""A copy of a step replay on a device, so that minibatches are put together where they are learnt from.
+
+Every row crosses to the device once, when it is new, rather than each time it is drawn: through pinned memory and on
+a stream of its own, beside the updates. Nothing here waits for the device, save for a pinned buffer that is still
+being read from two copies later.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.reader import StepReader
+from headrace.train.storage.step_replay import MARGIN, StepReplay
+
+STAGED = 16 << 20  # bytes that are copied at once
+
+
+class DeviceReplay(StepReplay):
+    """A step replay whose transitions are read on a device; it lives in the process that learns.
+
+    Numbers of transitions stay on the CPU. Drawing takes over what is new.
+
+    Args:
+        replay: what samplers write to.
+        device: where its copy lives: as much memory as the replay itself has.
+    """
+
+    def __init__(self, replay: StepReplay, device: torch.device | str):
+        self.__setstate__(replay.__getstate__())
+        self.device = torch.device(device)
+        host = {name: torch.from_numpy(self.arrays[name]) for name in StepReader.NEEDED if name in self.arrays}
+        self._copies = [
+            (there, torch.zeros(there.shape, dtype=there.dtype, device=self.device)) for there in host.values()
+        ]
+        copies = {name: copy for name, (_, copy) in zip(host, self._copies, strict=True)}
+        self._gather = StepReader(self.layout, copies, self.n_step, self.gamma)
+        self._copied = [0] * self.layout.segments  # rows of each segment that were taken over, or passed over
+        self._begin = [0] * self.layout.segments  # the first row from which all are here
+        cuda = self.device.type == "cuda"
+        row = sum(there[0, 0].nbytes for there in host.values())
+        rows = max(1, min(STAGED // row, self.layout.steps))
+        self._staged = [_Staged([there[:, 0] for there in host.values()], rows, cuda) for _ in range(2)]
+        self._rows = rows
+        self._stream = torch.cuda.Stream(self.device) if cuda else None
+
+    def ranges(self) -> list[tuple[int, int]]:
+        while True:
+            overtaken = self.follow()
+            lows = self._whole(self.layout.steps // MARGIN)
+            ranges = [(low, max(low, rows - self.n_step)) for low, rows in zip(lows, self._copied, strict=True)]
+            if not overtaken or any(low < high for low, high in ranges):
+                return ranges
+
+    def _whole(self, margin: int = 0) -> list[int]:
+        # flags and counts of what is drawn are looked up at the writers' side, which must still have them
+        return [max(low, begin) for low, begin in zip(super()._whole(margin), self._begin, strict=True)]
+
+    def follow(self) -> bool:
+        """Take over what has been written since the last time; says whether a writer came round the ring meanwhile.
+
+        What was taken over of its segment is then lost, and there is more to take over already.
+        """
+        if self._stream is None:
+            return self._take_over()
+        current = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(current)  # which may still read what is to be overwritten
+        with torch.cuda.stream(self._stream):
+            overtaken = self._take_over()
+        current.wait_stream(self._stream)
+        return overtaken
+
+    def _take_over(self) -> bool:
+        steps, overtaken = self.layout.steps, False
+        for segment, written in enumerate(self._written.tolist()):
+            whole = super()._whole(steps // MARGIN)[segment]
+            if self._copied[segment] < whole:  # too late for some
+                self._pass_over(segment, whole)
+            while self._copied[segment] < written:
+                low = self._copied[segment]
+                high = min(written, low + self._rows, low + steps - low % steps)
+                self._copy(segment, low % steps, high - low)
+                self._copied[segment] = high
+                self._fence()
+                if (whole := super()._whole()[segment]) > low:
+                    self._pass_over(segment, whole)
+                    overtaken = True
+        return overtaken
+
+    def _pass_over(self, segment: int, row: int) -> None:
+        """What is here of a segment begins with a row; inputs made of several rows need those before it, too."""
+        self._copied[segment] = max(self._copied[segment], row)
+        self._begin[segment] = self._copied[segment] + self.layout.frame_stack - 1
+
+    def _copy(self, segment: int, place: int, rows: int) -> None:
+        staged = self._staged[0]
+        self._staged.reverse()
+        staged.wait()
+        for (there, here), buffer in zip(self._copies, staged.buffers, strict=True):
+            buffer[:rows].copy_(there[place : place + rows, segment])
+            here[place : place + rows, segment].copy_(buffer[:rows], non_blocking=True)
+        staged.note()
+
+    def _read_at(self, numbers: Tensor) -> Transitions:
+        if self._stream is not None:
+            numbers = numbers.pin_memory().to(self.device, non_blocking=True)
+        return self._gather(numbers)
+
+
+def replay_on(device: torch.device, replay: StepReplay) -> StepReplay:
+    """The replay as a learner on this device reads it."""
+    return replay if device.type == "cpu" else DeviceReplay(replay, device)
+
+
+class _Staged:
+    """Pinned memory for some rows of a segment, and when the device has read it."""
+
+    def __init__(self, segments: list[Tensor], rows: int, cuda: bool):
+        self.buffers = [torch.zeros_like(segment[:rows], pin_memory=cuda) for segment in segments]
+        self._event = torch.cuda.Event() if cuda else None
+
+    def note(self) -> None:
+        if self._event is not None:
+            self._event.record()
+
+    def wait(self) -> None:
+        if self._event is not None:
+            self._event.synchronize()

@@ -1,0 +1,171 @@
+"""A step replay on disk: what is new since the last time is added, and a run that is killed loses nothing saved.
+
+Rows go into files that never change once they have their name. A manifest says which files and rows make up the
+replay; it is replaced in one call, after all that it names is on the disk. What the ring has written over since is
+removed one save later, so that a checkpoint made before the last save finds all of its rows, too.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from headrace.errors import StateError
+from headrace.train.runs.writing import flush, writing
+from headrace.train.storage.step_replay import MARGIN, StepReplay
+
+FORMAT = 1
+MANIFEST = "replay.json"
+BYTES = 64 << 20  # of a file, about
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A file that holds rows [low, high) of a segment."""
+
+    segment: int
+    low: int
+    high: int
+    name: str
+
+
+class ReplayFiles:
+    """The files of one replay in a folder that nobody else writes to; what else lies there is removed.
+
+    Args:
+        replay: may be written to while it is saved.
+        folder: is made when something is first saved.
+    """
+
+    def __init__(self, replay: StepReplay, folder: Path):
+        self.replay, self.folder = replay, folder
+        self._chunks: list[Chunk] = []
+        self._saved = [0] * replay.layout.segments  # rows up to which each segment has been saved
+
+    def save(self, rows: Sequence[int] | None = None) -> list[int]:
+        """Save what is new, and return how many rows each segment had; with these, `load` finds this state again.
+
+        Args:
+            rows: how many each had a moment ago; by default what they have now.
+
+        Raises:
+            StorageError: it cannot be written, as on a full disk; what was saved before is there still.
+        """
+        with writing(self.folder):
+            return self._save(rows)
+
+    def _save(self, rows: Sequence[int] | None) -> list[int]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        written: list[int] = self.replay.arrays["written"].tolist() if rows is None else list(rows)
+        chunks = list(self._chunks)
+        for segment, high in enumerate(written):
+            chunks += self._save_segment(segment, high)
+        # what the save before this one needs is kept, too
+        steps, saved = self.replay.layout.steps, self._saved
+        chunks = [chunk for chunk in chunks if chunk.high > saved[chunk.segment] - steps]
+        manifest = {
+            "format": FORMAT,
+            "arrays": _described(self.replay),
+            "written": written,
+            "chunks": [astuple(chunk) for chunk in chunks],
+        }
+        flush(self.folder)
+        self._replace(MANIFEST, json.dumps(manifest).encode())
+        flush(self.folder)
+        self._chunks, self._saved = chunks, written
+        self._tidy()
+        return written
+
+    def load(self, written: Sequence[int] | None = None) -> None:
+        """Restore a replay to which nothing has been written yet.
+
+        Args:
+            written: what `save` returned; the newest by default.
+
+        Raises:
+            StateError: nothing was saved, it is damaged, or it is of a replay of another shape.
+        """
+        try:
+            manifest = json.loads((self.folder / MANIFEST).read_text())
+            if manifest["format"] != FORMAT:
+                raise StateError(f"the replay in {self.folder} is of another version")
+            if manifest["arrays"] != _described(self.replay):
+                raise StateError(f"the replay in {self.folder} is of another task, size, or number of environments")
+            chunks = [Chunk(*chunk) for chunk in manifest["chunks"]]
+            rows: list[int] = list(manifest["written"] if written is None else written)
+            self._chunks = self._restore(chunks, rows)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            if isinstance(error, StateError):
+                raise
+            raise StateError(f"the replay in {self.folder} cannot be read: {error}") from error
+        self._saved = rows
+
+    def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
+        """Fill the replay's arrays with what a state consists of, and return the files that hold it."""
+        arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)
+        for segment, end in enumerate(written):
+            for chunk in sorted((c for c in chunks if c.segment == segment), key=lambda c: c.low, reverse=True):
+                low, high = max(chunk.low, end - steps), min(chunk.high, end)
+                if low >= high:
+                    continue
+                if high != begins[segment]:  # rows between were overwritten before they were saved
+                    break
+                places = np.arange(low, high) % steps
+                for name, rows in load_file(self.folder / chunk.name).items():
+                    arrays[name][places, segment] = rows[low - chunk.low : high - chunk.low]
+                begins[segment] = low
+                kept.append(Chunk(segment, chunk.low, high, chunk.name))
+        arrays["begin"][:], arrays["written"][:] = begins, written
+        return kept
+
+    def _save_segment(self, segment: int, high: int) -> list[Chunk]:
+        """Write the rows of a segment that are new, oldest first: a disk is faster than what overwrites them."""
+        steps, arrays = self.replay.layout.steps, self.replay.arrays
+        names = [name for name, array in arrays.items() if array.ndim > 1]
+        size = sum(arrays[name][0, segment].nbytes for name in names)
+        rows = max(1, BYTES // size)
+        low, chunks = self._saved[segment], []
+        while low < high:
+            if (whole := self.replay.whole_rows(steps // MARGIN)[segment]) > low:
+                low, chunks = whole, []  # the first save of a full ring, or long after the last one
+                continue
+            chunk = self._name(segment, low, min(high, low + rows))
+            places = np.arange(chunk.low, chunk.high) % steps
+            tensors = {name: arrays[name][places, segment] for name in names}
+            if self.replay.whole_rows()[segment] <= low:  # the writer has not come by meanwhile
+                self._replace(chunk.name, tensors)
+                chunks.append(chunk)
+                low = chunk.high
+        return chunks
+
+    def _name(self, segment: int, low: int, high: int) -> Chunk:
+        # one of its own: what an older manifest names must never become something else
+        return Chunk(segment, low, high, f"{segment:03d}-{low:012d}-{high:012d}-{secrets.token_hex(4)}.safetensors")
+
+    def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
+        """Write a file that appears whole or not at all."""
+        temporary = self.folder / f".{name}.tmp"
+        if isinstance(contents, bytes):
+            temporary.write_bytes(contents)
+        else:
+            save_file(contents, temporary)
+        flush(temporary)
+        temporary.rename(self.folder / name)
+
+    def _tidy(self) -> None:
+        """Remove files that no manifest names: of rows overwritten, of saves that were killed."""
+        named = {MANIFEST, *(chunk.name for chunk in self._chunks)}
+        for file in self.folder.iterdir():
+            if file.name not in named:
+                file.unlink()
+
+
+def _described(replay: StepReplay) -> dict[str, list]:
+    return {name: [list(array.shape), array.dtype.str] for name, array in replay.arrays.items()}

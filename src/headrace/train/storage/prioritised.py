@@ -1,0 +1,134 @@
+"""Drawing transitions by how badly they were predicted, from a replay of steps.
+
+Source: Schaul et al. 2016 (arXiv:1511.05952), the proportional variant: transition i is drawn with probability
+P(i) = pᵢ / Σp, where pᵢ = (|δᵢ| + ε)^α, and its update weighs (N · P(i))^(-β), divided by the minibatch's greatest.
+Unlike there, the draws of a minibatch are independent of each other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.step_replay import Staleness, StepReplay
+from headrace.train.storage.sum_tree import SumTree
+
+LEAST = 1e-6  # ε: what was predicted perfectly is drawn, too
+
+
+class PrioritisedReplay:
+    """A `StepReplay` that is drawn from by priority; it lives in the process that reads, and takes its place there.
+
+    What was never drawn has the highest priority that there has been.
+
+    Args:
+        replay: what to draw from.
+        exponent: α, how much errors count; 0 for all alike.
+
+    Attributes:
+        importance: β, how much of the bias is taken back; to be raised to 1 over a run.
+    """
+
+    def __init__(self, replay: StepReplay, exponent: float, importance: float = 1.0):
+        self.replay, self.exponent, self.importance = replay, exponent, importance
+        self._tree = SumTree(replay.layout.size)
+        self._known = [(0, 0)] * replay.layout.segments  # rows that have priorities, [low, high) of each segment
+        self._highest = torch.ones((), dtype=torch.float64)
+        self._to_come: list[tuple[Tensor, Tensor, torch.cuda.Event | None]] = []
+
+    @property
+    def steps(self) -> int:
+        """As of `StepReplay`."""
+        return self.replay.steps
+
+    @property
+    def held(self) -> int:
+        """As of `StepReplay`."""
+        return self.replay.held
+
+    def staleness(self, numbers: Tensor, version: int) -> Staleness:
+        """As of `StepReplay`."""
+        return self.replay.staleness(numbers, version)
+
+    def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Numbers of transitions for `read`, int64 of this shape, each as likely as its priority says."""
+        self._generator = generator
+        self._follow()
+        if not self._tree.total > 0:
+            return self.replay.draw(shape, generator)  # which says that there is nothing yet
+        places = self._tree.draw(math.prod(shape), generator)
+        return self._numbers(places).view(shape)
+
+    def read(self, numbers: Tensor) -> Transitions:
+        """The transitions of some numbers, int64[B], with their weights; for the rest as `StepReplay.read`."""
+        transitions = self.replay.read(numbers, self._again)
+        priorities = self._tree.leaves.index_select(0, numbers.remainder(self.replay.layout.size))
+        # one that is about to be overwritten has none any more
+        priorities = priorities.where(priorities > 0, self._highest)
+        weights = (priorities.min() / priorities).pow_(self.importance)
+        return transitions._replace(weights=weights.float().to(transitions.rewards.device))
+
+    def update(self, numbers: Tensor, errors: Tensor) -> None:
+        """Give transitions that were read, int64[B], the priorities of their errors, float32[B].
+
+        Errors on a GPU count from the next call on, so that nobody waits for them.
+        """
+        ready = None
+        if errors.is_cuda:
+            copied = torch.empty(errors.shape, dtype=errors.dtype, pin_memory=True)
+            errors = copied.copy_(errors.detach(), non_blocking=True)
+            ready = torch.cuda.Event()
+            ready.record()
+        else:
+            errors = errors.detach().clone()
+        self._to_come.append((numbers.clone(), errors, ready))
+        if len(self._to_come) > (ready is not None):
+            self._take(*self._to_come.pop(0))
+
+    def _take(self, numbers: Tensor, errors: Tensor, ready: torch.cuda.Event | None) -> None:
+        if ready is not None:
+            ready.synchronize()
+        priorities = errors.to(torch.float64).abs_().add_(LEAST).pow_(self.exponent)
+        self._highest = torch.maximum(self._highest, priorities.max())
+        layout = self.replay.layout
+        places = numbers.remainder(layout.size)
+        lows = torch.tensor([low for low, _ in self._known]) * layout.stride
+        there = numbers >= lows.index_select(0, numbers.remainder(layout.stride).floor_divide_(layout.envs))
+        self._tree.leaves[places] = priorities.where(there, self._tree.leaves.index_select(0, places))
+        self._tree.add_up(places)
+
+    def _again(self, count: int) -> Tensor:
+        return self.draw((count,), self._generator)
+
+    def _follow(self) -> None:
+        """Give new transitions the highest priority, and take it from those that are not to be drawn any more."""
+        gone, come, ranges = [], [], self.replay.ranges()
+        if ranges == self._known:
+            return
+        for segment, now in enumerate(ranges):
+            (low, high), self._known[segment] = self._known[segment], now
+            gone.append(self._rows(segment, low, min(now[0], high)))
+            come.append(self._rows(segment, max(now[0], high), now[1]))
+        size, leaves, new = self.replay.layout.size, self._tree.leaves, torch.cat(come)
+        old, places = torch.cat(gone).remainder_(size), new.remainder(size)
+        leaves[old] = 0.0
+        leaves[places] = self._highest * self.replay.leads_on(new)  # some of which may lie where others were
+        self._tree.add_up(torch.cat((old, places)))
+
+    def _rows(self, segment: int, low: int, high: int) -> Tensor:
+        """Numbers of all environments' rows [low, high) of a segment."""
+        layout = self.replay.layout
+        first = segment * layout.envs
+        rows = torch.arange(low, max(low, high)).unsqueeze(1) * layout.stride
+        return (rows + torch.arange(first, first + layout.envs)).flatten()
+
+    def _numbers(self, places: Tensor) -> Tensor:
+        """The numbers of the rows that lie at some places now."""
+        layout = self.replay.layout
+        lows = torch.tensor([low for low, _ in self._known])
+        oldest = lows.index_select(0, places.remainder(layout.stride).floor_divide_(layout.envs)) * layout.stride
+        # the only number from the oldest row on that lies there
+        return oldest + (places - oldest).remainder(layout.size)

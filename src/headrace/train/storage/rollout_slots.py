@@ -1,0 +1,146 @@
+"""Rollouts that wait for a learner: a few slots of shared memory for each sampler, each read once and whole.
+
+What a policy-gradient method learns from must not get old, and none of it may be dropped: samplers would be
+heard the more the faster they are. So a sampler that has no free slot waits for the learner, which is the only time it
+does; a replay (`headrace.train.storage.step_replay`) never makes anybody wait.
+
+A slot is published by one number, moved after the slot is whole: a sampler that is killed at it leaves nothing, and
+its successor fills the same slot anew, from new episodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.pool.executors.processes.shared import Fence, SharedArrays
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Views of one rollout, T steps of N environments.
+
+    Attributes:
+        observations: as the pool gives them, [T + 1, N, …]; row T follows the last step.
+        actions: as the policy stores them, [T, N, …].
+        log_probs: of the actions, by the policy that acted, float32[T, N].
+        rewards: float32[T, N].
+        terminated, truncated: bool[T, N].
+        versions: of the weights that acted, int64[T].
+        finals: the last observations of truncated episodes, [T · N, …], of which the first ``ended`` count.
+        places: the step that truncated each, as t · N + n, int64[T · N].
+        ended: how many there are, int64[].
+        fresh: whether all episodes begin with this rollout, bool[].
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    log_probs: np.ndarray
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    versions: np.ndarray
+    finals: np.ndarray
+    places: np.ndarray
+    ended: np.ndarray
+    fresh: np.ndarray
+
+    def begin(self, fresh: bool) -> None:
+        """Begin to fill it."""
+        self.ended[...] = 0
+        self.fresh[...] = fresh
+
+    def add_finals(self, t: int, envs: np.ndarray, observations: np.ndarray) -> None:
+        """Keep the last observations [k, …] of what step t truncated in environments int64[k]."""
+        first = int(self.ended)
+        some = slice(first, first + len(envs))
+        self.finals[some] = observations
+        self.places[some] = t * self.rewards.shape[1] + envs
+        self.ended[...] = some.stop
+
+
+class Rollouts:
+    """The slots of all samplers. A process that is handed this object among its arguments sees the same slots.
+
+    Args:
+        observation: the space of one environment: `Box` or `Discrete`.
+        action_shape, action_dtype: of one stored action.
+        samplers, slots, steps, envs: S samplers, with so many slots each, of T steps of N environments.
+
+    Raises:
+        SharedMemoryError: so much memory is not to be had.
+    """
+
+    def __init__(
+        self,
+        observation: gym.Space,
+        action_shape: tuple[int, ...],
+        action_dtype: np.dtype,
+        samplers: int,
+        slots: int,
+        steps: int,
+        envs: int,
+    ):
+        seen, seen_dtype = tuple(observation.shape or ()), np.dtype(observation.dtype)
+        flag, number, count = np.dtype(np.bool_), np.dtype(np.float32), np.dtype(np.int64)
+        one = {
+            "observations": ((steps + 1, envs, *seen), seen_dtype),
+            "actions": ((steps, envs, *action_shape), action_dtype),
+            **dict.fromkeys(("log_probs", "rewards"), ((steps, envs), number)),
+            **dict.fromkeys(("terminated", "truncated"), ((steps, envs), flag)),
+            "versions": ((steps,), count),
+            "finals": ((steps * envs, *seen), seen_dtype),
+            "places": ((steps * envs,), count),
+            "ended": ((), count),
+            "fresh": ((), flag),
+        }
+        self._names = tuple(one)
+        fields = {name: ((samplers, slots, *shape), dtype) for name, (shape, dtype) in one.items()}
+        fields |= dict.fromkeys(("filled", "taken"), ((samplers,), count))
+        self.arrays, self._fence = SharedArrays(fields), Fence()
+        self.samplers, self.slots, self._turn = samplers, slots, 0
+
+    def free(self, sampler: int) -> Slot | None:
+        """The slot that a sampler is to fill next; None while all of its slots wait for the learner."""
+        filled = int(self.arrays["filled"][sampler])
+        if filled - int(self.arrays["taken"][sampler]) >= self.slots:
+            return None
+        self._fence()
+        return self._slot(sampler, filled)
+
+    def publish(self, sampler: int) -> None:
+        """Let the learner see the slot that `free` gave, whole."""
+        self._fence()
+        self.arrays["filled"][sampler] += 1
+
+    @property
+    def waiting(self) -> int:
+        """Slots that the learner has not taken yet."""
+        return int((self.arrays["filled"] - self.arrays["taken"]).sum())
+
+    def next(self) -> tuple[int, Slot] | None:
+        """A sampler and its oldest slot for the one learner, samplers in turn; None if none is there."""
+        filled, taken = self.arrays["filled"], self.arrays["taken"]
+        for turn in range(self._turn, self._turn + self.samplers):
+            sampler = turn % self.samplers
+            if filled[sampler] > taken[sampler]:
+                self._turn = sampler + 1
+                self._fence()
+                return sampler, self._slot(sampler, int(taken[sampler]))
+        return None
+
+    def release(self, sampler: int) -> None:
+        """Give a slot that `next` gave back to its sampler."""
+        self._fence()
+        self.arrays["taken"][sampler] += 1
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self.arrays.close()
+
+    def _slot(self, sampler: int, number: int) -> Slot:
+        where = sampler, number % self.slots
+        # 0-d arrays must stay arrays, to be written to
+        return Slot(**{name: self.arrays[name][(*where, ...)] for name in self._names})

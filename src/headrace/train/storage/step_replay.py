@@ -1,0 +1,229 @@
+"""A replay of steps as they came, that many processes write and one reads in place.
+
+Samplers write rows of environments (`headrace.train.storage.writer`), each into its own segment of a ring, and
+never wait. The learner draws numbers of rows from which a transition goes out, all equally likely, and gathers them:
+what followed is the next row, so every observation is stored once, and every image once for all stacks it is part of.
+
+No locks: a row is seen when its segment's cursor has passed it. Rows about to be overwritten are not drawn, by a
+margin, and the cursors are looked at again after reading: what was overwritten meanwhile is drawn anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import gymnasium as gym
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError, SequenceError
+from headrace.pool.executors.processes.shared import Fence, SharedArrays
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.layout import FIRST, StepLayout
+from headrace.train.storage.reader import StepReader
+from headrace.train.storage.writer import StepWriter
+
+MARGIN = 32  # this part of a ring, its oldest, is not drawn any more
+SPARE = 16  # candidates drawn beyond those that are expected to do
+
+
+class Staleness(NamedTuple):
+    """How old what was read is, int64[B] each.
+
+    Attributes:
+        steps: rows that its segment has published since.
+        versions: of the weights, since those that acted.
+    """
+
+    steps: Tensor
+    versions: Tensor
+
+
+class StepReplay:
+    """The last T steps of S segments of N environments; see `StepLayout`.
+
+    A process that is handed this object among its arguments sees the same replay.
+
+    Args:
+        observation, action: spaces of one environment: `Box` or `Discrete`.
+        segments, steps, envs: S, T and N.
+        n_step: steps that a transition spans, fewer at an episode's end or where a segment was cut.
+        gamma: discount of a step.
+        frame_stack: newest images of an input.
+
+    Raises:
+        OptionError: T is too small for n steps of a stack, or a space is of another kind.
+    """
+
+    def __init__(
+        self,
+        observation: gym.Space,
+        action: gym.Space,
+        segments: int,
+        steps: int,
+        envs: int,
+        n_step: int = 1,
+        gamma: float = 0.99,
+        frame_stack: int = 1,
+    ):
+        self.layout = StepLayout(observation, action, segments, steps, envs, frame_stack)
+        self.n_step, self.gamma = n_step, gamma
+        least = n_step + frame_stack + 3
+        if n_step < 1 or steps - steps // MARGIN < least:
+            raise OptionError(f"n_step={n_step} must be at least 1, and steps={steps} more than {least}")
+        self._open(SharedArrays(self.layout.fields))
+
+    def _open(self, arrays: SharedArrays) -> None:
+        layout = self.layout
+        self.arrays, self._fence = arrays, Fence()
+        self._flags = torch.from_numpy(arrays["flags"]).flatten()
+        self._written, self._gaps = arrays["written"], arrays["gaps"]
+        tensors = {name: torch.from_numpy(arrays[name]) for name in StepReader.NEEDED if name in arrays}
+        self._gather = StepReader(layout, tensors, self.n_step, self.gamma)
+
+    def __getstate__(self) -> dict:
+        return {name: getattr(self, name) for name in ("layout", "n_step", "gamma", "arrays")}
+
+    def __setstate__(self, state: dict) -> None:
+        for name in ("layout", "n_step", "gamma"):
+            setattr(self, name, state[name])
+        self._open(state["arrays"])
+
+    def writer(self, index: int) -> StepWriter:
+        """For the one process that writes this segment."""
+        return StepWriter(self.layout, self.arrays, index)
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Steps of environments that were published since the beginning."""
+        written = self._written.tolist()
+        return sum(self._transitions(s, 0, w - 1) for s, w in enumerate(written) if w)
+
+    @property
+    def held(self) -> int:
+        """Transitions that can be drawn."""
+        return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self.ranges()))
+
+    def _transitions(self, segment: int, low: int, high: int) -> int:
+        """How many go out from rows [low, high) of a segment; ``high`` is published."""
+        if low == high:
+            return 0
+        gaps, steps = self._gaps, self.layout.steps
+        gone = int(gaps[low % steps, segment]) if low else 0
+        return (high - low) * self.layout.envs - int(gaps[high % steps, segment]) + gone
+
+    def whole_rows(self, margin: int = 0) -> list[int]:
+        """Of each segment, the first row that is whole, and will be while its writer goes on for ``margin`` rows.
+
+        The row after the newest is being written, and an observation may already be in the one after that.
+        """
+        arrays, spare = self.arrays, margin + 2 - self.layout.steps
+        return [
+            max(begin, written + spare)
+            for begin, written in zip(arrays["begin"].tolist(), arrays["written"].tolist(), strict=True)
+        ]
+
+    def _whole(self, margin: int = 0) -> list[int]:
+        """The same of rows of which the images that an input consists of are whole, too."""
+        return [row and row + self.layout.frame_stack - 1 for row in self.whole_rows(margin)]
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Rows of each segment from which may be drawn now, [low, high)."""
+        written = self._written.tolist()
+        lows = self._whole(self.layout.steps // MARGIN)
+        return [(low, max(low, rows - self.n_step)) for low, rows in zip(lows, written, strict=True)]
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Numbers of transitions for `read`, int64 of this shape, each of those held equally likely.
+
+        Raises:
+            SequenceError: there are none yet.
+        """
+        self._generator, ranges = generator, self.ranges()
+        held = sum(self._transitions(s, low, high) for s, (low, high) in enumerate(ranges))
+        if held <= 0:
+            raise SequenceError("there is nothing to draw yet: wait until `held` is more than 0")
+        counts = [(high - low) * self.layout.envs for low, high in ranges]
+        wanted, share = math.prod(shape), held / sum(counts)
+        found: list[Tensor] = []
+        # rows from which nothing goes out are passed over: what is left are still independent, equally likely draws
+        while wanted > 0:
+            candidates = self._candidates(int(wanted / share * 1.05) + SPARE, ranges, counts, generator)
+            good = candidates[self.leads_on(candidates)][:wanted]
+            found.append(good)
+            wanted -= len(good)
+        return (found[0] if len(found) == 1 else torch.cat(found)).view(shape)
+
+    def leads_on(self, numbers: Tensor) -> Tensor:
+        """Whether a transition goes out from rows whose next is published, bool of the same shape.
+
+        None does from one before a first row: it is the last of an episode, or of a writer that was killed.
+        """
+        after = (numbers + self.layout.stride).remainder_(self.layout.size)
+        return self._flags.index_select(0, after) & FIRST == 0
+
+    def _candidates(self, count: int, ranges: list, counts: list[int], generator: torch.Generator) -> Tensor:
+        """Numbers of rows within some ranges, all equally likely."""
+        envs, stride = self.layout.envs, self.layout.stride
+        chance = torch.empty(count, dtype=torch.int64).random_(generator=generator).remainder_(sum(counts))
+        if len(counts) == 1:  # rows of one segment lie one after the other
+            return chance.add_(ranges[0][0] * envs)
+        ends = torch.tensor(counts).cumsum(0)
+        segments = torch.searchsorted(ends, chance, right=True)
+        begins = [low * stride + s * envs for s, (low, _) in enumerate(ranges)]
+        within = chance - (ends - torch.tensor(counts)).index_select(0, segments)
+        rows = within // envs
+        return within.add_(rows, alpha=stride - envs).add_(torch.tensor(begins).index_select(0, segments))
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def read(self, numbers: Tensor, draw: Callable[[int], Tensor] | None = None) -> Transitions:
+        """The transitions of some numbers, int64[B].
+
+        What was overwritten since it was drawn is replaced by another draw, in ``numbers`` too: by `draw`, or what
+        is given in its place. The tensors are written again by the next `read` of as many.
+
+        Returns:
+            inputs and following float32[B, D], int64[B] of a `Discrete`, or uint8[B, k · C, H, W]; actions
+            float32[B, A] or int64[B]; rewards, the n-step sums, and discounts, γ to the number of steps or 0 where
+            nothing followed, float32[B].
+        """
+        while True:
+            transitions = self._read_at(numbers)
+            self._fence()
+            lost = self._lost(numbers)
+            if lost is None:
+                return transitions
+            numbers[lost] = (draw or self._again)(int(lost.sum()))
+
+    def _read_at(self, numbers: Tensor) -> Transitions:
+        return self._gather(numbers)
+
+    def _again(self, count: int) -> Tensor:
+        return self.draw((count,), self._generator)
+
+    def staleness(self, numbers: Tensor, version: int) -> Staleness:
+        """How old some transitions are, by number, int64[B], when the newest weights are of this version."""
+        segments = numbers.remainder(self.layout.stride) // self.layout.envs
+        newest = torch.from_numpy(self._written.copy()).index_select(0, segments) - 1
+        rows = numbers // self.layout.stride
+        versions = torch.from_numpy(self.arrays["version"])[rows % self.layout.steps, segments]
+        return Staleness(newest - rows, version - versions.to(torch.int64))
+
+    def _lost(self, numbers: Tensor) -> Tensor | None:
+        """Which of these numbers' rows have been written over, bool[B]; None where none has."""
+        stride, envs = self.layout.stride, self.layout.envs
+        oldest = [row * stride for row in self._whole()]
+        if not any(oldest):
+            return None
+        if len(oldest) == 1:
+            lost = numbers < oldest[0]
+        else:
+            lost = numbers < torch.tensor(oldest).index_select(0, numbers.remainder(stride).floor_divide_(envs))
+        return lost if lost.any() else None

@@ -1,0 +1,142 @@
+"""The writing side of a step replay: one segment, filled by one process, row by row, in place.
+
+What is published is moved by one number, the cursor, after a row is whole. So a writer that is killed leaves
+nothing half-written in sight, and its successor goes on where the cursor stands; it has new environments,
+and the first row it publishes cuts what came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError, SequenceError
+from headrace.pool.executors.processes.shared import Fence
+from headrace.train.storage.layout import FIRST, LAST, OLDEST, TERMINATED, TRUNCATED, StepLayout
+
+NEXT = np.zeros(256, np.uint8)  # the flags of a row that the flags of the row before decide
+NEXT[[flags for flags in range(256) if flags & (TERMINATED | TRUNCATED)]] = LAST
+NEXT[[flags for flags in range(256) if flags & LAST]] = FIRST
+
+
+class Row(NamedTuple):
+    """Views of a row of N environments, to be filled in place.
+
+    Attributes:
+        observation: what is seen: float32[N, …], int32[N] of a `Discrete`, uint8[N, C, H, W] of images.
+        action: float32[N, A] or int32[N].
+        reward: of the step from here, float32[N].
+    """
+
+    observation: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+
+
+class StepWriter:
+    """What the one writer of a segment holds.
+
+    For each row: the observation (`row`), the action, the step, whose result is the observation of the row that
+    `following` shows; then `publish`. Pools run with ``autoreset="next_step"``: the step after an episode's end is a
+    row like any other, whose action and reward count for nothing.
+    """
+
+    def __init__(self, layout: StepLayout, arrays: Mapping[str, np.ndarray], index: int):
+        if not 0 <= index < layout.segments:
+            raise OptionError(f"there is no segment {index}: there are {layout.segments}")
+        self.layout, self.index, self._fence = layout, index, Fence()
+        self._arrays = arrays
+        self._observation, self._action, self._reward = _columns(layout, arrays)
+        self._flags, self._continues = arrays["flags"], arrays["record"][..., layout.inputs + layout.actions + 1]
+        self._first = np.full(layout.envs, FIRST, np.uint8), np.zeros(layout.envs, np.uint8)
+        (self._next, self._ages), self._begun = self._first, False
+        lags = torch.arange(layout.frame_stack - 1, -1, -1)
+        self._lags, self._columns = lags, torch.arange(layout.envs).unsqueeze(1) + index * layout.envs
+        if layout.images:
+            self._frames = torch.from_numpy(arrays["frame"]).flatten(0, 2)
+            images = layout.envs * layout.frame_stack
+            self._stack = torch.zeros(images, *self._frames.shape[1:], dtype=torch.uint8)
+
+    @property
+    def written(self) -> int:
+        """Rows published since the beginning, by this writer and those before it."""
+        return int(self._arrays["written"][self.index])
+
+    @property
+    def row(self) -> Row:
+        """The row that `publish` will publish."""
+        return self._at(self.written)
+
+    @property
+    def following(self) -> Row:
+        """The row after it: where a step's observations go."""
+        return self._at(self.written + 1)
+
+    def _at(self, t: int) -> Row:
+        where = t % self.layout.steps, self.index
+        return Row(self._observation[where], self._action[where], self._reward[where])
+
+    def begin(self) -> None:
+        """Say that `row` holds first observations of new episodes, in all environments.
+
+        To be called before the first `publish` of this object, and again after all environments were reset.
+        """
+        (self._next, self._ages), self._begun = self._first, True
+
+    def publish(self, terminated: np.ndarray, truncated: np.ndarray, version: int = 0) -> None:
+        """Let readers see `row`, whole, and go on to the next.
+
+        Args:
+            terminated, truncated: how the step from this row ended, bool[N].
+            version: of the weights that chose its actions.
+
+        Raises:
+            SequenceError: nobody has said yet with what episodes begin (`begin`).
+        """
+        if not self._begun:
+            raise SequenceError("begin() must come before the first publish()")
+        t, arrays = self.written, self._arrays
+        now, before = (t % self.layout.steps, self.index), ((t - 1) % self.layout.steps, self.index)
+        flags, last = self._next, self._next == LAST
+        flags = flags | np.where(last, 0, terminated * np.uint8(TERMINATED) | truncated * np.uint8(TRUNCATED))
+        self._flags[now], self._continues[now] = flags, ~(terminated | last)
+        arrays["version"][now] = version
+        no_transitions = np.count_nonzero((self._flags[before] & LAST) | (self._next & FIRST)) if t else 0
+        arrays["gaps"][now] = arrays["gaps"][before] + no_transitions if t else 0
+        if self.layout.images:
+            arrays["age"][now] = self._ages
+        self._fence()
+        arrays["written"][self.index] = t + 1
+        self._fence()  # before what is written over the oldest row
+        self._next = NEXT[flags]
+        self._ages = np.where(self._next == FIRST, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
+
+    def stack(self) -> Tensor:
+        """What a policy over images sees in `row`: uint8[N, k · C, H, W], oldest frame first; as `read` gives it.
+
+        The tensor is used again by the next call.
+        """
+        layout = self.layout
+        lags = torch.minimum(self._lags, torch.from_numpy(self._ages).unsqueeze(1))
+        places = (self.written - lags).remainder_(layout.steps).mul_(layout.stride).add_(self._columns)
+        torch.index_select(self._frames, 0, places.flatten(), out=self._stack)
+        return self._stack.view(layout.envs, -1, *self._stack.shape[2:])
+
+
+def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Observations, actions and rewards of all rows, as views [T, S, N, …]."""
+    record, end = arrays["record"], layout.inputs + layout.actions
+    seen = arrays["frame"] if layout.images else _as(layout.observation, record[..., : layout.inputs])
+    return seen, _as(layout.action, record[..., layout.inputs : end]), record[..., end]
+
+
+def _as(space: gym.Space, words: np.ndarray) -> np.ndarray:
+    """Words of records as what a space has: float32 in its shape, or int32."""
+    if isinstance(space, gym.spaces.Discrete):
+        return words[..., 0].view(np.int32)
+    return words.reshape(*words.shape[:-1], *(space.shape or ()))

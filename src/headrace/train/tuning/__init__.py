@@ -1,0 +1,1 @@
+"""Measurements of a machine, and the settings that follow from them."""

@@ -1,0 +1,151 @@
+"""The two halves of an update, each in a process and on a device of its own: critics here, the actor there.
+
+Neither waits for the other. The critics learn with an actor that is a few updates old, the actor with such critics, and
+both go on: a policy moves little in so few updates. Only the number of the actor's updates is held to that of the
+critics', so that it does not learn from critics that have nothing new to say.
+
+Source of the idea: Li et al. 2023 (arXiv:2307.12983), Spreeze (arXiv:2312.06126).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError
+from headrace.pool.registry import build_task
+from headrace.train.algorithms.off_policy import OffPolicy, UpdateRates
+from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
+from headrace.train.config.settings import Config
+from headrace.train.processes.counters import Counters
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.storage.device_mirror import replay_on
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers.rate_limiter import REST
+from headrace.train.workers.seeds import seed_of
+
+CRITIC = "critic"
+KEEP = 0.1  # seconds between publications of what a checkpoint needs of the actor's optimisers
+
+
+class Exchange:
+    """What the two halves tell each other, and everybody else.
+
+    Args:
+        policy: one of the run's, for its sizes.
+        weights: what samplers read.
+        apart: whether the two halves are in two processes.
+
+    Attributes:
+        weights: the acting part, with the actor's other parts (a temperature) as extras; who learns the actor writes.
+        critics: the critics' part.
+        moments: the actor's optimisers, with its statistics as extras.
+
+    Raises:
+        OptionError: ``apart``, and the policy has no two halves.
+    """
+
+    def __init__(self, policy: OffPolicy, weights: WeightBuffer, apart: bool):
+        if apart and CRITIC not in policy.parts:
+            raise OptionError(f"{policy.config.algo} has no actor that could learn on an actor_device of its own")
+        self.weights, self._apart = weights, apart
+        self._extras = torch.zeros(extras_of(policy), dtype=torch.float64)
+        if apart:
+            self.critics = WeightBuffer(policy.parts[CRITIC].numel())
+            moments = _moments(policy)
+            self.moments = WeightBuffer(moments.numel(), len(policy.actor_statistics))
+            self._moments = torch.zeros_like(moments, device="cpu")
+
+    def publish_actor(self, policy: OffPolicy) -> None:
+        """Let everybody have the actor as it is."""
+        others = [policy.parts[name].double() for name in others_of(policy)]
+        self.weights.publish(policy.acting, torch.cat(others) if others else None)
+
+    @torch.no_grad()
+    def take_actor(self, policy: OffPolicy) -> bool:
+        """Copy the newest actor, if there is one that has not been taken yet; says whether."""
+        if self.weights.read(policy.acting, self._extras) is None:
+            return False
+        sizes = [policy.parts[name].numel() for name in others_of(policy)]
+        for name, values in zip(others_of(policy), self._extras.split(sizes), strict=True):
+            policy.parts[name].copy_(values)
+        return True
+
+    def publish_moments(self, policy: OffPolicy, measured: Tensor) -> None:
+        """Say what a checkpoint needs to know of the actor's optimisers, and how its last update went."""
+        self.moments.publish(_moments(policy), measured.double())
+
+    @torch.no_grad()
+    def take_moments(self, policy: OffPolicy, measured: Tensor) -> None:
+        """Copy what `publish_moments` said last into a policy's optimisers."""
+        if self.moments.read(self._moments, measured) is None:
+            return
+        states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
+        for state, values in zip(states, self._moments.split([state.numel() for state in states]), strict=True):
+            state.copy_(values.view(state.shape))
+
+    def close(self) -> None:
+        """Give the memory back, that of the weights aside."""
+        if self._apart:
+            self.critics.close()
+            self.moments.close()
+
+
+def halves(policy: OffPolicy) -> tuple[list[str], list[str]]:
+    """The names of the parts that critics and actor learn."""
+    return [CRITIC], [name for name in policy.parts if name != CRITIC]
+
+
+def others_of(policy: OffPolicy) -> list[str]:
+    """The parts that are neither critics nor act."""
+    return [name for name in policy.parts if name not in (CRITIC, policy.acting_part)]
+
+
+def extras_of(policy: OffPolicy) -> int:
+    """How many numbers those have, which go with the weights."""
+    return sum(policy.parts[name].numel() for name in others_of(policy))
+
+
+def _moments(policy: OffPolicy) -> Tensor:
+    states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
+    return torch.cat([state.reshape(-1).float() for state in states])
+
+
+def work(config: Config, replay: StepReplay, exchange: Exchange, counters: Counters, life: int) -> None:
+    """The process in which the actor learns."""
+    device = find_device(config.actor_device)
+    spec = build_task(config.task, **config.env_options).spec
+    (agent_group,) = agent_groups(config, spec).values()
+    prepare(config, [agent_group])
+    policy = make_policy("", dataclasses.replace(config, device=config.actor_device), agent_group, device)
+    assert isinstance(policy, OffPolicy)
+    measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
+    exchange.take_actor(policy)
+    exchange.take_moments(policy, measured)
+    seed = seed_of(config, 2**30, life, int(counters.begun[0]))
+    generator = torch.Generator().manual_seed(seed)
+    policy.generator.manual_seed(seed)
+    replay = replay_on(device, replay)
+    kept, last = time.monotonic(), measured
+    with torch.inference_mode():
+        while not counters.stopped:
+            made = int(counters.actor_updates[0])
+            if made >= counters.updates[0] // policy.actor_every:
+                counters.rests[-1] += 1
+                time.sleep(REST)
+                continue
+            exchange.critics.read(policy.parts[CRITIC])
+            batch = replay.read(replay.draw((config.minibatch_size,), generator))
+            rates = UpdateRates.of(config, counters.total_steps())
+            last = policy.improve_actor(batch, rates)
+            counters.actor_updates[0] = made + 1
+            if made % config.publish_every == 0:
+                exchange.publish_actor(policy)
+            if time.monotonic() - kept > KEEP:
+                exchange.publish_moments(policy, last)
+                kept = time.monotonic()
+        exchange.publish_actor(policy)
+        exchange.publish_moments(policy, last)
