@@ -28,22 +28,32 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def counter_module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ModuleType]:
+    """Builds and imports a module of ``native/CMakeLists.txt``."""
+
+    def build(name: str) -> ModuleType:
+        folder = tmp_path_factory.mktemp(name)
+        for command in (
+            ["cmake", "-S", str(NATIVE), "-B", str(folder), f"-DPython_EXECUTABLE={sys.executable}"],
+            ["cmake", "--build", str(folder), "-j2", "--target", name],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        (path,) = folder.glob(f"{name}*.so")
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def counter_module(compiled: Callable[[str], ModuleType]) -> ModuleType:
     """The compiled simulator of ``native/counter_env.cpp``."""
-    build = tmp_path_factory.mktemp("counter")
-    for command in (
-        ["cmake", "-S", str(NATIVE), "-B", str(build), f"-DPython_EXECUTABLE={sys.executable}"],
-        ["cmake", "--build", str(build), "-j2"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = build.glob("_counter*.so")
-    spec = importlib.util.spec_from_file_location("_counter", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return compiled("_counter")
 
 
 @pytest.fixture(scope="session")

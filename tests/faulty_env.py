@@ -1,4 +1,7 @@
-"""An environment that reads and writes far outside its arrays in its second step, for tests of what is said then."""
+"""An environment that reads and writes far outside its arrays in its hundredth step, for tests of what is said then.
+
+So late that its first steps, which are played when its pool is made, do not find it.
+"""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -30,7 +33,7 @@ def begin(state: State, env: int, streams: Streams):
 @wp.func
 def write_far_away(state: State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
     state.steps[env] = state.steps[env] + 1
-    if state.steps[env] == 2:
+    if state.steps[env] == 100:
         state.steps[env + FAR] = 1
     return 1.0, False
 
@@ -41,5 +44,5 @@ def look(state: State, env: int, view: View, row: int):
 
 
 ENV = KernelEnv("Faulty", State, View, begin, write_far_away, look)
-TASK = KernelTask(ENV, gym.spaces.Box(0.0, 1000.0, (1,), np.float32), gym.spaces.Discrete(2), max_episode_steps=100)
+TASK = KernelTask(ENV, gym.spaces.Box(0.0, 1000.0, (1,), np.float32), gym.spaces.Discrete(2), max_episode_steps=1000)
 headrace.register("Faulty-v0", TASK)

@@ -19,7 +19,7 @@ LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 def started(target: Callable, *arguments: object) -> BaseProcess:
     """A new process that runs a function, forked from one that has torch loaded already and one thread."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headrace.train.off_policy.steps", "safetensors.numpy"])
+    context.set_forkserver_preload(["headrace.train.storage.step_replay", "safetensors.numpy"])
     process = context.Process(target=target, args=arguments)
     process.start()
     return process

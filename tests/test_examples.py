@@ -19,7 +19,10 @@ ARGUMENTS = {
     "cartpole_10000.py": ["--total-steps", "40000", "--num-envs", "1000"],
     "guard_and_thieves.py": ["10000"],
     "kernel_environment.py": ["20000"],
+    "ppo.py": ["--total-steps", "8192"],
     "ppo_in_a_page.py": ["--total-steps", "81920"],
+    "ppo_jax.py": ["--total-steps", "8192"],
+    "sac.py": ["--total-steps", "600", "--learning-starts", "400", "--updates-per-step", "0.25"],
     "tag_grid.py": ["--total-steps", "10000"],
     "tag_plane.py": ["--total-steps", "10000"],
 }
@@ -29,6 +32,8 @@ QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video", "samplers"
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
 def test_example_runs(program: Path, tmp_path: Path) -> None:
+    if "jax" in program.name:
+        pytest.importorskip("jax")
     command = [sys.executable, str(program), *ARGUMENTS.get(program.name, [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -39,6 +44,14 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
             asked = settings(words)
             assert asked["task"].endswith(config["task"])
             assert {k: v for k, v in asked.items() if k not in QUICK} == {k: config[k] for k in config.keys() - QUICK}
+
+
+@pytest.mark.parametrize("program", ["ppo.py", "sac.py"])
+def test_one_file_learners_run_over_gymnasiums_environments(program: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / program), "--vec", "gymnasium", *ARGUMENTS[program]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mean return" in done.stdout
 
 
 def commands(program: Path) -> list[list[str]]:

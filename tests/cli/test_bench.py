@@ -39,7 +39,14 @@ def test_measures_atari_and_continuous_actions(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     "wrong",
-    [["--num-envs", "0"], ["--seconds", "0"], ["--async", "--num-envs", "1"], ["--option", "frame_skipp=2"]],
+    [
+        *(["--seconds", value] for value in ("nan", "inf", "-1", "0")),
+        ["--num-envs", "0"],
+        ["--repeats", "0"],
+        ["--num-threads", "-1"],
+        ["--async", "--num-envs", "1"],
+        ["--option", "frame_skipp=2"],
+    ],
     ids=" ".join,
 )
 def test_what_cannot_be_measured(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,8 @@ def test_a_failure_is_shown_with_the_call_that_repeats_it(file: str, capsys: pyt
         (["check", "nothing.py"], "no file nothing.py"),
         (["check", "CartPole-v1", "--only", "speed"], "there are determinism"),
         (["check", "CartPole-v1", "--num-envs", "1"], "at least 2"),
+        (["check", "CartPole-v1", "--seed", "-1"], "seed must be an integer in [0, "),
+        (["check", "CartPole-v1", "--seed", str(2**63)], "seed must be an integer in [0, "),
         (["check", "CartPole-v1", "--option", "gravity=3"], "no option 'gravity'"),
     ],
 )
@@ -70,6 +75,50 @@ def test_a_mistake_in_the_file_is_one_message_with_its_line(file: str, capsys: p
     assert "has no field 'y'" in error
     assert "state.y[env] = x" in error
     assert "Traceback" not in error
+
+
+def commanded(*argv: str) -> subprocess.CompletedProcess[str]:
+    """The command as a person starts it: a crash ends that process alone."""
+    return subprocess.run([sys.executable, "-m", "headrace.cli.main", *argv], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("command", ["check", "bench", "train"])
+def test_every_command_names_the_line_that_would_write_over_other_memory(file: str, command: str) -> None:
+    text = Path(file).read_text().replace("view.obs[row, 1]", "view.obs[row, 9]")
+    Path(file).write_text(text)
+    done = commanded(command, file)
+    line = next(i for i, source in enumerate(text.splitlines(), 1) if "view.obs[row, 9]" in source)
+    assert done.returncode == 1
+    assert "view.obs[0, 9] is out of range: axis 1 of view.obs has 2 elements" in done.stderr
+    assert f"{Path(file).resolve()}:{line}, in observe" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "bench", "train"])
+def test_a_file_that_is_no_python_is_shown_as_python_shows_it(file: str, command: str) -> None:
+    text = Path(file).read_text().replace("def observe(", "def observe((")
+    Path(file).write_text(text)
+    done = commanded(command, file)
+    line = next(i for i, source in enumerate(text.splitlines(), 1) if "def observe((" in source)
+    first, *rest = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert first == f"headrace: {file} cannot be imported:"
+    assert rest[0] == f'  File "{Path(file).resolve()}", line {line}'
+    assert rest[1].strip() == text.splitlines()[line - 1]
+    assert set(rest[2].strip()) == {"^"}
+    assert rest[3].startswith("SyntaxError: ")
+    assert len(rest) == 4
+
+
+def test_an_exception_in_a_file_shows_the_files_own_lines(file: str) -> None:
+    helper = "import json\n\n\ndef levels():\n    return json.loads('{')\n"
+    Path("levels_of_mine.py").write_text(helper)
+    Path(file).write_text("import levels_of_mine\n\nLEVELS = levels_of_mine.levels()\n")
+    done = commanded("check", file)
+    files = re.findall(r'File "(.*?)", line (\d+)', done.stderr)
+    assert done.returncode == 2
+    assert files == [(str(Path(file).resolve()), "3"), (str(Path("levels_of_mine.py").resolve()), "5")]
+    assert done.stderr.splitlines()[-1].startswith("json.decoder.JSONDecodeError: ")
 
 
 def test_training_and_playing_find_the_file(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import headrace
 from headrace.cli.main import main
-from headrace.cli.train import TrainArgs
+from headrace.cli.play import PlayArgs
+from headrace.cli.train import TrainArgs, overrides
 from headrace.cli.train import parse as parse_words
+from headrace.errors import OptionError
+from headrace.train.config.settings import make_config
+from headrace.train.play.evaluate import evaluate
+from headrace.train.play.video import plain, record
 
 pytest.importorskip("torch")
 TINY = [
@@ -51,11 +59,13 @@ def test_defaults_are_the_algorithms_own_wherever_it_stands() -> None:
     assert first == last
     assert first.activation == "relu" != parse("Pendulum-v1").activation
     assert parse("Pendulum-v1", "--algo", "ddpg", "--activation", "tanh").activation == "tanh"
+    recurrent = parse("--network=gru", "CartPole-v1")
+    assert recurrent.normalise_rewards and overrides(recurrent)["network"] == "gru"
 
 
 def test_an_algorithm_is_trained_with(tmp_path: Path) -> None:
     words = ["train", "Pendulum-v1", "--algo", "ddpg", "--total-steps", "128", "--run-dir", str(tmp_path / "run")]
-    assert main([*words, *TINY, "--no-video"]) == 0
+    assert main([*words, "--num-envs", "4", "--no-tensorboard", "--no-video"]) == 0
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["algo"], config["activation"], config["num_envs"]) == ("ddpg", "relu", 4)
 
@@ -100,6 +110,9 @@ def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.Capture
         (["CartPole-v1", "--num-envs", "0"], "num_envs"),
         (["CartPole-v1", "--algo", "alchemy"], "algo"),
         (["CartPole-v1", "--algo"], "algo"),
+        (["CartPole-v1", "--learning-rate", "inf"], "learning_rate=inf must be a finite number"),
+        (["Pendulum-v1", "--algo", "sac", "--target-entropy", "nan"], "target_entropy=nan must be a finite number"),
+        (["CartPole-v1", "--frozen"], "frozen=True would let nobody learn"),
         (["CartPole-v1", "--option", "max_episode_stepz=3"], "max_episode_steps"),
         (["--resume", "nowhere"], "nowhere"),
         (["TagGridWorld-v0", "--policies", '{"all": {"agents": ["tager"]}}'], "tager"),
@@ -119,6 +132,21 @@ def test_what_cannot_be_trained(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["tune", "Pendulum-v1", "--seconds", value] for value in ("nan", "inf", "-1", "0")),
+        *(["tune", "Pendulum-v1", "--limit", value] for value in ("nan", "-1", "0")),
+        *(["scale", "CartPole-v1", "--seconds", value] for value in ("nan", "inf", "-1", "0")),
+        *(["scale", "CartPole-v1", "--memory-share", value] for value in ("nan", "-1", "0", "2")),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_tuned_or_scaled(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert "must be" in capsys.readouterr().err
+
+
 def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film = tmp_path / "film.mp4"
     assert main(["play", str(run_dir), "--episodes", "2", "--video", str(film), "--max-steps", "20"]) == 0
@@ -126,10 +154,65 @@ def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pyt
     assert film.stat().st_size > 0
 
 
-@pytest.mark.parametrize("more", [["--episodes", "0"], ["--max-steps", "0"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--episodes", "0"],
+        ["--max-steps", "0"],
+        ["--video", "/nowhere/x.mp4"],
+        ["--video", "/tmp"],
+        ["--log-file", "/nowhere/x.npz", "--log", "x"],
+        ["--log-file", "/tmp", "--log", "x"],
+    ],
+    ids=" ".join,
+)
 def test_what_cannot_be_played(run_dir: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", str(run_dir), *more]) == 2
     assert more[0] in capsys.readouterr().err
+
+
+def test_as_many_episodes_as_asked_for_by_the_best_weights(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(evaluate(run_dir, 20).returns) == 20  # in 16 environments
+    assert main(["play", str(run_dir), "--episodes", "20", "--no-film"]) == 0
+    assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]) == 20
+    acts: list[Any] = [evaluate, record, headrace.train.log_episode]
+    for act in acts:
+        assert inspect.signature(act).parameters["which"].default == PlayArgs(run_dir).checkpoint == "best"
+        with pytest.raises(OptionError, match="'best' or 'newest'"):
+            act(run_dir, which="bset")
+    with pytest.raises(OptionError, match="episodes"):
+        evaluate(run_dir, 0)
+
+
+def test_a_film_is_told_of_and_lasts_as_long_as_the_game(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    av = pytest.importorskip("av")
+    assert main(["play", str(run_dir), "--max-steps", "30"]) == 0
+    out = capsys.readouterr().out
+    assert "filming (--no-film leaves it out)" in out
+    steps: list[int] = []
+    path = record(run_dir, max_steps=30, shown=steps.append)
+    assert str(path) in out.replace("\n", "")
+    with av.open(str(path)) as film:
+        frames, rate = sum(1 for _ in film.decode(video=0)), film.streams.video[0].average_rate
+    assert rate <= 30 and frames == len(steps) + 1
+    assert abs(frames / float(rate) - (steps[-1] + 1) / 50) <= 1 / float(rate)  # 50 steps a second
+    assert not list(path.parent.glob(".*"))
+
+
+def test_pictures_for_films_are_plain_unless_somebody_chose(run_dir: Path) -> None:
+    assert plain(make_config("CartPole-v1")) == {}
+    assert plain(make_config("HalfCheetah-v5")) == {"render_effects": False}
+    assert plain(make_config("HalfCheetah-v5", env_options={"render_effects": True})) == {}
+
+
+def test_a_rollout_that_is_made_whole_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "CartPole-v1", "--total-steps", "100", "--no-video", *TINY]
+    assert main([*words, "--run-dir", str(tmp_path / "odd")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("rollouts of 64 steps are made whole: 128 steps in place of 100\n")
+    assert "after 128 steps" in out
+    assert main([*words[:3], "128", *words[4:], "--run-dir", str(tmp_path / "even")]) == 0
+    assert "made whole" not in capsys.readouterr().out
 
 
 def test_play_logs_an_episode(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

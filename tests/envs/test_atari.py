@@ -87,36 +87,6 @@ def test_reward_clip_keeps_the_raw_reward(make: Any) -> None:
         assert a[1] == a[5] == b[5]
 
 
-def test_episodic_life_ends_the_episode_but_not_the_game(make: Any) -> None:
-    pool = make("Breakout-v5", seed=0, episodic_life=True, autoreset="disabled")
-    _, info = pool.reset()
-    lives, lost, games = int(info["lives"][0]), 0, 0
-    assert lives == 5
-    rng = np.random.default_rng(0)
-    for _ in range(600):
-        _, _, terminated, _, info = pool.step(rng.integers(4, size=1))
-        if not terminated[0]:
-            assert info["lives"][0] == lives
-            continue
-        over = bool(info["terminated"][0])
-        assert over == (info["lives"][0] == 0)
-        _, info = pool.reset()
-        assert info["lives"][0] == (5 if over else lives - 1)
-        lives, lost, games = int(info["lives"][0]), lost + 1, games + over
-    assert games >= 1
-    assert lost > games
-
-
-def test_episodic_life_starts_anew_when_asked_in_the_middle(make: Any) -> None:
-    pool = make("Breakout-v5", seed=0, episodic_life=True, autoreset="disabled")
-    pool.reset()
-    while not play(pool, 1)[0][2][0]:
-        pass
-    pool.reset()
-    play(pool, 1)
-    assert pool.reset()[1]["lives"][0] == 5
-
-
 def test_fire_reset_starts_the_game(make: Any) -> None:
     noop = np.zeros(1, np.int64)
     for fire, moves in ((True, True), (False, False)):
@@ -265,6 +235,12 @@ def test_bare_emulator() -> None:
     assert seconds > 0
     with pytest.raises(RuntimeError, match="no ROM"):
         _atari.bare_emulator("/nowhere.bin")
+
+
+@pytest.mark.parametrize("num_threads", [-1, 0, 1025, 10**6])
+def test_a_bare_emulator_takes_as_many_threads_as_pools_do(num_threads: int) -> None:
+    with pytest.raises(OptionError, match=rf"num_threads must be an integer in \[1, 1024\], not {num_threads}"):
+        _atari.bare_emulator(str(rom_path("pong")), num_threads=num_threads, seconds=0.05)
 
 
 def test_render(make: Any) -> None:

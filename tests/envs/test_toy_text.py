@@ -61,7 +61,7 @@ def test_results_look_like_envpools(task):
     spec = envpool.make_spec(task)
     with headrace.make(task, num_envs=3, seed=0) as pool:
         for name in {"height", "width", "size", "is_slippery", "natural", "sab"} & set(spec.config._fields):
-            assert pool.spec.config[name] == getattr(spec.config, name)
+            assert pool.spec.options[name] == getattr(spec.config, name)
         assert pool.action_space.n == theirs.action_space.n
         results = [pool.reset(), pool.step(np.zeros(3, np.int32))], [theirs.reset(), theirs.step(np.zeros(3, np.int32))]
     for ours, want in zip(*results, strict=True):

@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from headrace.train.off_policy.mirror import DeviceReplay  # noqa: E402  (they need torch)
-from headrace.train.off_policy.prioritised import PrioritisedReplay  # noqa: E402
-from headrace.train.off_policy.steps import StepReplay  # noqa: E402
+from headrace.train.storage.device_mirror import DeviceReplay  # noqa: E402  (they need torch)
+from headrace.train.storage.prioritised import PrioritisedReplay  # noqa: E402
+from headrace.train.storage.step_replay import StepReplay  # noqa: E402
 
 CUDA = "cuda:0"
 SPACES = {
@@ -19,12 +19,12 @@ SPACES = {
 }
 
 
-def go_on(segment, rows: int, random: np.random.Generator) -> None:
+def go_on(writer, rows: int, random: np.random.Generator) -> None:
     for _ in range(rows):
-        row = segment.row
+        row = writer.row
         row.observation[...] = random.integers(0, 256, row.observation.shape)
         row.action[...], row.reward[...] = random.integers(0, 3, row.action.shape), random.random(row.reward.shape)
-        segment.publish(random.random(8) < 0.05, random.random(8) < 0.05)
+        writer.publish(random.random(8) < 0.05, random.random(8) < 0.05)
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -33,12 +33,12 @@ def test_a_gpu_reads_what_the_cpu_reads(kind, n_step):
     space, stack = SPACES[kind]
     replay = StepReplay(space, gym.spaces.Discrete(3), 2, 256, 8, n_step, frame_stack=stack)
     copy, random = DeviceReplay(replay, CUDA), np.random.default_rng(0)
-    segments = [replay.segment(s) for s in range(2)]
-    for segment in segments:
-        segment.begin()
+    segments = [replay.writer(s) for s in range(2)]
+    for writer in segments:
+        writer.begin()
     for turn, rows in enumerate((40, 7, 200, 100, 1, 255)):
-        for segment in segments:
-            go_on(segment, rows, random)
+        for writer in segments:
+            go_on(writer, rows, random)
         numbers = copy.draw((3, 128), torch.Generator().manual_seed(turn))
         for batch in numbers:
             for here, there in zip(replay.read(batch.clone())[:5], copy.read(batch)[:5], strict=True):
@@ -49,9 +49,9 @@ def test_a_gpu_reads_what_the_cpu_reads(kind, n_step):
 def test_priorities_follow_errors_on_a_gpu():
     space, _ = SPACES["floats"]
     replay, random = StepReplay(space, gym.spaces.Discrete(3), 1, 64, 8), np.random.default_rng(0)
-    segment = replay.segment(0)
-    segment.begin()
-    go_on(segment, 50, random)
+    writer = replay.writer(0)
+    writer.begin()
+    go_on(writer, 50, random)
     prioritised = PrioritisedReplay(DeviceReplay(replay, CUDA), 1.0)
     numbers = prioritised.draw((4000,), torch.Generator().manual_seed(0)).unique()
     errors = torch.zeros(len(numbers), device=CUDA)
@@ -67,9 +67,9 @@ def test_priorities_follow_errors_on_a_gpu():
 def test_nothing_waits_for_the_device():
     space, stack = SPACES["images"]
     replay, random = StepReplay(space, gym.spaces.Discrete(3), 1, 256, 8, frame_stack=stack), np.random.default_rng(0)
-    segment = replay.segment(0)
-    segment.begin()
-    go_on(segment, 100, random)
+    writer = replay.writer(0)
+    writer.begin()
+    go_on(writer, 100, random)
     copy = DeviceReplay(replay, CUDA)
     generator = torch.Generator().manual_seed(0)
     copy.read(copy.draw((128,), generator))
@@ -77,7 +77,7 @@ def test_nothing_waits_for_the_device():
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(5):
-            go_on(segment, 3, random)
+            go_on(writer, 3, random)
             copy.read(copy.draw((128,), generator))
     finally:
         torch.cuda.set_sync_debug_mode("default")

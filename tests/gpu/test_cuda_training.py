@@ -15,9 +15,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from headrace.train.config import make_config  # noqa: E402  (they need torch)
-from headrace.train.run import RunFolder  # noqa: E402
-from headrace.train.trainer import Trainer  # noqa: E402
+from headrace.train.config.settings import make_config  # noqa: E402  (they need torch)
+from headrace.train.runners.synchronous import Trainer  # noqa: E402
+from headrace.train.runs.folder import RunFolder  # noqa: E402
 
 CUDA = "cuda:0"
 SMALL: dict[str, Any] = {"num_envs": 16, "num_steps": 8, "minibatch_size": 64, "epochs": 2, "seed": 3}
@@ -168,7 +168,7 @@ from headrace.errors import KernelError
 pool = headrace.make_torch("Faulty-v0", 64, "{CUDA}", seed=0)
 pool.reset()
 try:
-    for _ in range(3):
+    for _ in range(101):
         pool.step(torch.zeros(64, dtype=torch.int64, device="{CUDA}"))
     pool.check_errors()
 except KernelError as error:
@@ -183,7 +183,7 @@ except KernelError as error:
 def test_evaluation_of_a_run_from_the_gpu(tmp_path: Path) -> None:
     """A run trained on a GPU plays on a CPU."""
     from headrace.train import train
-    from headrace.train.evaluate import evaluate
+    from headrace.train.play.evaluate import evaluate
 
     train(
         "CartPole-v1", device=CUDA, run_dir=tmp_path / "run", total_steps=20_000, stop_at_return=None, video=False,

@@ -14,7 +14,14 @@ struct Options {
   int cannot_make = -1;        // this environment cannot be made
 };
 
-// obs = [seed, episode, step, last action]; reward = last action
+// obs = [seed, episode, step, last action]
+struct Shown : headrace::Spec {
+  headrace::Field<double> obs{this, "obs", {4}};
+  headrace::Field<std::int32_t> episode{this, "info:episode"};
+  headrace::ActionField<std::int64_t> action{this};
+};
+
+// reward = last action
 class Counter : public headrace::Environment {
  public:
   Counter(int env_id, const Options& options) : options_(options), delay_(env_id * options.delay_us) {
@@ -25,9 +32,8 @@ class Counter : public headrace::Environment {
 
   void reset() override { state_ = {state_[0], state_[1] + 1, 0, 0}; }
 
-  headrace::StepResult step(const std::byte* action) override {
-    std::int64_t a;
-    std::memcpy(&a, action, sizeof a);
+  headrace::StepResult step(const headrace::Action& action) override {
+    const std::int64_t a = action.get(shown_.action);
     if (a == options_.fail_on) throw std::runtime_error("action " + std::to_string(a) + " is not for me");
     if (delay_) std::this_thread::sleep_for(std::chrono::microseconds(delay_));
     state_[2] += 1;
@@ -36,8 +42,8 @@ class Counter : public headrace::Environment {
   }
 
   void observe(const headrace::Row& row) const override {
-    std::memcpy(row.field<double>(0), state_.data(), sizeof state_);
-    *row.field<std::int32_t>(1) = static_cast<std::int32_t>(state_[1]);
+    row.set(shown_.obs, state_);
+    row.set(shown_.episode, state_[1]);
   }
 
   void save(headrace::Writer& out) const override { out.value(state_); }
@@ -46,6 +52,7 @@ class Counter : public headrace::Environment {
   void render(std::uint8_t* rgb) const override { std::memset(rgb, static_cast<int>(state_[2]), 4 * 6 * 3); }
 
  private:
+  Shown shown_;
   Options options_;
   int delay_;
   std::array<double, 4> state_{};
@@ -61,8 +68,7 @@ NB_MODULE(_counter, m) {
       [](int length, std::int64_t fail_on, int delay_us, int cannot_make) {
         Options options{length, fail_on, delay_us, cannot_make};
         return headrace::Simulator{
-            .fields = {{"obs", "float64", {4}}, {"info:episode", "int32", {}}},
-            .action_bytes = sizeof(std::int64_t),
+            .spec = Shown(),
             .frame_height = 4,
             .frame_width = 6,
             .make = [options](int env_id) { return std::make_unique<Counter>(env_id, options); },

@@ -127,7 +127,7 @@ def spoil(pool: headrace.Pool, rng: np.random.Generator) -> None:
 def actions_of(pool: headrace.Pool, rng: np.random.Generator) -> np.ndarray:
     """Within the bounds, beyond them, or far beyond them."""
     with np.errstate(over="ignore"):
-        scale = rng.choice([1.0, 1.0, 1.0, 100.0, rng.choice(HUGE)])
+        scale = rng.choice([1.0, 1.0, 1.0, 100.0, 1e8])  # nearly as far as actions may reach
         drawn = rng.uniform(-1, 1, (N, *(pool.action_space.shape or ()))) * scale
     return np.nan_to_num(drawn)
 

@@ -139,10 +139,26 @@ def test_a_class_without_struct_is_named(written, monkeypatch, name, function):
         assert f"def {function}(" in "".join(lines[line - 1 : line + 1])
 
 
-def test_other_errors_of_an_import_are_passed_on(written):
-    task, *_ = written(("@wp.struct\nclass State", "raise RuntimeError('mine')\n\n\n@wp.struct\nclass State"))
-    with pytest.raises(RuntimeError, match="mine"):
+def test_other_errors_of_an_import_are_told_as_python_tells_them(written):
+    task, path, lines = written(("@wp.struct\nclass State", "raise RuntimeError('mine')\n\n\n@wp.struct\nclass State"))
+    with pytest.raises(OptionError) as failure:
         headrace.make(task)
+    line = lines.index("raise RuntimeError('mine')") + 1
+    assert str(failure.value).splitlines() == [
+        f"{path} cannot be imported:",
+        "Traceback (most recent call last):",
+        f'  File "{path}", line {line}, in <module>',
+        "    raise RuntimeError('mine')",
+        "RuntimeError: mine",
+    ]
+    assert isinstance(failure.value.__context__, RuntimeError)
+    assert failure.value.__suppress_context__, "its traceback would be shown with the lines of the import"
+
+
+def test_headraces_own_errors_in_a_file_are_passed_on(tmp_path):
+    (tmp_path / "twice.py").write_text("import headrace\nheadrace.register('CartPole-v1', print)\n")
+    with pytest.raises(OptionError, match=r"^there is a task 'CartPole-v1' already"):
+        headrace.make(str(tmp_path / "twice.py"))
 
 
 @pytest.mark.parametrize("field", ["state", "view"])

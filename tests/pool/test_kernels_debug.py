@@ -129,6 +129,12 @@ def sums_step(state: Sums, env: int, actions: wp.array[wp.int64], row: int, stre
     turn = wp.mat33d(0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0)
     state.total[env] = turn * (w + v) - pair.b * wp.float64(wp.length(wp.vec2(1.0, 2.0)))
     state.total[env][2] = wp.float64(byte) + wp.float64(big >> wp.uint64(40)) + wp.float64(~b)
+    state.total[env].x = wp.float64(a)
+    state.total[env].y += wp.float64(b)
+    state.total[env][1] -= wp.float64(k)
+    state.total[env][0] *= wp.float64(0.5)
+    state.counts[env, 1] &= 31
+    state.counts[env, 2] ^= 5
     wp.atomic_add(state.counts, env, 0, k - wp.min(b, 3) + wp.where(a > 0 and b > 2, -7, 7))
     smaller = v[1] < w[1] if b > 3 else a < 0 or not b % 2
     reward = float(a) * 0.1 + float(wp.sign(a)) * wp.sin(float(b)) - wp.max(float(k), 0.5) ** 2.0
@@ -278,6 +284,17 @@ INDEX = {
     ),
     "no number": (("-wp.float32(distance)", "wp.sqrt(wp.float32(-distance))"), "the reward is nan", "def step("),
     "obs no number": ((SPEED, "view.obs[row, 1] = wp.log(-1.0)"), r"view\.obs\[row, 1\] is nan", "def observe"),
+    "never set": (
+        ("    state.speed[env] = wp.float64(0.0)\n", ""),
+        r"NotSetError: state\.speed\[0\] is read, but was never set",
+        SPEED,
+    ),
+    "not filled": (
+        (f"    {SPEED}", "    pass"),
+        r"view\.obs\[row, 1\] is not set: observe must set all 2 numbers",
+        "def observe",
+    ),
+    "endless": (("\n    distance = ", "\n    while x == x:\n        x = x\n    distance = "), "100,000", "    while x"),
     "outside": (
         ("gym.spaces.Box(-np.inf", "gym.spaces.Box(5.0"),
         r"obs\[row, 0\] is .*, outside of .*5\.0, inf",

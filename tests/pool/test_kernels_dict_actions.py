@@ -122,7 +122,7 @@ def test_tensors_do_the_same(check: str) -> None:
         headrace.make_torch(TASK, 5, seed=0, autoreset="same_step", max_episode_steps=13) as pool,
     ):
         if check == "later":  # as a GPU does
-            pool._guards.now = False
+            pool._executor.guards.now = False
         actions = trial.actions()
         same(play(ours, actions), play(pool, [on_device(action, cpu) for action in actions]), "as arrays")
         ids, some = np.array([4, 2]), sampled(2)
@@ -142,7 +142,7 @@ def test_tensors_do_the_same(check: str) -> None:
 
 
 def test_through_the_views() -> None:
-    vector = headrace.make_gymnasium(TASK, num_envs=3, seed=1)
+    vector = headrace.make_vec(TASK, num_envs=3, seed=1)
     with closing(vector), headrace.make(TASK, num_envs=3, seed=1) as pool:
         assert vector.single_action_space == ACTION
         vector.action_space.seed(0)

@@ -19,11 +19,15 @@ import pytest
 
 import headrace
 from headrace.errors import ClosedError, SequenceError
+from headrace.pool.pool import Pool
+from headrace.pool.registry import build_task, pool_settings
+from python_games import COUNT
 
 
-@pytest.fixture(params=["threads", "kernels"])
+@pytest.fixture(params=["threads", "kernels", "processes"])
 def task(request: pytest.FixtureRequest) -> str:
-    return "CartPole-v1" if request.param == "kernels" else request.getfixturevalue("counter")
+    tasks = {"kernels": "CartPole-v1", "processes": COUNT}
+    return tasks.get(request.param) or request.getfixturevalue("counter")
 
 
 def native_threads() -> int:
@@ -117,6 +121,11 @@ def test_pickle_is_the_pool_in_its_present_state(make: Any, task: str, mode: str
         twin.close()
     pool.send([0] * 4)
     with pytest.raises(SequenceError, match="in flight"):
+        pickle.dumps(pool)
+
+
+def test_a_pool_that_nobody_could_make_again_does_not_pickle() -> None:
+    with Pool(build_task("CartPole-v1"), pool_settings(2)) as pool, pytest.raises(TypeError, match=r"headrace\.make"):
         pickle.dumps(pool)
 
 
@@ -215,7 +224,7 @@ assert not {"torch", "warp", "headrace.envs.atari._atari"} & set(sys.modules), s
 def test_many_pools_come_and_go(task: str) -> None:
     headrace.make(task, num_envs=4, num_threads=2).close()
     before = native_threads()
-    for _ in range(100):
+    for _ in range(20 if task == COUNT else 100):
         with headrace.make(task, num_envs=4, num_threads=2) as pool:
             pool.reset()
             pool.step(np.zeros(4, np.int64))

@@ -198,7 +198,7 @@ def test_frame_stack(throw: Any) -> None:
 def test_impossible_states_end_the_episode(throw: Any) -> None:
     device, _ = throw(num_envs=3)
     before = host(device.reset()[0])
-    device._environments.columns()["qvel"][1, 0] = float("nan")
+    device._executor.state_arrays()["qvel"][1, 0] = float("nan")
     obs, reward, terminated, _, info = host(device.step(torch.zeros((3, 1), dtype=torch.float64)))
     assert terminated.tolist() == [False, True, False]
     assert info["physics_warning"][1] in (1 + mujoco.mjtWarning.mjWARN_BADQVEL, 1 + mujoco.mjtWarning.mjWARN_BADQPOS)

@@ -361,7 +361,7 @@ def test_results_are_written_where_the_caller_says():
 
 def test_as_a_gymnasium_vector_env():
     for mode in MODES:
-        envs = headrace.make_gymnasium(HUNT, num_envs=3, seed=0, autoreset=mode, limit=3)
+        envs = headrace.make_vec(HUNT, num_envs=3, seed=0, autoreset=mode, limit=3)
         rng = np.random.default_rng(0)
         obs, _ = envs.reset()
         assert obs in envs.observation_space
@@ -373,7 +373,7 @@ def test_as_a_gymnasium_vector_env():
             if "final_obs" in info:
                 assert info["final_obs"][0]["archer"].shape == (3, 3)
         envs.close()
-    ring = headrace.make_gymnasium(RING, num_envs=2, seed=0)
+    ring = headrace.make_vec(RING, num_envs=2, seed=0)
     assert ring.reset()[0] in ring.observation_space
     ring.step(ring.action_space.sample())
     ring.close()

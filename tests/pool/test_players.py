@@ -288,7 +288,7 @@ def test_too_few_players_are_refused(players: Any) -> None:
 def test_what_the_layout_is_not_for() -> None:
     with pytest.raises(OptionError, match="for one player"):
         headrace.make("CartPole-v1", max_num_players=2)
-    for env_type in ("dm", "gymnasium"):
+    for env_type in ("dm", "vec"):
         with pytest.raises(OptionError, match="the gym interface"):
             headrace.make(RING, env_type, max_num_players=5)  # type: ignore[call-overload]
 

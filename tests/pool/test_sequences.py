@@ -7,10 +7,11 @@ through exactly what its lone twin goes through. Wrong calls must be refused by 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,24 +25,45 @@ from hypothesis.stateful import (
 
 import headrace
 from headrace.errors import EnvIdError, SequenceError
+from headrace.testing.trial import host
 
 N = 5
 subsets = st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True)
 
 
+class HostPool:
+    """A `TorchPool` as far as it has a pool's calls, its results as arrays of their own."""
+
+    is_async, can_send = False, False
+
+    def __init__(self, task: str, **options: Any):
+        self.pool = headrace.make_torch(task, **options)
+        self.save_state, self.load_state, self.close = self.pool.save_state, self.pool.load_state, self.pool.close
+
+    def reset(self, env_id: Any = None, *, seed: Any = None) -> Any:
+        return host(self.pool.reset(env_id, seed=seed))
+
+    def step(self, action: Any, env_id: Any = None) -> Any:
+        return host(self.pool.step(torch.as_tensor(action), env_id))
+
+
 class PoolMachine(RuleBasedStateMachine):
     task = ""
+    batch_sizes: tuple[int, ...] = (N,)
+    options: ClassVar[dict[str, Any]] = {}
+    make: Any = staticmethod(headrace.make)
 
     @initialize(
-        batch_size=st.sampled_from([1, 2, 3, N]),
+        data=st.data(),
         num_threads=st.sampled_from([1, 3]),
         autoreset=st.sampled_from(["next_step", "same_step", "disabled"]),
     )
-    def begin(self, batch_size: int, num_threads: int, autoreset: str) -> None:
-        options: dict[str, Any] = {"autoreset": autoreset, "max_episode_steps": 4}
-        self.pool = headrace.make(
-            self.task, num_envs=N, batch_size=batch_size, num_threads=num_threads, seed=0, **options
-        )
+    def begin(self, data: st.DataObject, num_threads: int, autoreset: str) -> None:
+        options: dict[str, Any] = {"autoreset": autoreset, "max_episode_steps": 4, **self.options}
+        size = data.draw(st.sampled_from(self.batch_sizes))
+        more = {} if size == N else {"batch_size": size}
+        self.pool = self.make(self.task, num_envs=N, num_threads=num_threads, seed=0, **options, **more)
+        self.can_send = getattr(self.pool, "can_send", True)
         self.twins = [headrace.make(self.task, seed=i, **options) for i in range(N)]
         self.manual = autoreset == "disabled"
         self.expected: dict[int, Any] = {}  # in flight
@@ -72,6 +94,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     def check(self, result: Any, expected: dict[int, Any]) -> None:
         ids = result[4]["env_id"].tolist()
+        assert set(ids) <= expected.keys()
         for row, i in enumerate(ids):
             assert plain(result, row) == expected.pop(i)
         self.kept.append((result, [plain(result, row) for row in range(len(ids))]))
@@ -96,6 +119,7 @@ class PoolMachine(RuleBasedStateMachine):
         zeros = np.zeros(len(obs), np.float32)
         self.check((obs, zeros, zeros != 0, zeros != 0, info), self.expected)
 
+    @precondition(lambda self: self.can_send)
     @rule()
     def async_reset(self) -> None:
         self.pool.async_reset()
@@ -121,9 +145,27 @@ class PoolMachine(RuleBasedStateMachine):
             with pytest.raises(SequenceError):
                 self.pool.step([action] * N)
             return
-        out = self.pool.make_batch(reward=np.full(N, 7, np.float32)) if mine else None
-        self.check(self.pool.step([action] * N, out=out), {i: self.advance(i, action) for i in range(N)})
+        mine = mine and self.can_send
+        out = {"out": self.pool.make_batch(reward=np.full(N, 7, np.float32))} if mine else {}
+        self.check(self.pool.step([action] * N, **out), {i: self.advance(i, action) for i in range(N)})
 
+    @precondition(lambda self: not self.pool.is_async and self.can_send)
+    @rule(ids=subsets, first=st.integers(0, 1), action=st.integers(0, 1), reset=st.booleans())
+    def send_some_and_go_on_with_the_others(self, ids: list[int], first: int, action: int, reset: bool) -> None:
+        """While some are on their way, others are stepped or reset."""
+        if not self.steppable(ids):
+            return
+        self.pool.send([first] * len(ids), ids)
+        self.expected |= {i: self.advance(i, first) for i in ids}
+        others = [i for i in reversed(range(N)) if i not in self.expected]
+        if others and reset:
+            obs, info = self.pool.reset(others, seed=action)
+            zeros = np.zeros(len(others), np.float32)
+            self.check((obs, zeros, zeros != 0, zeros != 0, info), {i: self.restart(i, action) for i in others})
+        elif others and self.steppable(others):
+            self.check(self.pool.step([action] * len(others), others), {i: self.advance(i, action) for i in others})
+
+    @precondition(lambda self: self.can_send)
     @rule(ids=subsets, action=st.integers(0, 1))
     def send(self, ids: list[int], action: int) -> None:
         if not self.steppable(ids):
@@ -133,6 +175,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool.send([action] * len(ids), ids)
         self.expected |= {i: self.advance(i, action) for i in ids}
 
+    @precondition(lambda self: self.can_send)
     @rule()
     def recv(self) -> None:
         enough = self.pool.batch_size if self.pool.is_async else 1
@@ -145,9 +188,17 @@ class PoolMachine(RuleBasedStateMachine):
         assert len(result[1]) == count
         self.check(result, self.expected)
 
-    @precondition(lambda self: not self.expected)
     @rule(source=st.integers(0, N - 1), place=st.integers(0, N - 1))
     def move_state(self, source: int, place: int) -> None:
+        if source in self.expected or place in self.expected:
+            for call in (
+                lambda: self.pool.save_state([source, place] if source != place else [place]),
+                lambda: self.pool.load_state([source, place], 2 * self.twins[place].save_state()),
+            ):
+                if source != place:
+                    with pytest.raises(SequenceError, match="in flight"):
+                        call()
+            return
         if source not in self.started:
             with pytest.raises(SequenceError):
                 self.pool.save_state([source])
@@ -167,7 +218,10 @@ class PoolMachine(RuleBasedStateMachine):
         if len(set(ids)) == len(ids) and all(0 <= i < N for i in ids):
             return
         with pytest.raises(EnvIdError):
-            self.pool.send([0] * len(ids), ids)
+            self.pool.reset(ids)
+        if self.can_send:
+            with pytest.raises(EnvIdError):
+                self.pool.send([0] * len(ids), ids)
 
     @invariant()
     def results_stay_as_they_were(self) -> None:
@@ -194,14 +248,32 @@ def plain(result: Any, row: int) -> Any:
     )
 
 
-@pytest.mark.parametrize("executor", ["threads", "kernels"])
-def test_any_sequence_of_calls(executor: str, request: pytest.FixtureRequest) -> None:
-    task = "CartPole-v1" if executor == "kernels" else request.getfixturevalue("counter")
-    machine = type("Machine", (PoolMachine,), {"task": task})
+MACHINES: dict[str, dict[str, Any]] = {
+    "threads": {"task": "Counter-v0", "options": {"delay_us": 20}},
+    "threads, asynchronous": {"task": "Counter-v0", "batch_sizes": (1, 2, 3)},
+    "kernels": {"task": "CartPole-v1"},
+    "kernels, asynchronous": {"task": "CartPole-v1", "batch_sizes": (1, 2, 3)},
+    "debug": {"task": "CartPole-v1", "options": {"debug": True}},
+    "debug, asynchronous": {"task": "CartPole-v1", "options": {"debug": True}, "batch_sizes": (1, 2, 3)},
+    "processes": {"task": "CartPole-v1", "options": {"executor": "processes"}},
+    "processes, asynchronous": {
+        "task": "CartPole-v1",
+        "options": {"executor": "processes"},
+        "batch_sizes": (1, 2, 3),
+    },
+    "torch": {"task": "CartPole-v1", "make": staticmethod(HostPool)},
+}
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_any_sequence_of_calls(kind: str, request: pytest.FixtureRequest) -> None:
+    if kind.startswith("threads"):
+        request.getfixturevalue("counter")
+    machine = type("Machine", (PoolMachine,), MACHINES[kind])
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=10 if kind.startswith(("debug", "processes")) else 40,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

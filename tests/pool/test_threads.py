@@ -159,7 +159,7 @@ def test_an_environment_that_cannot_be_made(make: Any, counter: str) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_a_timeout_leaves_everything_in_flight(make: Any, counter: str, batch_size: int) -> None:
-    pool = make(counter, num_envs=2, batch_size=batch_size, num_threads=2, delay_us=1_000_000)
+    pool = make(counter, num_envs=2, batch_size=batch_size, num_threads=2, delay_us=3_000_000)
     pool.async_reset()
     for _ in range(2 // batch_size):
         pool.recv()

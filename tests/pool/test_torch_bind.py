@@ -21,7 +21,7 @@ N = 20  # more than the handful that Python checks number by number
 def test_bound_steps_are_steps(task: str, autoreset: Any, check: str) -> None:
     pools: list[Any] = [headrace.make_torch(task, N, seed=1, autoreset=autoreset, max_episode_steps=7) for _ in "ab"]
     plain, bound = pools
-    bound._guards.now = check == "now"  # later: as on a GPU
+    bound._executor.guards.now = check == "now"  # later: as on a GPU
     obs = bound.reset()[0]
     plain.reset()
     action = torch.zeros(N, *plain.action_space.shape, dtype=torch.int64 if task == "CartPole-v1" else torch.float32)
@@ -85,7 +85,7 @@ def test_wrong_moments() -> None:
     pool = headrace.make_torch("CartPole-v1", N, seed=1, autoreset="disabled", max_episode_steps=1)
     action = torch.ones(N, dtype=torch.int64)
     step = pool.bind(action, pool.make_batch())
-    with pytest.raises(SequenceError, match="environment 0 was not reset"):
+    with pytest.raises(SequenceError, match="environment 0 was never reset"):
         step()
     pool.reset()
     assert step()[3].all()

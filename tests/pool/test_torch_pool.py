@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +26,17 @@ import warp as wp
 
 import headrace
 from headrace.errors import ActionError, ClosedError, EnvIdError, OptionError, SequenceError, StateError
-from headrace.pool.registry import build_task
+from headrace.pool.registry import build_task, pool_settings
 
 torch = pytest.importorskip("torch")
 
 from headrace.envs import FAMILIES  # noqa: E402
 from headrace.pool.executors.kernels import sharing  # noqa: E402
 from headrace.pool.executors.kernels.build import program_of  # noqa: E402
-from headrace.pool.views.torch import TorchPool  # noqa: E402
+from headrace.pool.executors.kernels.device import KernelDeviceExecutor  # noqa: E402
+from headrace.pool.torch.pool import TorchPool  # noqa: E402
 
-NATIVE = ("atari", "dm_control", "mujoco")
+NATIVE = ("atari", "dm_control", "mujoco", "vizdoom")
 KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks]
 N = 5
 
@@ -51,7 +57,7 @@ def make_torch() -> Iterator[Any]:
 
 def deferred(pool: TorchPool) -> TorchPool:
     """Checks actions as on a GPU: by a kernel, and raised later."""
-    pool._guards.now = False
+    pool._executor.guards.now = False
     return pool
 
 
@@ -130,7 +136,7 @@ def test_a_step_writes_where_it_did_before_or_where_it_is_told(make_torch: Any) 
     kept = first.clone()
     for row in rows:
         result = pool.step(action, out=row)
-        assert result is row.result
+        assert all(ours is theirs for ours, theirs in zip(result[:4], row.result()[:4], strict=True))
         assert result[0].data_ptr() == row.tensors["obs"].data_ptr()
     assert reward.eq(1).all()
     assert obs.abs().sum((1, 2)).gt(0).all()
@@ -256,6 +262,48 @@ def test_as_many_threads_as_a_pool_has(make: Any, make_torch: Any) -> None:
         headrace.make_torch("CartPole-v1", N, num_threads=-1)
 
 
+def test_a_pickle_is_the_pool_in_its_present_state(make_torch: Any) -> None:
+    pool = make_torch("CartPole-v1", N, seed=3, autoreset="same_step", max_episode_steps=7)
+    pool.reset()
+    action = torch.ones(N, dtype=torch.int64)
+    pool.step(action)
+    twin = pickle.loads(pickle.dumps(pool))
+    assert twin.config == pool.config
+    for _ in range(20):
+        for ours, theirs in zip(flat(twin.step(action)), flat(pool.step(action)), strict=True):
+            assert torch.equal(ours, theirs)
+    twin.close()
+
+
+class Interrupted(KernelDeviceExecutor):
+    """An executor of one's own, in whose resets somebody presses Ctrl-C from the second one on."""
+
+    resets_done = 0
+
+    def reset(self, env_ids: Any, seeds: Any, batch: Any) -> None:
+        super().reset(env_ids, seeds, batch)
+        self.resets_done += 1
+        if self.resets_done == 2:
+            raise KeyboardInterrupt
+
+
+def test_whoever_was_being_reset_when_an_exception_came_must_be_reset_again() -> None:
+    task: Any = build_task("CartPole-v1")
+    task = replace(task, make_on_device=partial(Interrupted, task.kernel))
+    action = torch.ones(N, dtype=torch.int64)
+    with TorchPool(task, pool_settings(N, seed=1)) as pool:
+        step = pool.bind(action, pool.make_batch())
+        pool.reset()
+        with pytest.raises(KeyboardInterrupt):
+            pool.reset([1])
+        for stopped in (step, lambda: pool.step(action), lambda: pool.step(action[:1], [1]), pool.save_state):
+            with pytest.raises(SequenceError, match="an exception interrupted what environment 1 was doing"):
+                stopped()
+        pool.step(action[:1], [0])
+        pool.reset([1])
+        step()
+
+
 # ---- mistakes
 
 ones = torch.ones
@@ -294,7 +342,7 @@ def test_mistakes_are_named_and_step_nothing(make_torch: Any, error: type[Except
 def test_wrong_moments(make_torch: Any) -> None:
     pool = make_torch("CartPole-v1", N, seed=1)
     action = torch.ones(N, dtype=torch.int64)
-    with pytest.raises(SequenceError, match="environment 0 was not reset"):
+    with pytest.raises(SequenceError, match="environment 0 was never reset"):
         pool.step(action)
     pool.reset([0, 1])
     pool.step(action[:2], [1, 0])
@@ -394,3 +442,17 @@ def test_kernels_compile_for_a_gpu(task: str, tmp_path: Path) -> None:
     assert f".entry {kernel.key}" in text
     if task.startswith(("CartPole", "Acrobot", "Pendulum")):
         assert "fma.rn" not in text
+
+
+def test_more_environments_than_memory_is_an_option_error():
+    code = (
+        "import resource, headrace\n"
+        "headrace.make_torch('TagGridWorld-v0').close()  # all is imported\n"
+        "lines = open('/proc/self/status').read().splitlines()\n"
+        "used = next(int(line.split()[1]) for line in lines if line.startswith('VmData')) << 10\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (used + (200 << 20),) * 2)\n"
+        "try:\n    headrace.make_torch('TagGridWorld-v0', 1 << 20)\n"
+        "except headrace.errors.OptionError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("1048576 environments of TagGridWorld-v0 need more memory than there is"), done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import dm_env
@@ -13,7 +14,8 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import headrace
-from headrace.errors import OptionError
+from headrace.envs import FAMILIES
+from headrace.errors import OptionError, SequenceError
 
 
 def test_make_vec_by_name() -> None:
@@ -34,6 +36,16 @@ def test_make_vec_by_name() -> None:
     envs.close()
 
 
+def test_games_of_two_families_are_not_versions_of_one() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gym.spec("headrace/Blackjack-v1").kwargs == {"task": "Blackjack-v1"}
+        gym.make("headrace/Blackjack-v1").close()
+    assert gym.spec("headrace-atari/Blackjack-v5").kwargs == {"task": "Blackjack-v5"}
+    tasks = {spec.kwargs["task"] for name, spec in gym.registry.items() if name.startswith("headrace")}
+    assert tasks >= {task for tasks in FAMILIES.values() for task in tasks}
+
+
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0", "Acrobot-v1"])
 def test_gymnasiums_own_check_of_one_environment(task: str) -> None:
     env = gym.make(f"headrace/{task}", render_mode="rgb_array")
@@ -43,8 +55,8 @@ def test_gymnasiums_own_check_of_one_environment(task: str) -> None:
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_metadata_belongs_to_the_instance(mode: AutoresetMode) -> None:
-    with_mode = headrace.make_gymnasium("CartPole-v1", num_envs=2, autoreset=mode)
-    other = headrace.make_gymnasium("CartPole-v1", num_envs=2)
+    with_mode = headrace.make_vec("CartPole-v1", num_envs=2, autoreset=mode)
+    other = headrace.make_vec("CartPole-v1", num_envs=2)
     assert with_mode.metadata["autoreset_mode"] is mode
     assert other.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     assert "autoreset_mode" not in gym.vector.VectorEnv.metadata
@@ -55,7 +67,7 @@ def test_metadata_belongs_to_the_instance(mode: AutoresetMode) -> None:
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_episodes_are_those_of_gymnasiums_vector_env(mode: str) -> None:
     """Equal starts and equal actions: the same rewards, ends, resets and final observations."""
-    ours = headrace.make_gymnasium("CartPole-v1", num_envs=4, seed=3, autoreset=mode)
+    ours = headrace.make_vec("CartPole-v1", num_envs=4, seed=3, autoreset=mode)
     theirs = gym.make_vec(
         "CartPole-v1",
         4,
@@ -93,7 +105,7 @@ def test_episodes_are_those_of_gymnasiums_vector_env(mode: str) -> None:
 
 
 def test_reset_mask_returns_all_rows() -> None:
-    envs = headrace.make_gymnasium("CartPole-v1", num_envs=4, seed=0, autoreset="disabled")
+    envs = headrace.make_vec("CartPole-v1", num_envs=4, seed=0, autoreset="disabled")
     envs.reset()
     before = envs.step(np.array([0, 1, 0, 1]))[0]
     mask = np.array([False, True, False, True])
@@ -108,7 +120,7 @@ def test_reset_mask_returns_all_rows() -> None:
 
 
 def test_reset_mask_after_steps_of_some_and_in_any_order() -> None:
-    envs = headrace.make_gymnasium("CartPole-v1", num_envs=3, seed=0, autoreset="disabled")
+    envs = headrace.make_vec("CartPole-v1", num_envs=3, seed=0, autoreset="disabled")
     first, _ = envs.reset(options={"reset_mask": np.array([True, False, True])})
     assert first[[0, 2]].any(axis=1).all()
     assert not first[1].any(), "never reset: there is nothing to see yet"
@@ -129,9 +141,31 @@ def test_reset_mask_after_steps_of_some_and_in_any_order() -> None:
     envs.close()
 
 
+def test_reset_mask_after_states_were_loaded_or_pickled() -> None:
+    envs = headrace.make_vec("CartPole-v1", num_envs=3, seed=0, autoreset="disabled")
+    first, _ = envs.reset()
+    saved = envs.save_state([1])
+    before = envs.step(np.array([0, 1, 0]))[0].copy()
+    mask = np.array([True, False, False])
+    twin = pickle.loads(pickle.dumps(envs))
+    assert (twin.reset(options={"reset_mask": mask})[0][1:] == before[1:]).all()
+    twin.close()
+
+    envs.load_state([1], saved)
+    with pytest.raises(SequenceError, match="leaves out environment 1, whose state was loaded"):
+        envs.reset(options={"reset_mask": mask})
+    stepped = envs.step(np.array([1]), env_id=np.array([1]))[0].copy()
+    after, _ = envs.reset(options={"reset_mask": mask})
+    assert (after[1] == stepped[0]).all()
+    assert (after[2] == before[2]).all()
+    envs.load_state(None, envs.save_state())
+    assert envs.reset(options={"reset_mask": np.ones(3, np.bool_)})[0].shape == first.shape
+    envs.close()
+
+
 def test_gymnasiums_vector_wrappers() -> None:
     for mode in ("next_step", "same_step"):
-        envs: Any = headrace.make_gymnasium("CartPole-v1", num_envs=4, seed=0, autoreset=mode)
+        envs: Any = headrace.make_vec("CartPole-v1", num_envs=4, seed=0, autoreset=mode)
         envs = gym.wrappers.vector.RecordEpisodeStatistics(envs)
         envs = gym.wrappers.vector.NormalizeReward(gym.wrappers.vector.ClipReward(envs, 0, 1))
         if mode == "next_step":  # Gymnasium's observation wrappers know no other autoreset
@@ -147,7 +181,7 @@ def test_gymnasiums_vector_wrappers() -> None:
 
 
 def test_render_gives_one_frame_each() -> None:
-    envs = headrace.make_gymnasium("CartPole-v1", num_envs=2, render_mode="rgb_array")
+    envs = headrace.make_vec("CartPole-v1", num_envs=2, render_mode="rgb_array")
     envs.reset(seed=0)
     frames = envs.render()
     assert frames is not None
@@ -159,12 +193,20 @@ def test_render_gives_one_frame_each() -> None:
 
 
 def test_views_pickle_and_close() -> None:
-    envs = headrace.make_gymnasium("CartPole-v1", num_envs=2, seed=0)
+    envs = headrace.make_vec("CartPole-v1", num_envs=2, seed=0)
     envs.reset()
     twin = pickle.loads(pickle.dumps(envs))
     assert (envs.step([0, 1])[0] == twin.step([0, 1])[0]).all()
     envs.close()
     twin.close()
+
+
+def test_a_vector_that_gymnasium_made_knows_its_options() -> None:
+    envs: Any = gym.make_vec("headrace:headrace/CartPole-v1", num_envs=3, seed=4).unwrapped
+    assert (envs.config["num_envs"], envs.config["seed"]) == (3, 4)
+    assert envs.spec.id == "headrace/CartPole-v1"
+    assert "num_envs=3" in repr(envs)
+    envs.close()
 
 
 def test_gym_make_is_for_one_environment() -> None:
@@ -208,37 +250,3 @@ def test_dm_env_asynchronous() -> None:
         for _ in range(20):
             step = env.recv()
             env.send(np.zeros(2, np.int64), step.observation.env_id)
-
-
-def test_programs_written_for_envpool() -> None:
-    """The calls of EnvPool's own examples, with nothing changed but the import."""
-    import headrace as envpool
-
-    env: Any = envpool.make("CartPole-v1", env_type="gym", num_envs=4, seed=0)
-    obs, info = env.reset()
-    action = np.random.randint(env.action_space.n, size=4)
-    obs, rew, term, trunc, info = env.step(action)
-    assert obs.shape == (4, 4)
-    assert rew.shape == term.shape == trunc.shape == (4,)
-    *_, info = env.step(action[:2], env_id=np.array([3, 1]))
-    assert info["env_id"].tolist() == info["players"]["env_id"].tolist() == [3, 1]
-    assert env.observation_space.shape == (4,)
-    assert len(env) == 4
-    assert env.config["num_envs"] == 4
-    env.send({"action": action, "env_id": np.arange(4)})
-    assert len(env.recv()) == 5
-    env.close()
-
-    env = envpool.make_gym("CartPole-v1", num_envs=8, batch_size=4)
-    env.async_reset()
-    for _ in range(10):
-        _obs, _rew, _term, _trunc, info = env.recv()
-        env.send(np.random.randint(env.action_space.n, size=4), info["env_id"])
-    assert env.is_async
-    assert "CartPole-v1" in envpool.list_all_envs()
-    env.close()
-
-    spec: Any = envpool.make_spec("CartPole-v1")
-    assert spec.action_space.n == 2
-    assert spec.observation_space.shape == (4,)
-    assert spec.config["max_episode_steps"] == 500

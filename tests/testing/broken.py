@@ -20,7 +20,11 @@ import warp as wp
 import headrace
 from headrace.kernels import KernelEnv, KernelTask, Streams, integers, uniform
 from headrace.pool.executors.kernels.executor import KernelExecutor
+from headrace.pool.executors.kernels.launch import load
+from headrace.pool.executors.kernels.memory import HOST
 from headrace.pool.executors.kernels.program import MODES
+from headrace.pool.executors.kernels.serving import SimulationExecutor
+from headrace.pool.executors.kernels.simulation import Simulation
 
 OBSERVATION = gym.spaces.Box(0.0, 40.0, (2,), np.float32)
 ACTION = gym.spaces.Discrete(3)
@@ -176,7 +180,8 @@ class LateTruncation(KernelExecutor):
 
 class ForgetfulStates(KernelExecutor):
     def _saved_arrays(self):
-        return [*self._state.arrays.values(), *self._episodes.arrays.values()]  # and no random streams
+        here = self._simulation
+        return [*here.state.arrays.values(), *here.episodes.arrays.values()]  # and no random streams
 
 
 class WrongCount(KernelExecutor):
@@ -198,11 +203,22 @@ class RenderMoves(KernelExecutor):
         return super().render(env_ids)
 
 
+class Untried(SimulationExecutor):
+    """Compiled code alone, as of a simulator in C++: most of what is broken in a kernel is found before it runs."""
+
+    def __init__(self, env, spec, settings, ring):
+        super().__init__(Simulation(env, spec, settings, HOST, compiled_alone), spec, settings, ring)
+
+
+def compiled_alone(env, spec, program, device):
+    load(program.kernel, device, program.block_dim, spec.task)
+
+
 class NoReset(KernelExecutor):
     def __init__(self, env, spec, settings, ring):
         super().__init__(env, spec, settings, ring)
         if settings.autoreset == "next_step":
-            self._rules.autoreset = MODES["disabled"]
+            self._simulation.rules.autoreset = MODES["disabled"]
 
 
 # -- what is broken, and which check must say so -------------------------------------------------
@@ -218,7 +234,7 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "OthersPushed": ("number_of_environments", {"step": step_pushing_others}),
     "RenderVaries": ("rendering", {"render": render_anew}),
 }
-EXECUTORS: dict[str, tuple[str, type[KernelExecutor]]] = {
+EXECUTORS: dict[str, tuple[str, type[SimulationExecutor]]] = {
     "Nondeterministic": ("determinism", Nondeterministic),
     "ThreadsMatter": ("number_of_threads", ThreadsMatter),
     "AsynchronousMatters": ("asynchronous", AsynchronousMatters),
@@ -229,13 +245,22 @@ EXECUTORS: dict[str, tuple[str, type[KernelExecutor]]] = {
     "RenderMoves": ("rendering", RenderMoves),
     "NoReset": ("autoreset_next_step", NoReset),
 }
+FOUND_FIRST = {
+    "SharedStream": r"streams\.drawn\[0\] is not of this environment, which is 1",
+    "SeedsIgnored": r"state\.trail\[0, 0\] is read, but was never set",
+    "FieldForgotten": r"state\.trail\[0, 0\] is read, but was never set",
+    "StateLeaks": r"state\.place\[0\] is read, but was never set",
+    "RowForEnv": r"state\.place\[0\] is not of this environment, which is 2",
+    "OthersPushed": r"state\.place\[0\] is not of this environment, which is 1",
+}
+"""what is said of those of `ENVIRONMENTS` whose mistakes show when their first steps are played in debug mode"""
 CAUGHT_BY = {name: check for name, (check, _) in (ENVIRONMENTS | EXECUTORS).items()}
 
 
-def _with_executor(executor: type[KernelExecutor]) -> Callable[..., headrace.Task]:
+def _with_executor(executor: type[SimulationExecutor], env: KernelEnv = SOUND) -> Callable[..., headrace.Task]:
     def build(task: str, **options: Any) -> headrace.Task:
-        sound = KernelTask(SOUND, OBSERVATION, ACTION)(task, **options)
-        return headrace.Task(sound.spec, partial(executor, SOUND))
+        sound = KernelTask(env, OBSERVATION, ACTION)(task, **options)
+        return headrace.Task(sound.spec, partial(executor, env))
 
     return build
 
@@ -244,6 +269,7 @@ headrace.register("SoundWalk", KernelTask(SOUND, OBSERVATION, ACTION), replace=T
 headrace.register("UnseenWalk", KernelTask(replace(SOUND, render=None), OBSERVATION, ACTION), replace=True)
 for _name, (_, _changes) in ENVIRONMENTS.items():
     _env = replace(SOUND, name=_name, **_changes)
-    headrace.register(_name, KernelTask(_env, OBSERVATION, ACTION), replace=True)
+    headrace.register(_name, _with_executor(Untried, _env), replace=True)
+    headrace.register(f"{_name}Tried", KernelTask(_env, OBSERVATION, ACTION), replace=True)
 for _name, (_, _executor) in EXECUTORS.items():
     headrace.register(_name, _with_executor(_executor), replace=True)

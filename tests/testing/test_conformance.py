@@ -12,10 +12,19 @@ import pytest
 import warp as wp
 
 import headrace.testing
+import racy_games
 from headrace.envs.classic_control import TASKS
-from headrace.errors import ConformanceError, UnknownTaskError
-from headrace.testing import CHECKS, NotApplicable, run_checks
+from headrace.errors import ConformanceError, KernelError, UnknownTaskError
+from headrace.testing import (
+    CHECKS,
+    NotApplicable,
+    autoreset_disabled,
+    autoreset_next_step,
+    autoreset_same_step,
+    run_checks,
+)
 from headrace.testing.trial import Mismatch, Trial, on_device, play, same, typed_as
+from python_games import NESTED
 
 
 def _load(name: str) -> ModuleType:
@@ -26,7 +35,8 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-CAUGHT_BY: dict[str, str] = _load("broken").CAUGHT_BY
+BROKEN: Any = _load("broken")
+CAUGHT_BY: dict[str, str] = BROKEN.CAUGHT_BY
 BY_NAME = {check.__name__: check for check in CHECKS}
 
 
@@ -34,6 +44,23 @@ BY_NAME = {check.__name__: check for check in CHECKS}
 @pytest.mark.parametrize("task", [*TASKS, "SoundWalk"])
 def test_kernel_tasks_conform(task, check):
     check(task)
+
+
+def test_objects_in_processes_conform():
+    report = headrace.testing.check(NESTED, steps=30, num_envs=3)
+    assert {result.name for result in report.results if result.verdict == "skipped"} == {"devices", "order_of_agents"}
+
+
+def test_many_agents_in_processes_conform():
+    pytest.importorskip("pettingzoo")
+    report = headrace.testing.check(f"{Path(__file__).parents[1] / 'parallel_games.py'}:Race", steps=30, num_envs=3)
+    assert {result.name for result in report.results if result.verdict == "skipped"} == {"devices", "order_of_agents"}
+
+
+def test_objects_that_cannot_be_saved_are_not_asked_to():
+    task = f"{Path(__file__).parents[1] / 'train' / 'unsaved_env.py'}:Walk"
+    (result,) = run_checks(task, [BY_NAME["saved_states"]]).results
+    assert result.verdict == "skipped" and "cannot be pickled" in result.note
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -45,13 +72,42 @@ def test_an_atari_game_conforms():
     pytest.importorskip("ale_py")
     report = headrace.testing.check("Pong-v5", steps=40, num_envs=3)
     skipped = {result.name for result in report.results if result.verdict == "skipped"}
-    assert skipped <= {"devices"}
+    assert skipped <= {"devices", "order_of_agents"}
 
 
 @pytest.mark.parametrize("task", CAUGHT_BY)
 def test_what_is_broken_is_caught_by_the_right_check(task):
     (result,) = run_checks(task, [BY_NAME[CAUGHT_BY[task]]]).results
     assert result.verdict == "failed", result.note
+
+
+@pytest.mark.parametrize("task", ["SoundGame", "TagGridWorld-v0"])
+def test_agents_may_act_in_any_order(task):
+    BY_NAME["order_of_agents"](task)
+
+
+@pytest.mark.parametrize("task", racy_games.ORDER)
+def test_agents_whose_order_matters_are_caught(task):
+    with pytest.raises(ConformanceError, match="act in another order must give the same results"):
+        BY_NAME["order_of_agents"](task)
+
+
+def test_agents_that_race_are_caught_with_their_lines():
+    with pytest.raises(ConformanceError, match=r"agent 1 writes state.x\[0, 1\], which agent 0 reads") as failure:
+        BY_NAME["order_of_agents"]("WriteAfterRead")
+    assert str(failure.value).count(f"{racy_games.__file__}:") == 2
+
+
+@pytest.mark.parametrize("task", sorted({*BROKEN.ENVIRONMENTS} - {*BROKEN.FOUND_FIRST}))
+def test_what_only_checks_can_find_is_left_to_them(task):
+    headrace.make(f"{task}Tried").close()
+
+
+@pytest.mark.parametrize(("task", "told"), BROKEN.FOUND_FIRST.items())
+def test_what_compiled_code_would_do_in_silence_is_found_before_the_checks(task, told):
+    with pytest.raises(KernelError, match=told) as found:
+        headrace.testing.check(f"{task}Tried")
+    assert "broken.py:" in str(found.value)
 
 
 @pytest.mark.parametrize("task", ["OutsideSpace", "LateTruncation", "ForgetfulStates"])
@@ -101,6 +157,8 @@ def test_runs_that_are_too_small_to_show_anything(few):
 def test_what_does_not_apply_is_skipped():
     with pytest.raises(NotApplicable, match="no rendering"):
         BY_NAME["rendering"]("UnseenWalk")
+    with pytest.raises(NotApplicable, match="one agent"):
+        BY_NAME["order_of_agents"]("SoundWalk")
     if not wp.is_cuda_available():
         with pytest.raises(NotApplicable, match="no CUDA device"):
             BY_NAME["devices"]("CartPole-v1")
@@ -122,3 +180,11 @@ def test_tensors_are_compared_as_arrays_are(task):
     there[20]["obs"][1] += 1
     with pytest.raises(Mismatch, match="After 20 steps, environment 1: obs should be"):
         same(here, typed_as(here, there), "", tolerance=0.5)
+
+
+def test_games_that_go_on_after_a_lost_life_are_not_compared_with_resets_by_hand():
+    pytest.importorskip("headrace.envs.atari._atari")
+    checks = [autoreset_next_step, autoreset_same_step, autoreset_disabled]
+    report = run_checks("Breakout-v5", checks, steps=40, episodic_life=True, max_episode_steps=200)
+    assert [result.verdict for result in report.results] == ["skipped", "skipped", "passed"]
+    assert "plays on in the same game" in report.results[0].note

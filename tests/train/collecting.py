@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from headrace.train.config import Config
-from headrace.train.device_rollout import DeviceCollector
-from headrace.train.host_rollout import HostCollector
-from headrace.train.setup import make_policies, make_pool, training_pool
+from headrace.train.collect.device import DeviceCollector
+from headrace.train.collect.host import HostCollector
+from headrace.train.collect.setup import make_policies, make_pool, training_pool
+from headrace.train.config.settings import Config
 
 CPU = torch.device("cpu")
 
@@ -18,7 +18,7 @@ def collecting(kind: str, config: Config) -> tuple[Any, list[Any]]:
     """A started collector, ``host``, ``device``, or ``static`` as on a GPU; and its policies."""
     pool: Any = make_pool(config) if kind == "host" else training_pool(config)
     if kind == "static":
-        pool._guards.now = False  # a pool on the CPU looks at actions at once; on a GPU a kernel does
+        pool._executor.guards.now = False  # a pool on the CPU looks at actions at once; on a GPU a kernel does
     policies = make_policies(config, pool, CPU)
     if kind == "host":
         collector: Any = HostCollector(config, pool, policies, CPU)

@@ -8,5 +8,6 @@ import torch
 
 @pytest.fixture(autouse=True)
 def _full_precision():
-    """A run sets the precision of products for the whole process; the next test begins without."""
+    """A run sets the precision of products, and how sums are made, for the whole process; the next begins without."""
     torch.set_float32_matmul_precision("highest")
+    torch.use_deterministic_algorithms(False)

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from headrace.errors import StateError
-from headrace.train import checkpoint as checkpoints
-from headrace.train.checkpoint import Checkpoint
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
 
 
 def make(step: int) -> Checkpoint:
@@ -55,7 +55,7 @@ def test_damage_is_a_named_error(tmp_path):
 
 WRITER = """
 import sys, pathlib, torch
-from headrace.train import checkpoint as c
+from headrace.train.runs import checkpoint as c
 big = {"a": torch.zeros(1_000_000)}
 step = 0
 while True:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
+from typing import Any
+
 import pytest
 
 from headrace.errors import OptionError
-from headrace.train.config import Config, make_config
-from headrace.train.tuned import TUNED
+from headrace.train.config.presets import TUNED
+from headrace.train.config.settings import SHARED, Config, make_config
 
 
 @pytest.mark.parametrize("task", [*TUNED, "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"])
@@ -20,6 +25,35 @@ def test_an_algorithm_has_tuned_settings_of_its_own():
     assert known.stop_at_return == -200 and known.exploration_noise > unknown.exploration_noise
     assert known.activation == unknown.activation == "relu" != make_config("Pendulum-v1").activation
     assert Config.from_json(known.to_json()) == known
+
+
+def test_algorithms_and_networks_bring_their_settings():
+    ppo, a2c = make_config("CartPole-v1"), make_config("CartPole-v1", algo="a2c")
+    gru = make_config("CartPole-v1", network="gru")
+    assert ppo.anneal_learning_rate and not a2c.anneal_learning_rate
+    assert a2c.num_envs * a2c.num_steps < ppo.num_envs * ppo.num_steps and a2c.stop_at_return == 475
+    assert gru.normalise_rewards and not ppo.normalise_rewards
+    assert not make_config("CartPole-v1", network="gru", normalise_rewards=False).normalise_rewards
+    policies = {"tagger": {"network": "gru"}, "runner": {}}
+    run = make_config("TagGridWorld-v0", policies=policies)
+    assert run.of_policy("tagger").normalise_rewards and not run.of_policy("runner").normalise_rewards
+
+
+def test_a_policy_with_an_algorithm_of_its_own_gets_the_settings_of_that():
+    policies = {"archer": {"algo": "ddpg", "target_rate": 0.5}, "dog": {}, "cat": {"agents": [7], "algo": "ppo"}}
+    run = make_config("TestHunt-v0", policies=policies, gamma=0.7)
+    archer, alone = run.of_policy("archer"), make_config("TestHunt-v0", algo="ddpg")
+    for name in ("hidden", "activation", "learning_rate", "anneal_learning_rate", "adam_epsilon", "max_grad_norm"):
+        assert getattr(archer, name) == getattr(alone, name) != getattr(run, name), name
+    assert (archer.target_rate, archer.gamma) == (0.5, 0.7), "what is given counts"
+    assert archer.num_envs == run.num_envs, "what policies share stays the run's"
+    for name in ("dog", "cat"):
+        assert run.of_policy(name) == make_config("TestHunt-v0", gamma=0.7)
+    assert Config.from_json(run.to_json()).of_policy("archer") == archer
+    backwards = make_config("TagContinuous-v0", algo="dqn", policies={"tagger": {"algo": "ppo"}, "runner": {}})
+    plain = make_config("TagContinuous-v0")
+    assert backwards.of_policy("tagger").entropy_coef == plain.entropy_coef != 0
+    assert backwards.of_policy("tagger").normalise_observations
 
 
 def test_observations_of_several_arrays_come_as_one():
@@ -48,11 +82,41 @@ def test_env_options_are_merged_into_the_tuned_ones():
         ("batch_size", 7),
         ("epochs", True),
         ("seed", -1),
+        ("stop_episodes", 2**63),
+        ("torch_threads", 1025),
     ],
 )
 def test_bad_options_are_named(name, value):
     with pytest.raises(OptionError, match=name):
         make_config("CartPole-v1", **{name: value})
+
+
+FLOATS = [field.name for field in dataclasses.fields(Config) if isinstance(field.default, float)]
+NOT_FINITE = [math.inf, -math.inf, math.nan]
+
+
+@pytest.mark.parametrize("name", [*FLOATS, "stop_at_return", "value_clip_range", "target_kl", "target_entropy"])
+def test_every_number_must_be_finite_wherever_it_comes_from(name):
+    for value in NOT_FINITE:
+        wheres: list[dict[str, Any]] = [{name: value}, {"policies": {"one": {name: value}}}]
+        for where in wheres:
+            if name in SHARED and "policies" in where:
+                continue
+            with pytest.raises(OptionError, match=rf"{name}={value} must be a finite number"):
+                make_config("CartPole-v1", **where)
+        text = json.dumps(json.loads(make_config("CartPole-v1").to_json()) | {name: value})
+        with pytest.raises(OptionError, match="must be a finite number"):
+            Config.from_json(text)
+    beyond: dict[str, Any] = {name: 10**400}
+    with pytest.raises(OptionError, match="must be between"):
+        make_config("CartPole-v1", **beyond)
+
+
+@pytest.mark.parametrize("value", NOT_FINITE)
+def test_points_of_schedules_must_be_finite(value):
+    for point in ([7, value], [value, 0.1]):
+        with pytest.raises(OptionError, match=r"schedules\['learning_rate'\].*must be a finite number"):
+            make_config("CartPole-v1", schedules={"learning_rate": [point]})
 
 
 def test_an_unknown_option_is_answered_with_the_nearest():
@@ -74,6 +138,15 @@ def test_schedules_are_linear_between_their_points():
 def test_wrong_schedules_are_named(schedules):
     with pytest.raises(OptionError, match=next(iter(schedules))):
         make_config("CartPole-v1", schedules=schedules)
+
+
+def test_only_the_learning_rate_may_go_to_nothing():
+    config = make_config("CartPole-v1", schedules={"learning_rate": [(0, 1e-3), (100, 0.0)]})
+    assert [config.at(step).learning_rate for step in (50, 100, 200)] == pytest.approx([5e-4, 0.0, 0.0])
+    with pytest.raises(OptionError, match="learning_rate"):
+        make_config("CartPole-v1", learning_rate=0.0)
+    with pytest.raises(OptionError, match="learning_rate"):
+        make_config("CartPole-v1", schedules={"learning_rate": [(0, 1e-3), (100, -1e-3)]})
 
 
 def test_scheduled_values_are_checked_like_any_other():

@@ -11,12 +11,12 @@ import pytest
 from rich.console import Console
 from test_training import SMALL
 
-from headrace.train.config import make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.memory import readable
-from headrace.train.metrics import read_metrics
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
+from headrace.machine import readable
+from headrace.train.config.settings import make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
 
 TAG: dict[str, Any] = {"env_options": {"num_taggers": 4, "max_episode_steps": 9}, "total_steps": 2000}
 

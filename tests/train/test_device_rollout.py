@@ -15,11 +15,11 @@ import masked_games  # noqa: F401
 import multi_agent_games  # noqa: F401  (registers the test tasks)
 from headrace.errors import EnvironmentFailure, KernelError
 from headrace.train import train
-from headrace.train.config import make_config
-from headrace.train.masks import masked
-from headrace.train.policy import Policy
-from headrace.train.ppo import Rates, Samples, draw_order
-from headrace.train.setup import training_pool
+from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.ppo import Rates, Samples, draw_order
+from headrace.train.collect.setup import training_pool
+from headrace.train.config.settings import make_config
+from headrace.train.modules.action_masks import masked
 
 CPU = torch.device("cpu")
 TASKS: dict[str, dict[str, Any]] = {
@@ -119,7 +119,7 @@ def test_no_iteration_waits_for_the_device(task):
         collector.draw(generator)
         learn(policies, collector.collect(), generator)
         for policy in policies:
-            policy.tracker.update(collector.scores(policy.seat), collector.ends)
+            policy.tracker.update(collector.scores(policy.agent_group), collector.ends)
     assert all(policy.tracker.episodes > 0 for policy in policies)
     collector.pool.close()
 

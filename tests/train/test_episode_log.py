@@ -14,12 +14,12 @@ import headrace
 import multi_agent_games  # noqa: F401  (registers the test tasks)
 from headrace.errors import OptionError
 from headrace.train import log_episode
-from headrace.train.agent import Agent, load_checkpoint
-from headrace.train.config import make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.evaluate import playing_pool
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
+from headrace.train.config.settings import make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.play.agent import Agent, load_checkpoint
+from headrace.train.play.evaluate import playing_pool
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
 
 train: Any = headrace.train
 SHORT = SMALL | {"total_steps": 600}
@@ -120,7 +120,7 @@ def test_training_does_not_notice(tmp_path: Path, network):
     last = trainer.log_episode(["x", "t"], env_id=3)
     trainer.close()
     assert_same_run(tmp_path / "alone", tmp_path / "logged")
-    saved = log_episode(tmp_path / "logged", ["x", "t"], env_id=3)
+    saved = log_episode(tmp_path / "logged", ["x", "t"], env_id=3, which="newest")
     for name, array in saved.items():
         np.testing.assert_array_equal(array, last[name])
     assert not (first["action"].shape == last["action"].shape and (first["action"] == last["action"]).all())

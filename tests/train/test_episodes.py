@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.episodes import EpisodeTracker
+from headrace.train.logging.episode_tracker import EpisodeTracker
 
 
 @pytest.mark.parametrize("often", [0.0, 0.02, 0.3, 1.0])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.train.dashboard import draw_curve
-from headrace.train.metrics import MetricsWriter, read_metrics
+import pytest
+
+from headrace.train.logging.dashboard import draw_curve, duration
+from headrace.train.logging.metrics import MetricsWriter, read_metrics
 
 
 def test_what_lies_behind_the_offset_is_cut_off(tmp_path):
@@ -37,9 +39,37 @@ def test_the_offset_is_what_was_kept(tmp_path):
         assert read_metrics(file)[-1] == {"step": 3}
 
 
+def test_tensorboard_reads_what_was_noted(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    file, folder = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
+    writer = MetricsWriter(file, 0, folder)
+    assert not folder.exists()
+    for step in (1, 2, 3):
+        writer.write({"step": step, "return": step * 10.0, "loss": {"value": 0.5}, "reason": "words", "none": None})
+    writer.close()
+    writer = MetricsWriter(file, 0, folder, 2)  # from a checkpoint at step 2: what came later never happened
+    writer.write({"step": 4, "return": 40.0})
+    writer.close()
+    assert len(list(folder.iterdir())) == 2
+    seen = accumulator.EventAccumulator(str(folder)).Reload()
+    assert [(event.step, event.value) for event in seen.Scalars("train/return")] == [(1, 10.0), (4, 40.0)]
+    assert {"loss/value", "train/step"} <= set(seen.Tags()["scalars"])
+
+
 def test_the_curve_fills_its_box():
     lines = draw_curve([(0, 0.0), (50, 10.0), (100, 5.0)], 20, 4)
     assert len(lines) == 4
     assert {len(line) for line in lines} == {29}
     assert "10.0" in lines[0]
     assert "0.0" in lines[-1]
+
+
+def test_the_time_left_is_foretold_and_readable():
+    assert [duration(seconds) for seconds in (0.4, 89, 90, 3600 * 1.4, 3600 * 4.63, 3600 * 1000)] == [
+        "0 s",
+        "89 s",
+        "2 min",
+        "84 min",
+        "4 h 38 min",
+        "1,000 h 0 min",
+    ]

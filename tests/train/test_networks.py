@@ -11,9 +11,9 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train.config import Config, make_config
-from headrace.train.distributions import distribution_for
-from headrace.train.networks import MLP, NatureCNN, SmallCNN, make_network
+from headrace.train.config.settings import Config, make_config
+from headrace.train.modules.distributions import distribution_for
+from headrace.train.modules.network import MLP, NatureCNN, SmallCNN, make_network
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
-from headrace.train.normalise import ObservationNormaliser, RewardScaler, RunningStatistics
+from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler, RunningStatistics
 
 
 def test_batchwise_statistics_equal_those_of_everything():
@@ -15,6 +16,24 @@ def test_batchwise_statistics_equal_those_of_everything():
         running.update(part)
     torch.testing.assert_close(running.mean, data.double().mean(0), rtol=1e-12, atol=0)
     torch.testing.assert_close(running.variance, data.double().var(0, correction=0), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("before", [0, 50])
+def test_a_batch_of_nobody_changes_nothing(weighted: bool, before: int):
+    """All agents of a policy may be out of the game for a whole rollout, the first included."""
+    normaliser = ObservationNormaliser(3)
+    if before:
+        normaliser.update(torch.randn(before, 3))
+    known = {name: tensor.clone() for name, tensor in normaliser.tensors().items()}
+    rows = torch.full((7, 3), 9.0) if weighted else torch.empty(0, 3)
+    normaliser.update(rows, torch.zeros(7) if weighted else None)
+    for name, tensor in normaliser.tensors().items():
+        torch.testing.assert_close(tensor, known[name], rtol=0, atol=1e-6, msg=name)
+    data = torch.randn(40, 3)
+    normaliser.update(data)
+    if not before:
+        torch.testing.assert_close(normaliser.statistics.mean, data.double().mean(0))
 
 
 def test_observations_are_scaled_and_clipped():

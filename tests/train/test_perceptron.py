@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from headrace.train.perceptron import Perceptron
+from headrace.train.modules.perceptron import Perceptron
 
 
 @pytest.mark.parametrize("squash", [False, True])

@@ -14,8 +14,8 @@ pytest.importorskip(
 import headrace
 from headrace.cli.main import main
 from headrace.errors import RenderError
-from headrace.train.agent import load_checkpoint
-from headrace.train.run import RunFolder
+from headrace.train.play.agent import load_checkpoint
+from headrace.train.runs.folder import RunFolder
 
 PICTURES = {"from_pixels": "true", "frame_stack": "2", "render_width": "40", "render_height": "40"}
 

@@ -11,12 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.train import ppo
-from headrace.train.config import Config
-from headrace.train.distributions import Distribution, distribution_for
-from headrace.train.networks import GRU, MLP, NatureCNN, make_network
-from headrace.train.optimiser import FlatAdam
-from headrace.train.ppo import (
+from headrace.train.algorithms import ppo
+from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.ppo import (
     Rates,
     Samples,
     advantages,
@@ -26,6 +23,9 @@ from headrace.train.ppo import (
     minibatches,
     update,
 )
+from headrace.train.config.settings import Config
+from headrace.train.modules.distributions import Distribution, distribution_for
+from headrace.train.modules.network import GRU, MLP, NatureCNN, make_network
 
 SPACES = {
     "discrete": gym.spaces.Discrete(3),

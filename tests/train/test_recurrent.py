@@ -15,7 +15,7 @@ from test_training import SMALL, assert_same_run
 import headrace
 from headrace.kernels import KernelEnv, KernelTask, Streams, integers
 from headrace.train import resume
-from headrace.train.evaluate import evaluate
+from headrace.train.play.evaluate import evaluate
 
 train: Any = headrace.train
 WAIT = wp.constant(4)

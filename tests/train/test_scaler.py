@@ -20,10 +20,10 @@ import torch
 
 from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError
-from headrace.train import memory
-from headrace.train.config import Config, make_config
-from headrace.train.probe import Probe, measure
-from headrace.train.scaler import FINDINGS, GAIN, Scale, _key, cache_file, forget, scale
+from headrace.train.config.settings import Config, make_config
+from headrace.train.logging import memory
+from headrace.train.tuning.probe import Probe, measure
+from headrace.train.tuning.scale import FINDINGS, GAIN, Scale, _key, cache_file, forget, scale
 
 CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {"seconds": 0.05, "most_envs": 32}
@@ -131,7 +131,7 @@ def test_nothing_is_left_of_a_probe_that_ctrl_c_ends(tmp_path: Path, monkeypatch
 def test_a_limit_that_the_system_sets_stays() -> None:
     code = """
 import resource, torch
-from headrace.train import memory
+from headrace.train.logging import memory
 resource.setrlimit(resource.RLIMIT_DATA, (1 << 40, 1 << 40))
 memory.limit(torch.device("cpu"), 1 << 50)
 assert resource.getrlimit(resource.RLIMIT_DATA) == (1 << 40, 1 << 40)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from typing import Any
 
 import pytest
 
-from headrace.pool import registry
+from headrace import machine
 from headrace.train import make_config, settled
+
+training: Any = sys.modules["headrace.train"]
 
 
 @pytest.fixture
 def cores(monkeypatch: pytest.MonkeyPatch) -> Any:
     def are(count: int) -> None:
-        monkeypatch.setattr(registry, "usable_cores", lambda: count)
+        monkeypatch.setattr(machine, "usable_cores", lambda: count)
 
     return are
 
@@ -53,3 +57,13 @@ def test_on_a_single_core_the_halves_of_an_update_stay_together(cores: Any) -> N
 
 def test_before_it_is_decided_nothing_is_apart() -> None:
     assert not make_config("Pendulum-v1", algo="sac").apart
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "as there is one core"), (2, "as there are several cores")])
+def test_what_the_number_of_cores_decides_is_told(cores, count, words):
+    cores(count)
+    asked = make_config("Pendulum-v1", algo="sac", samplers=1)
+    assert words in (training._decided_by_cores(asked, settled(asked)) or "")
+    for settings in ({"actor_device": "cpu"}, {"actor_device": ""}, {"samplers": 0}, {"replay_ratio": None}):
+        other = dataclasses.replace(asked, **settings)
+        assert training._decided_by_cores(other, settled(other)) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,15 +21,14 @@ import torch
 import headrace
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.train import Result, resume
-from headrace.train.checkpoint import load, newest
-from headrace.train.evaluate import evaluate
-from headrace.train.metrics import read_metrics
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.checkpoint import load, newest
 
 SMALL: dict[str, Any] = {
     "num_envs": 8,
     "num_steps": 16,
     "minibatch_size": 32,
-    "epochs": 2,
     "total_steps": 20_000,
     "log_steps": 500,
     "stop_at_return": None,
@@ -95,6 +95,28 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path, task, how):
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
 
 
+SELF_PLAY = {"learner": {"agents": [0]}, "past": {"agents": [1], "copies": "learner"}, "runner": {"agents": ["runner"]}}
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ("Pendulum-v1", {"normalise_observations": True, "normalise_rewards": True}),
+        ("Pendulum-v1", {"algo": "sac", "samplers": 0, "hidden": (8,), "replay_ratio": 0.05, "learning_starts": 200}),
+        ("TagGridWorld-v0", {"env_options": {"num_taggers": 2}, "policies": SELF_PLAY, "copy_every": 300}),
+    ],
+)
+def test_a_run_can_be_begun_again_from_its_first_checkpoint(tmp_path, task, options):
+    options = SMALL | {"total_steps": 1500, "checkpoint_seconds": 1e9, "keep_checkpoints": 2} | options
+    train(task, run_dir=tmp_path / "alone", quiet=True, **options)
+    shutil.copytree(tmp_path / "alone", tmp_path / "again")
+    _, last = sorted((tmp_path / "again" / "checkpoints").glob("step-*"))
+    shutil.rmtree(last)
+    resume(tmp_path / "again", quiet=True)
+    assert len(facts(tmp_path / "alone")) > 1
+    assert_same_run(tmp_path / "alone", tmp_path / "again")
+
+
 def test_two_runs_of_one_seed_are_the_same_and_of_another_are_not(tmp_path):
     short = SMALL | {"total_steps": 3000}
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
@@ -150,6 +172,21 @@ def test_cartpole_is_learnt(tmp_path):
     played = evaluate(result.run_dir, 8)
     assert len(played.returns) == 8
     assert played.mean_return == np.mean(played.lengths) > 100
+
+
+@pytest.mark.parametrize("how", [{"algo": "a2c"}, {"network": "gru"}])
+def test_cartpole_is_learnt_otherwise_too(tmp_path, how):
+    result = train(
+        "CartPole-v1",
+        run_dir=tmp_path,
+        seed=1,
+        quiet=True,
+        total_steps=200_000,
+        stop_at_return=150.0,
+        video=False,
+        **how,
+    )
+    assert result.reason == "solved"
 
 
 def test_the_module_can_be_called(tmp_path):

@@ -17,12 +17,12 @@ from test_training import SMALL, assert_same_run
 
 import headrace
 from headrace.train import resume
-from headrace.train.config import make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.metrics import read_metrics
-from headrace.train.run import RunFolder
-from headrace.train.setup import make_pool
-from headrace.train.trainer import Trainer
+from headrace.train.collect.setup import make_pool
+from headrace.train.config.settings import make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
 
 train: Any = headrace.train
 TASK = "TagContinuous-v0"
@@ -39,7 +39,7 @@ def plain_loop(collector: Any, rollouts: int) -> dict[str, list[tuple[float, flo
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in TYPES}
     chance = torch.Generator().manual_seed(1)
     tracker = collector.experiences[0].policy.tracker
-    seat = collector.experiences[0].seat
+    agent_group = collector.experiences[0].agent_group
     with make_pool(config) as twin:
         twin.reset()
         running = np.zeros((config.num_envs, twin.spec.num_agents, 2))
@@ -47,7 +47,7 @@ def plain_loop(collector: Any, rollouts: int) -> dict[str, list[tuple[float, flo
         for _ in range(rollouts):
             collector.draw(chance)
             collector.collect()
-            tracker.update(collector.scores(seat), collector.ends, collector.scores_by_type(seat))
+            tracker.update(collector.scores(agent_group), collector.ends, collector.scores_by_type(agent_group))
             for t in range(config.num_steps):
                 _, reward, terminated, truncated, info = twin.step(recorded_actions(collector, t))
                 running += np.stack([reward, present], -1)
@@ -80,8 +80,8 @@ def test_telling_types_apart_does_not_wait_for_the_device() -> None:
     collector.draw(torch.Generator())
     collector.collect()
     with NothingWaits():
-        scores = collector.scores_by_type(policy.seat)
-        policy.tracker.update(collector.scores(policy.seat), collector.ends, scores)
+        scores = collector.scores_by_type(policy.agent_group)
+        policy.tracker.update(collector.scores(policy.agent_group), collector.ends, scores)
     assert set(policy.tracker.by_type()) == set(TYPES)
     collector.pool.close()
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.train.ppo import advantages
-from headrace.train.vtrace import vtrace
+from headrace.train.algorithms.ppo import advantages
+from headrace.train.algorithms.vtrace import vtrace
 
 STEPS, ENVS = 12, 7
 

@@ -75,7 +75,7 @@ def test_wrong_options_are_named(task, options, told):
 
 def test_without_dm_control_one_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dm_control.suite.pendulum", None)
-    with pytest.raises(OptionError, match=r"pip install 'headrace\[dm_control\]'"):
+    with pytest.raises(OptionError, match=r"pip install 'headrace\[dm-control\]'"):
         headrace.make("PendulumSwingup-v1")
 
 
@@ -168,7 +168,7 @@ def test_as_a_dm_env_environment():
 
 
 def test_as_a_gymnasium_environment():
-    env = headrace.make_gymnasium("HopperHop-v1", num_envs=3, seed=1)
+    env = headrace.make_vec("HopperHop-v1", num_envs=3, seed=1)
     assert isinstance(env.single_observation_space, gym.spaces.Dict)
     obs, _ = env.reset()
     assert env.observation_space.contains(obs)

@@ -16,8 +16,8 @@ from test_dqn import some_transitions as some_images
 from torch import Tensor, nn
 from updates import a_policy, some_transitions
 
-from headrace.train.off_policy.policy import UpdateRates
-from headrace.train.replay import Transitions
+from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.storage.device_replay import Transitions
 
 TASK, ROWS, GAMMA, RATE = "HalfCheetah-v5", 64, 0.9, 1e-3
 # Adam's first steps are as large for a gradient of 1e-7 as for one of 1, which rounding alone would set apart

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.off_policy import mirror
-from headrace.train.off_policy.mirror import DeviceReplay
-from headrace.train.off_policy.prioritised import PrioritisedReplay
-from headrace.train.off_policy.steps import StepReplay
+from headrace.train.storage import device_mirror as mirror
+from headrace.train.storage.device_mirror import DeviceReplay
+from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.storage.step_replay import StepReplay
 
 FLOATS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 IMAGES = gym.spaces.Box(0, 255, (1, 5, 4), np.uint8)
 
 
-def go_on(segment, rows: int, random: np.random.Generator) -> None:
+def go_on(writer, rows: int, random: np.random.Generator) -> None:
     for _ in range(rows):
-        row = segment.row
+        row = writer.row
         row.observation[...] = random.integers(0, 256, row.observation.shape)
         row.action[...], row.reward[...] = random.integers(0, 3, row.action.shape), random.random(row.reward.shape)
-        segment.publish(random.random(2) < 0.1, random.random(2) < 0.1)
+        writer.publish(random.random(2) < 0.1, random.random(2) < 0.1)
 
 
 def assert_same(one, two) -> None:
@@ -34,9 +34,9 @@ def test_a_copy_gives_what_the_replay_gives(space, stack, n_step, monkeypatch):
     monkeypatch.setattr(mirror, "STAGED", 2000)  # bytes: many small copies
     replay = StepReplay(space, gym.spaces.Discrete(3), 2, 64, 2, n_step, frame_stack=stack)
     copy, random = DeviceReplay(replay, "cpu"), np.random.default_rng(0)
-    segments = [replay.segment(s) for s in range(2)]
-    for segment in segments:
-        segment.begin()
+    segments = [replay.writer(s) for s in range(2)]
+    for writer in segments:
+        writer.begin()
     for turn, rows in enumerate((20, 30, 1, 0, 13, 40, 200, 5, 50)):
         go_on(segments[0], rows, random)
         go_on(segments[1], max(rows // 2, 9 * (turn == 0)), random)
@@ -51,26 +51,46 @@ def test_a_copy_gives_what_the_replay_gives(space, stack, n_step, monkeypatch):
 
 def test_a_copy_that_comes_late_begins_with_what_is_there():
     replay, random = StepReplay(IMAGES, gym.spaces.Discrete(3), 1, 64, 2, frame_stack=4), np.random.default_rng(1)
-    segment = replay.segment(0)
-    segment.begin()
-    go_on(segment, 150, random)
+    writer = replay.writer(0)
+    writer.begin()
+    go_on(writer, 150, random)
     copy = DeviceReplay(replay, "cpu")
     assert replay.held - 2 * 4 <= copy.held <= replay.held
     numbers = copy.draw((500,), torch.Generator().manual_seed(0))
     read = copy.read(numbers)
     assert_same(replay.read(numbers), read)
-    go_on(segment, 60, random)
+    go_on(writer, 60, random)
     old = numbers.clone()
     read = copy.read(numbers)  # some were overwritten
     assert not torch.equal(old, numbers)
     assert_same(replay.read(numbers), read)
 
 
+@pytest.mark.parametrize(("space", "stack"), [(FLOATS, 1), (IMAGES, 4)])
+def test_a_copy_follows_again_when_it_was_overtaken(space, stack, monkeypatch):
+    replay, random = StepReplay(space, gym.spaces.Discrete(3), 1, 70, 2, frame_stack=stack), np.random.default_rng(1)
+    writer = replay.writer(0)
+    writer.begin()
+    go_on(writer, 20, random)
+    copy, laps = DeviceReplay(replay, "cpu"), [70, 100, 80, 71]
+    rows = copy._copy
+
+    def overtaken(*args: int) -> None:
+        rows(*args)
+        if laps:
+            go_on(writer, laps.pop(), random)
+
+    monkeypatch.setattr(copy, "_copy", overtaken)
+    numbers = copy.draw((50,), torch.Generator().manual_seed(0))
+    assert not laps
+    assert_same(copy.read(numbers.clone()), replay.read(numbers))
+
+
 def test_a_copy_can_be_drawn_from_by_priority():
     replay, random = StepReplay(FLOATS, gym.spaces.Discrete(3), 1, 64, 2), np.random.default_rng(1)
-    segment = replay.segment(0)
-    segment.begin()
-    go_on(segment, 40, random)
+    writer = replay.writer(0)
+    writer.begin()
+    go_on(writer, 40, random)
     one, two = (PrioritisedReplay(kind, 0.6) for kind in (replay, DeviceReplay(replay, "cpu")))
     for turn in range(5):
         numbers, same = (each.draw((30,), torch.Generator().manual_seed(turn)) for each in (one, two))
@@ -81,4 +101,4 @@ def test_a_copy_can_be_drawn_from_by_priority():
         torch.testing.assert_close(a.weights, b.weights)
         for each in (one, two):
             each.update(numbers, a.rewards)
-        go_on(segment, 10, random)
+        go_on(writer, 10, random)

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from headrace.errors import SequenceError
-from headrace.train.off_policy.prioritised import LEAST, PrioritisedReplay
-from headrace.train.off_policy.steps import StepReplay
-from headrace.train.off_policy.sum_tree import SumTree
+from headrace.train.storage.prioritised import LEAST, PrioritisedReplay
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.sum_tree import SumTree
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -61,18 +61,18 @@ def set_priorities(tree: SumTree, places: torch.Tensor, priorities: torch.Tensor
 
 def filled(rows: list[int], steps: int = 64) -> tuple[StepReplay, list]:
     replay = StepReplay(gym.spaces.Discrete(1000), gym.spaces.Discrete(2), len(rows), steps, 2, n_step=2)
-    segments = [replay.segment(s) for s in range(len(rows))]
-    for segment, count in zip(segments, rows, strict=True):
-        segment.begin()
-        go_on(segment, count)
+    segments = [replay.writer(s) for s in range(len(rows))]
+    for writer, count in zip(segments, rows, strict=True):
+        writer.begin()
+        go_on(writer, count)
     return replay, segments
 
 
-def go_on(segment, rows: int) -> None:
+def go_on(writer, rows: int) -> None:
     for _ in range(rows):
-        t, row = segment.written, segment.row
+        t, row = writer.written, writer.row
         row.observation[:], row.action[:], row.reward[:] = t % 1000, 0, t
-        segment.publish(np.array([t % 5 == 4, t % 7 == 3]), np.zeros(2, bool))
+        writer.publish(np.array([t % 5 == 4, t % 7 == 3]), np.zeros(2, bool))
 
 
 def held_by(replay: StepReplay) -> set[int]:
@@ -94,8 +94,8 @@ def test_transitions_are_drawn_by_their_errors_while_others_come_and_go():
         for number, error in zip(numbers.tolist(), errors.astype(float), strict=True):
             chances[number] = (abs(error) + LEAST) ** 0.7
             highest = max(highest, chances[number])
-        for segment in segments:
-            go_on(segment, 9 + 30 * turn)  # in the end, more than a whole ring at once
+        for writer in segments:
+            go_on(writer, 9 + 30 * turn)  # in the end, more than a whole ring at once
         now = held_by(replay)
         chances = {number: chances.get(number, highest) for number in now}
         assert_drawn_like(prioritised.draw((40_000,), generator(turn + 10)), chances)
@@ -110,11 +110,11 @@ def test_transitions_are_drawn_by_their_errors_while_others_come_and_go():
 
 
 def test_what_was_overwritten_is_drawn_anew_and_keeps_its_hands_off_newer_rows():
-    replay, (segment,) = filled([60])
+    replay, (writer,) = filled([60])
     prioritised = PrioritisedReplay(replay, exponent=1.0)
     numbers = prioritised.draw((64,), generator())
     old = numbers.clone()
-    go_on(segment, 50)
+    go_on(writer, 50)
     read = prioritised.read(numbers)
     assert read.inputs.tolist() == [number // 2 % 1000 for number in numbers.tolist()]
     assert int(numbers.min()) // 2 >= 110 + 2 - 64

@@ -16,10 +16,10 @@ from updates import a_policy, assert_same_parameters, perceptron, some_transitio
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train.distributions import SquashedGaussian
-from headrace.train.evaluate import evaluate
-from headrace.train.off_policy.policy import UpdateRates
-from headrace.train.replay import Transitions
+from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.play.evaluate import evaluate
+from headrace.train.storage.device_replay import Transitions
 
 train: Any = headrace.train
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from headrace.errors import StateError
-from headrace.train.off_policy import saving
-from headrace.train.off_policy.saving import ReplayFiles
-from headrace.train.off_policy.steps import StepReplay
+from headrace.train.storage import files as saving
+from headrace.train.storage.files import ReplayFiles
+from headrace.train.storage.step_replay import StepReplay
 from killing import kill_again_and_again, started
 
 STEPS, ENVS, SEGMENTS = 64, 2, 2
@@ -29,14 +29,14 @@ def new(**more) -> StepReplay:
 def go_on(replay: StepReplay, rows: int) -> None:
     """Rows whose contents follow from their numbers, as of a writer that was started just now."""
     for index in range(SEGMENTS):
-        segment = replay.segment(index)
-        segment.begin()
+        writer = replay.writer(index)
+        writer.begin()
         for _ in range(rows + index):
-            t, row = segment.written, segment.row
+            t, row = writer.written, writer.row
             numbers = t * STRIDE + index * ENVS + np.arange(ENVS)
             row.observation[...] = (numbers % 256)[:, None, None, None]
             row.action[...], row.reward[...] = numbers % 7, numbers
-            segment.publish(numbers % 11 == 3, numbers % 13 == 5, t)
+            writer.publish(numbers % 11 == 3, numbers % 13 == 5, t)
 
 
 def assert_as(replay: StepReplay, other: StepReplay) -> None:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from headrace.errors import OptionError, SequenceError
-from headrace.train.off_policy.segment import Segment
-from headrace.train.off_policy.steps import StepReplay
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.writer import StepWriter
 
 FLOATS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 TORQUES = gym.spaces.Box(-1, 1, (2,), np.float32)
@@ -22,13 +22,13 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def write(segment: Segment, obs: Any, reward: Any = 0, terminated: Any = False, truncated: Any = False, **more: Any):
+def write(writer: StepWriter, obs: Any, reward: Any = 0, terminated: Any = False, truncated: Any = False, **more: Any):
     """Publish a row; values are broadcast to all environments."""
-    row = segment.row
+    row = writer.row
     row.observation[:] = obs
     row.action[:], row.reward[:] = more.get("action", 0), reward
     ends = np.broadcast_to(terminated, row.reward.shape), np.broadcast_to(truncated, row.reward.shape)
-    segment.publish(*ends, more.get("version", 0))
+    writer.publish(*ends, more.get("version", 0))
 
 
 def everything(replay: StepReplay) -> dict[float, tuple[float, float, float]]:
@@ -48,30 +48,30 @@ def scalars(n_step=1, steps=64, gamma=0.5, **more) -> StepReplay:
 
 def test_one_step_transitions_end_as_their_episodes_do():
     replay = scalars()
-    segment = replay.segment(0)
-    segment.begin()
-    write(segment, 1, reward=10)
-    write(segment, 2, reward=20, terminated=True)
-    write(segment, 3)  # the last observation
-    write(segment, 4, reward=40)
-    write(segment, 5, reward=50, truncated=True)
-    write(segment, 6)
-    write(segment, 7, reward=70)
-    write(segment, 8, reward=80)
+    writer = replay.writer(0)
+    writer.begin()
+    write(writer, 1, reward=10)
+    write(writer, 2, reward=20, terminated=True)
+    write(writer, 3)  # the last observation
+    write(writer, 4, reward=40)
+    write(writer, 5, reward=50, truncated=True)
+    write(writer, 6)
+    write(writer, 7, reward=70)
+    write(writer, 8, reward=80)
     assert replay.held == replay.steps == 5
     assert everything(replay) == {1: (10, 0.5, 2), 2: (20, 0, 3), 4: (40, 0.5, 5), 5: (50, 0.5, 6), 7: (70, 0.5, 8)}
 
 
 def test_n_step_transitions_are_shortened_at_ends_and_cuts():
     replay = scalars(n_step=3)
-    segment = replay.segment(0)
-    segment.begin()
+    writer = replay.writer(0)
+    writer.begin()
     for obs in range(1, 5):
-        write(segment, obs, reward=obs, terminated=obs == 4)
-    write(segment, 5)
+        write(writer, obs, reward=obs, terminated=obs == 4)
+    write(writer, 5)
     for obs in range(6, 9):
-        write(segment, obs, reward=obs)
-    successor = replay.segment(0)
+        write(writer, obs, reward=obs)
+    successor = replay.writer(0)
     successor.begin()
     for obs in range(10, 13):
         write(successor, obs, reward=obs, truncated=obs == 12)
@@ -94,12 +94,12 @@ def test_many_segments_of_many_environments_keep_apart():
     replay = StepReplay(FLOATS, DISCRETE, 3, 100, 4)
     random = np.random.default_rng(1)
     for s in range(3):
-        segment = replay.segment(s)
-        segment.begin()
+        writer = replay.writer(s)
+        writer.begin()
         for t in range(20 + 30 * s):
             where = np.arange(4) + 10 * s + 1000 * t
             ends = random.random(4) < 0.2
-            write(segment, where[:, None] + [0, 0.25, 0.5], where + 0.5, truncated=ends, action=t % 5, version=t)
+            write(writer, where[:, None] + [0, 0.25, 0.5], where + 0.5, truncated=ends, action=t % 5, version=t)
     numbers = replay.draw((50, 64), generator())
     assert numbers.shape == (50, 64)
     for batch in numbers:
@@ -117,10 +117,10 @@ def test_every_transition_is_drawn_equally_often():
     replay = StepReplay(FLOATS, DISCRETE, 2, 64, 2)
     random = np.random.default_rng(3)
     for s, rows in enumerate((200, 37)):
-        segment = replay.segment(s)
-        segment.begin()
+        writer = replay.writer(s)
+        writer.begin()
         for _ in range(rows):
-            write(segment, 0, terminated=random.random(2) < 0.3)
+            write(writer, 0, terminated=random.random(2) < 0.3)
     numbers, counts = replay.draw((400_000,), generator()).unique(return_counts=True)
     assert len(numbers) == replay.held
     expected = 400_000 / replay.held
@@ -130,13 +130,13 @@ def test_every_transition_is_drawn_equally_often():
 
 def test_rows_that_were_overwritten_are_drawn_anew():
     replay = scalars(steps=64)
-    segment = replay.segment(0)
-    segment.begin()
+    writer = replay.writer(0)
+    writer.begin()
     for t in range(60):
-        write(segment, t, reward=t)
+        write(writer, t, reward=t)
     numbers = replay.draw((500,), generator())
     for t in range(60, 100):
-        write(segment, t, reward=t)
+        write(writer, t, reward=t)
     read = replay.read(numbers)
     assert read.inputs.min() >= 100 + 2 - 64
     assert (read.inputs[:, 0] == read.rewards).all() and (read.following == read.inputs + 1).all()
@@ -151,18 +151,18 @@ def test_atari_stacks_are_what_the_pool_would_have_given(make, n_step):
     stacked = make("Pong-v5", num_envs=3, stack_num=4, **options)
     single = make("Pong-v5", num_envs=3, stack_num=1, **options)
     replay = StepReplay(single.observation_space, DISCRETE, 1, 64, 3, n_step, frame_stack=4)
-    segment = replay.segment(0)
-    segment.row.observation[:] = single.reset()[0]
-    segment.begin()
+    writer = replay.writer(0)
+    writer.row.observation[:] = single.reset()[0]
+    writer.begin()
     seen, ended = [stacked.reset()[0].copy()], [np.ones(3, bool)]
     random = np.random.default_rng(0)
     for _ in range(60):
-        assert (segment.stack().numpy() == seen[-1]).all()
+        assert (writer.stack().numpy() == seen[-1]).all()
         actions = random.integers(0, 5, 3)
-        batch = single.make_batch(obs=segment.following.observation)
+        batch = single.make_batch(obs=writer.following.observation)
         _, reward, terminated, truncated, _ = single.step(actions, out=batch)
-        segment.row.action[:], segment.row.reward[:] = actions, reward
-        segment.publish(terminated, truncated)
+        writer.row.action[:], writer.row.reward[:] = actions, reward
+        writer.publish(terminated, truncated)
         seen.append(stacked.step(actions)[0].copy())
         ended.append(terminated | truncated)
     numbers = replay.draw((200,), generator())
@@ -180,9 +180,9 @@ def test_mistakes_have_names():
     with pytest.raises(SequenceError, match="nothing to draw"):
         replay.draw((1,), generator())
     with pytest.raises(SequenceError, match="begin"):
-        write(replay.segment(0), 1)
+        write(replay.writer(0), 1)
     with pytest.raises(OptionError, match="segment 1"):
-        replay.segment(1)
+        replay.writer(1)
     with pytest.raises(OptionError, match="more than"):
         scalars(steps=4)
     with pytest.raises(OptionError, match="frame_stack"):
@@ -193,10 +193,10 @@ def test_mistakes_have_names():
 
 def test_a_replay_read_in_inference_mode_can_be_read_outside():
     replay = scalars(n_step=2)
-    segment = replay.segment(0)
-    segment.begin()
+    writer = replay.writer(0)
+    writer.begin()
     for t in range(20):
-        write(segment, t)
+        write(writer, t)
     with torch.inference_mode():
         numbers = replay.draw((8,), generator())
         replay.read(numbers)

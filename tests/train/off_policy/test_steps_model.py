@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.train.off_policy.steps import StepReplay
+from headrace.train.storage.step_replay import StepReplay
 
 ENVS, STEPS, GAMMA = 2, 40, 0.5
 GOES_ON, TERMINATES, TRUNCATES, CUT = "-", "x", "|", "c"
@@ -67,18 +67,18 @@ class Model:
 
 def play(replay: StepReplay, script: list[str]) -> list[list[Seen]]:
     """Write what a script says, and note it down."""
-    segment, rows = replay.segment(0), []
-    segment.begin()
+    writer, rows = replay.writer(0), []
+    writer.begin()
     episodes, over = [0] * ENVS, [False] * ENVS
     count = 0
     for line in script:
         if line == CUT:
-            segment = replay.segment(0)
-            segment.begin()
+            writer = replay.writer(0)
+            writer.begin()
             count += 1
             episodes, over = [count] * ENVS, [False] * ENVS
             continue
-        t, row, noted = len(rows), segment.row, []
+        t, row, noted = len(rows), writer.row, []
         ends = [GOES_ON if over[env] else line[env] for env in range(ENVS)]
         for env in range(ENVS):
             noted.append(Seen(episodes[env], 1 + t * ENVS + env, ends[env], over[env]))
@@ -86,9 +86,9 @@ def play(replay: StepReplay, script: list[str]) -> list[list[Seen]]:
             row.action[env] = (t * ENVS + env) % 5
         if replay.layout.images:
             model = Model([*rows, noted], 1, replay.layout.frame_stack)
-            assert segment.stack()[:, :, 0, 0].tolist() == [model.pictures(t, env) for env in range(ENVS)]
+            assert writer.stack()[:, :, 0, 0].tolist() == [model.pictures(t, env) for env in range(ENVS)]
         given = np.array(list(line))  # what it says of an episode that is over already counts for nothing
-        segment.publish(given == TERMINATES, given == TRUNCATES, t)
+        writer.publish(given == TERMINATES, given == TRUNCATES, t)
         for env in range(ENVS):
             if over[env]:
                 count += 1

@@ -11,8 +11,8 @@ import torch
 from updates import a_policy, assert_same_parameters, perceptron, some_transitions, tower
 
 import headrace
-from headrace.train.evaluate import evaluate
-from headrace.train.off_policy.policy import UpdateRates
+from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.play.evaluate import evaluate
 
 train: Any = headrace.train
 

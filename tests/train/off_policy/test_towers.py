@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from updates import tower
 
-from headrace.train.layers import FullPrecision
-from headrace.train.off_policy.towers import Towers
-from headrace.train.optimiser import FlatAdam
+from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.modules.layers import FullPrecision
+from headrace.train.modules.twin_critic import TwinCritic
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _in_double():
 @pytest.mark.parametrize("towers", [1, 2, 3])
 def test_values_and_gradients_are_those_of_autograd(towers, hidden, activation):
     torch.manual_seed(1)
-    module = Towers(5, hidden, activation, towers)
+    module = TwinCritic(5, hidden, activation, towers)
     optimiser = FlatAdam(module)
     optimiser.parameters.normal_(std=0.5)
     inputs, actions, d = torch.randn(9, 3), torch.randn(9, 2, requires_grad=True), torch.randn(towers, 9)
@@ -52,7 +52,7 @@ def test_values_and_gradients_are_those_of_autograd(towers, hidden, activation):
 @pytest.mark.parametrize("hidden", [(7,), (8, 6), (8, 6, 5)])
 def test_weights_begin_as_those_of_plain_linear_layers(hidden):
     torch.manual_seed(3)
-    module = Towers(5, hidden, "relu")
+    module = TwinCritic(5, hidden, "relu")
     torch.manual_seed(3)
     sizes = list(itertools.pairwise((5, *hidden, 1)))
     plain = [nn.Sequential(*(m for a, b in sizes for m in (nn.Linear(a, b), nn.ReLU())))[:-1] for _ in range(2)]
@@ -64,7 +64,7 @@ def test_weights_begin_as_those_of_plain_linear_layers(hidden):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_loss_is_weighted_and_half_the_squared_error_of_each(weighted):
     torch.manual_seed(1)
-    module = Towers(5, (8, 6), "relu")
+    module = TwinCritic(5, (8, 6), "relu")
     FlatAdam(module).parameters.normal_(std=0.5)
     x, wanted, weights = module.joined(torch.randn(9, 5)), torch.randn(9), torch.rand(9) if weighted else None
     plain = torch.stack([tower(module, k, x[:, :3], x[:, 3:5], "relu") for k in range(2)])

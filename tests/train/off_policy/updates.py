@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import headrace
-from headrace.train.config import make_config
-from headrace.train.replay import Transitions
-from headrace.train.seats import Seat
-from headrace.train.setup import make_policy
+from headrace.train.collect.setup import make_policy
+from headrace.train.config.settings import make_config
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.storage.device_replay import Transitions
 
 CPU = torch.device("cpu")
 NONLINEAR: dict[str, Any] = {"relu": F.relu, "tanh": torch.tanh}
@@ -23,7 +23,7 @@ def a_policy(algo: str, task: str = "Ant-v5", **settings: Any) -> Any:
     config = make_config(task, algo=algo, **({"hidden": (16, 12), "replay_size": 64, "gamma": 0.9} | settings))
     spec = headrace.make_spec(task)
     torch.manual_seed(5)
-    policy = make_policy("", config, Seat(spec.observation_space, spec.action_space), CPU)
+    policy = make_policy("", config, AgentGroup(spec.observation_space, spec.action_space), CPU)
     for module in (policy.network, getattr(policy, "targets", policy.network)):
         for name, parameter in module.named_parameters():
             if "temperature" not in name:
@@ -34,7 +34,7 @@ def a_policy(algo: str, task: str = "Ant-v5", **settings: Any) -> Any:
 def some_transitions(policy: Any, count: int, seed: int, weighted: bool = False) -> Transitions:
     """A batch of random numbers, of which some transitions are the last of their episodes."""
     chance = torch.Generator().manual_seed(seed)
-    inputs, following = torch.randn(2, count, policy.seat.observation.shape[0], generator=chance)
+    inputs, following = torch.randn(2, count, policy.agent_group.observation.shape[0], generator=chance)
     actions = torch.rand(count, policy.distribution.noise_size, generator=chance) * 2 - 1
     discounts = (torch.rand(count, generator=chance) < 0.7) * policy.config.gamma
     weights = torch.rand(count, generator=chance) + 0.5 if weighted else None
@@ -51,7 +51,7 @@ def perceptron(module: Any, x: Tensor, activation: str) -> Tensor:
 
 
 def tower(module: Any, k: int, inputs: Tensor, actions: Tensor, activation: str) -> Tensor:
-    """The values of one of `Towers`, layer by layer, [B]."""
+    """The values of one of `TwinCritic`, layer by layer, [B]."""
     first = module.first[k]
     x = NONLINEAR[activation](torch.cat((inputs, actions), 1) @ first[:-1] + first[-1])
     for weight, bias in zip(module.weights, module.biases, strict=True):

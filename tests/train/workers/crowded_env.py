@@ -5,15 +5,16 @@ from typing import Any
 
 import headrace
 from headrace.pool.batch import BatchRing
-from headrace.pool.executor import Executor
+from headrace.pool.executor import HostExecutor
 from headrace.pool.registry import build_task
-from headrace.pool.spec import PoolSettings, Task, TaskSpec
+from headrace.pool.spec import PoolSettings, TaskSpec
+from headrace.pool.task import Task
 
 
 def build(task: str, **options: Any) -> Task:
     pendulum = build_task("Pendulum-v1", **options)
 
-    def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> Executor:
+    def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> HostExecutor:
         if settings.num_envs > 8:
             raise ValueError(f"{settings.num_envs} are too many")
         return pendulum.make_executor(spec, settings, ring)

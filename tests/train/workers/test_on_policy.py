@@ -14,19 +14,19 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train import checkpoint as checkpoints
 from headrace.train import resume, train
-from headrace.train.config import Config, make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.evaluate import evaluate
-from headrace.train.metrics import read_metrics
-from headrace.train.rollout import observation_name
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
-from headrace.train.workers.on_policy import OnPolicyTrainer
+from headrace.train.collect.collector import observation_name
+from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runners.on_policy import OnPolicyTrainer
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.rollout_slots import Slot
 from headrace.train.workers.rollout_sampler import RolloutSampler
-from headrace.train.workers.rollouts import Slot
-from headrace.train.workers.sampler import seed_of
+from headrace.train.workers.seeds import seed_of
 
 SETTINGS: dict[str, Any] = {
     "samplers": 1,
@@ -52,7 +52,7 @@ def begun(tmp_path, task: str = "Pendulum-v1", **settings: Any) -> OnPolicyTrain
 
 
 def sampler_of(trainer: OnPolicyTrainer) -> RolloutSampler:
-    return RolloutSampler(trainer.config, 0, 0, trainer.rollouts, trainer.weights, trainer.board)
+    return RolloutSampler(trainer.config, 0, 0, trainer.rollouts, trainer.weights, trainer.counters)
 
 
 def filled(sampler: RolloutSampler) -> Slot:
@@ -67,11 +67,11 @@ def write_rollout(slot: Slot, trainer: Trainer, log_probs: torch.Tensor) -> None
     """A rollout of the synchronous loop, as a sampler would have written it."""
     collector, (experience,) = trainer.collector, trainer.collector.experiences
     slot.begin(True)
-    slot.observations[...] = collector.observations[observation_name(experience.seat)].numpy()
+    slot.observations[...] = collector.observations[observation_name(experience.agent_group)].numpy()
     slot.actions[...], slot.log_probs[...] = experience.actions.numpy(), log_probs.view(slot.log_probs.shape).numpy()
     slot.rewards[...], slot.versions[...] = collector.rewards.numpy(), 1
     slot.terminated[...], slot.truncated[...] = collector.terminated.numpy(), collector.truncated.numpy()
-    finals = collector._finals(experience.seat)
+    finals = collector._finals(experience.agent_group)
     if finals is not None:
         for t, n, last in zip(finals.t.tolist(), finals.columns.tolist(), finals.observations.numpy(), strict=True):
             slot.add_finals(t, np.array([n]), last[None])
@@ -124,7 +124,7 @@ def test_a_sampler_writes_what_happened(tmp_path):
         assert (slot.versions == trainer.weights.version).all()
         assert bool(slot.fresh)
         inputs = torch.empty(256 * 4, 3)
-        trainer.encoder(torch.from_numpy(slot.observations[:-1]).flatten(0, 1), inputs)
+        trainer.policy.encoder(torch.from_numpy(slot.observations[:-1]).flatten(0, 1), inputs)
         params, _ = trainer.policy.forward(inputs)
         actions = torch.from_numpy(slot.actions).flatten(0, 1)
         log_probs = trainer.policy.distribution.evaluate(params, actions)[0]
@@ -195,12 +195,12 @@ def test_a_sampler_without_a_free_slot_waits_and_drops_nothing(tmp_path):
                 assert time.monotonic() < until
                 time.sleep(0.001)
             time.sleep(0.02)
-            assert trainer.board.total_steps() == (learnt + 2) * 64 * 4
+            assert trainer.counters.total_steps() == (learnt + 2) * 64 * 4
             assert trainer.learner.learn()
         assert trainer.learner.steps == 4 * 64 * 4
         assert trainer.learner.staleness()["versions"] >= 1
     finally:
-        trainer.board.stop()
+        trainer.counters.stop()
         thread.join()
         sampler.close()
         trainer.close()
@@ -262,7 +262,7 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     again = OnPolicyTrainer(config, RunFolder(tmp_path), point)
     assert again.learner.steps == learnt
     assert float(again.acting.known()[-1]) == learnt
-    assert torch.equal(again.acting.model()["network.log_std"], point.model["network.log_std"])
+    assert torch.equal(again.policy.model()["network.log_std"], point.model["network.log_std"])
     again.close()
     result = resume(tmp_path, quiet=True, total_steps=6000)
     assert result.steps >= 6000
@@ -278,7 +278,7 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
         while len(killed) < 6:
             time.sleep(0.2)
             for name, pid in trainer.supervisor.pids().items():
-                if name.startswith("sampler") and trainer.board.total_steps() > 0 and len(killed) < 6:
+                if name.startswith("sampler") and trainer.counters.total_steps() > 0 and len(killed) < 6:
                     os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
 
@@ -288,7 +288,7 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
         assert trainer.train(Dashboard(quiet=True)) == "finished"
         assert trainer.restarts >= 2
         assert trainer.learner.steps == -(-100_000 // 256) * 256
-        assert (trainer.board.steps > 0).all()
+        assert (trainer.counters.steps > 0).all()
         assert torch.isfinite(trainer.policy.acting).all()
     finally:
         trainer.close()
@@ -300,7 +300,7 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
         ("Taxi-v3", {}, "action masks"),
         ("CartPole-v1", {"network": "gru"}, "recurrent"),
         ("CartPole-v1", {"algo": "a2c"}, "a2c"),
-        ("CartPole-v1", {"batch_size": 2}, "batch_size=2 is for samplers=0"),
+        ("CartPole-v1", {"batch_size": 2}, r"batch_size=2 would not .* samplers=0"),
         ("CartPole-v1", {"rho_clip": 0.0}, "rho_clip"),
         ("CartPole-v1", {"rollout_slots": 0}, "rollout_slots"),
         ("TagContinuous-v0", {}, "several agents"),

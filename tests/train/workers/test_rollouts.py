@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from headrace.train.workers.rollouts import Rollouts, Slot
+from headrace.train.storage.rollout_slots import Rollouts, Slot
 
 SPACE = gym.spaces.Box(-1, 1, (3,), np.float32)
 STEPS, ENVS = 4, 2
@@ -96,7 +96,7 @@ def whole(slot: Slot) -> bool:
 def test_killed_writers_leave_only_whole_slots():
     rollouts, chance = make(samplers=2, slots=2), random.Random(0)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headrace.train.workers.rollouts"])
+    context.set_forkserver_preload(["headrace.train.storage.rollout_slots"])
 
     def start(sampler: int):
         process = context.Process(target=fill_for_ever, args=(rollouts, sampler), daemon=True)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.off_policy.segment import Segment
-from headrace.train.off_policy.steps import StepReplay
-from headrace.train.workers.memory import SharedArrays
-from headrace.train.workers.weights import WeightBuffer
+from headrace.pool.executors.processes.shared import SharedArrays
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.writer import StepWriter
 from killing import kill_again_and_again, started
 
 ENVS, SEGMENTS, STEPS = 8, 2, 128
@@ -22,29 +22,29 @@ SIZE = 50_000
 
 
 def raise_steps(replay: StepReplay, index: int) -> None:
-    segment = replay.segment(index)
-    kill_again_and_again(write_steps, segment, LIVES, lambda: segment.written, seed=index)
+    writer = replay.writer(index)
+    kill_again_and_again(write_steps, writer, LIVES, lambda: writer.written, seed=index)
 
 
 def raise_weights(buffer: WeightBuffer) -> None:
     kill_again_and_again(write_weights, buffer, LIVES, lambda: buffer.version, seed=7)
 
 
-def write_steps(segment: Segment, life: int) -> None:
+def write_steps(writer: StepWriter, life: int) -> None:
     """Fill a segment with numbers of rows, each written in two halves, as fast as possible."""
-    segment.begin()
+    writer.begin()
     no, ends = np.zeros(ENVS, bool), np.zeros(ENVS, bool)
-    columns = np.arange(ENVS) + segment.index * ENVS
-    images = segment.layout.images
+    columns = np.arange(ENVS) + writer.index * ENVS
+    images = writer.layout.images
     while True:
-        numbers, row = columns + segment.written * STRIDE, segment.row
+        numbers, row = columns + writer.written * STRIDE, writer.row
         pattern = (numbers % 251)[:, None, None, None] if images else numbers[:, None]
         middle = row.observation.shape[-1] // 2
         row.observation[..., :middle] = pattern
         row.action[:], row.reward[:] = life, numbers
         row.observation[..., middle:] = pattern
         ends[:] = numbers // STRIDE % 7 == 3
-        segment.publish(no, ends, life)
+        writer.publish(no, ends, life)
 
 
 def check(replay: StepReplay, numbers: torch.Tensor) -> None:

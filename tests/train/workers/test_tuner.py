@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 
 from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError, WorkerError
-from headrace.train.config import Config, make_config
-from headrace.train.off_policy.batch_rule import TIMES, follow_batch, largest_batch
-from headrace.train.workers import memory, search
-from headrace.train.workers.probe import Probe, Size, measure
-from headrace.train.workers.search import GAIN, Search, Tuning, best_of, limits, usable
-from headrace.train.workers.tuner import FINDINGS, forget, holds, tune
+from headrace.pool.executors.processes import shared
+from headrace.train.config.batch_rule import TIMES, follow_batch, largest_batch
+from headrace.train.config.settings import Config, make_config
+from headrace.train.tuning import search
+from headrace.train.tuning import tune as tuner
+from headrace.train.tuning.measure import Probe, Size, measure
+from headrace.train.tuning.search import GAIN, Search, Tuning, best_of, limits, usable
+from headrace.train.tuning.tune import FINDINGS, forget, holds, tune
 
 CROWDED = f"{Path(__file__).parent / 'crowded_env.py'}:Crowded-v0"
 QUICK: dict[str, Any] = {"seconds": 0.05}
@@ -40,8 +42,9 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known() -> None:
+def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     FINDINGS.file.unlink(missing_ok=True)
+    monkeypatch.setattr(search, "BUSY", float("inf"))  # whatever else this machine does
 
 
 def config(task: str = "Pendulum-v1", **changes: Any) -> Config:
@@ -146,6 +149,33 @@ def test_sampling_faster_than_updates_can_use_counts_for_nothing() -> None:
     assert found.best.size.num_envs == 32 and found.best.sampling >= usable(settings, found.best) == 2000
     assert any("faster than the replay ratio can use" in words for words in found.ended)
     assert dataclasses.replace(settings, **found.settings(settings)).num_envs == 32
+
+
+def test_what_is_learnt_can_be_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "usable_cores", lambda: 8)
+    settings = free(num_envs=12)
+    fast = Machine(batch=1 << 14, threads=4, envs=1, samplers=8, shared=8)
+    found = Search(settings, fast, scope="speed").run()
+    assert {(size.samplers * size.num_envs, size.minibatch_size) for size in fast.asked} == {(12, 256)}
+    assert len({size.torch_threads for size in fast.asked}) > 1
+    assert found.best.size.samplers == 6, "8 could not share them evenly"
+    changed = found.settings(settings)
+    assert changed.keys() <= {"samplers", "num_envs", "num_threads", "torch_threads"}
+    assert limits(settings, "speed") == (256, 12)
+
+
+def test_what_was_measured_on_a_busy_machine_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def disturbed(*how: Any) -> Probe:
+        return dataclasses.replace(measure(*how), others=1000.0)
+
+    monkeypatch.setattr(search, "BUSY", 0.15)
+    monkeypatch.setattr(tuner, "measure", disturbed)
+    words = ["Pendulum-v1", "--algo", "ddpg", "--hidden", "16", "--total-steps", "3000"]
+    assert main(["tune", *words, "--seconds", "0.05"]) == 0
+    assert "not remembered: other programs took 1000.0 cores" in capfd.readouterr().out
+    assert not FINDINGS.file.exists()
 
 
 def test_what_somebody_chose_stays() -> None:
@@ -275,7 +305,7 @@ def test_what_cannot_be_done_is_a_row_with_its_reason(monkeypatch: pytest.Monkey
     assert found.best == first and "16 are too many" in found.ended[0]
     size = first.size
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "free", lambda device: 1000)
+        patch.setattr(shared, "free_memory", lambda: 1000)
         assert "of shared memory were wanted, but 1000 B are free" in measure(config(), size, 0.05).note
     batch = measure(config(hidden=(1 << 14,)), dataclasses.replace(size, minibatch_size=1 << 22), 0.05)
     assert batch.note == "out of memory"
@@ -322,22 +352,32 @@ def test_nothing_is_left_when_ctrl_c_ends_it(tmp_path: Path, monkeypatch: pytest
 def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`headrace tune` shows its probes; `headrace train` uses what it found."""
     words = ["Pendulum-v1", "--algo", "ddpg", "--hidden", "16", "--total-steps", "3000"]
-    assert main(["tune", *words, "--seconds", "0.05"]) == 0
-    said = capfd.readouterr().out
-    assert "update frames/s" in said and "tuned: " in said and str(FINDINGS.file) in said
-    (found,) = json.loads(FINDINGS.file.read_text())
+    for scope in ("all", "speed"):
+        assert main(["tune", *words, "--seconds", "0.05", "--scope", scope]) == 0
+        said = capfd.readouterr().out
+        assert said.count("update frames/s  cores") == 1 and "tuned: " in said and str(FINDINGS.file) in said
+    assert main(["tune", *words]) == 0
+    assert "update frames/s  cores" in capfd.readouterr().out, "who asks for it sees it again"
+    everything, speed = json.loads(FINDINGS.file.read_text())
 
     run = ["train", *words, "--learning-starts", "2000", "--no-video", "--stop-at-return", "None"]
-    assert main([*run, "--run-dir", str(tmp_path / "tuned")]) == 0
-    assert "measured earlier" in capfd.readouterr().out
-    trained = Config.from_json((tmp_path / "tuned" / "config.json").read_text())
-    size = found["best"]["size"]
-    assert {name: getattr(trained, name) for name in size} == size
+    alike = make_config("Pendulum-v1", algo="ddpg", hidden=(16,), total_steps=3000, learning_starts=2000)
+    for more, found in (["--tune", "all"], everything), ([], speed):
+        folder = tmp_path / f"tuned {len(more)}"
+        assert main([*run, *more, "--run-dir", str(folder)]) == 0
+        said = capfd.readouterr().out
+        assert "measured earlier" in said and "update frames/s  cores" not in said, "the table was shown then"
+        trained = Config.from_json((folder / "config.json").read_text())
+        size = found["best"]["size"]
+        assert {name: getattr(trained, name) for name in size} == size
+    assert trained.samplers * trained.num_envs == alike.num_envs
+    for name in ("minibatch_size", "learning_rate", "critic_learning_rate", "replay_ratio", "target_rate"):
+        assert getattr(trained, name) == getattr(alike, name), "a command learns what Python does"
 
-    for more in (["--no-tune"], ["--num-envs=8"]):
+    for more in (["--tune", "none"], ["--num-envs=8"]):
         assert main([*run, "--run-dir", str(tmp_path / more[0]), *more]) == 0
         assert "tuned" not in capfd.readouterr().out
-    assert main(["tune", "--forget"]) == 0 and "1 finding forgotten" in capfd.readouterr().out
+    assert main(["tune", "--forget"]) == 0 and "2 findings forgotten" in capfd.readouterr().out
     assert main([*run, "--run-dir", str(tmp_path / "short")]) == 0
     said = capfd.readouterr().out
     assert "too short a run to tune for" in said and not FINDINGS.file.read_text().strip("[] \n")

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import signal
+import socket
 import threading
 import time
 import urllib.request
@@ -22,20 +23,20 @@ import pytest
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
-from headrace.train.config import Config, make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.run import RunFolder
-from headrace.train.video import SMALLEST_HEIGHT, enlarged
-from headrace.train.workers import viewer
-from headrace.train.workers.address import address, announce, find
-from headrace.train.workers.board import Board
-from headrace.train.workers.off_policy import OffPolicyTrainer
-from headrace.train.workers.on_policy import OnPolicyTrainer
-from headrace.train.workers.sampler import acting_policy
-from headrace.train.workers.show import LEAST_PICTURES, picture_options
-from headrace.train.workers.supervisor import Supervisor
-from headrace.train.workers.trainer import AsyncTrainer
-from headrace.train.workers.weights import WeightBuffer
+from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.play.video import SMALLEST_HEIGHT, enlarged
+from headrace.train.processes.counters import Counters
+from headrace.train.processes.supervisor import Supervisor
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.on_policy import OnPolicyTrainer
+from headrace.train.runs.folder import RunFolder
+from headrace.train.viewer import server as viewer
+from headrace.train.viewer.address import address, announce, find
+from headrace.train.viewer.player import LEAST_PICTURES, picture_options
+from headrace.train.workers.policy_copy import acting_policy
 
 UNPICTURED = Path(__file__).with_name("unpictured_env.py")
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
@@ -54,15 +55,15 @@ class Watched:
 
     def __init__(self, config: Config, folder: Path):
         self.config, self.run = config, RunFolder.create(folder, config)
-        self.policy, _ = acting_policy(config)
-        self.weights, self.board = WeightBuffer(self.policy.acting.numel()), Board(1)
-        self.supervisor = Supervisor(self.board.stop)
+        self.policy = acting_policy(config)
+        self.weights, self.counters = WeightBuffer(self.policy.acting.numel()), Counters(1)
+        self.supervisor = Supervisor(self.counters.stop)
         self.weights.publish(self.policy.acting)
-        arguments = (config, self.run.path, self.weights, self.board)
-        self.supervisor.start("viewer", viewer.work, *arguments, progress=lambda: int(self.board.viewers[0]))
+        arguments = (config, self.run.path, self.weights, self.counters)
+        self.supervisor.start("viewer", viewer.work, *arguments, progress=lambda: int(self.counters.viewers[0]))
         self.url = ""
         wait_for(lambda: find(self.run) is not None)
-        self.url = address(int(self.board.port[0]))
+        self.url = address(int(self.counters.port[0]))
 
     @property
     def pid(self) -> int:
@@ -78,7 +79,7 @@ class Watched:
     def close(self) -> None:
         self.supervisor.close()
         self.weights.close()
-        self.board.close()
+        self.counters.close()
 
 
 @contextmanager
@@ -178,8 +179,8 @@ def test_the_page_needs_nobody_else(tmp_path: Path) -> None:
 
 def test_what_is_said_of_a_run_is_what_is_on_its_board(tmp_path: Path) -> None:
     with watched(settings("CartPole-v1", "dqn"), tmp_path) as run:
-        run.board.steps[0], run.board.updates[0] = 1000, 50
-        run.board.note_episodes(0, np.array([3.0, 5.0]), np.array([3, 5]))
+        run.counters.steps[0], run.counters.updates[0] = 1000, 50
+        run.counters.note_episodes(0, np.array([3.0, 5.0]), np.array([3, 5]))
         status = run.status()
         assert (status["step"], status["updates"], status["pid"]) == (1000, 50, run.pid)
         assert (status["training_return"], status["training_episodes"]) == (4.0, 2)
@@ -190,7 +191,7 @@ def test_what_is_said_of_a_run_is_what_is_on_its_board(tmp_path: Path) -> None:
         assert curve[0] == [20, 2.0]
         assert 100 < len(curve) <= viewer.POINTS
         assert sorted(curve) == curve
-        run.board.note_episodes(0, np.array([np.inf]), np.array([1]))
+        run.counters.note_episodes(0, np.array([np.inf]), np.array([1]))
         assert run.status()["training_return"] is None  # JSON has no infinity
 
 
@@ -319,7 +320,7 @@ def test_a_training_can_be_watched_until_it_ends(tmp_path: Path, algo: str, kind
             assert trainer.address is not None
             with stream(trainer.address) as shown:
                 seen.extend(next(shown) for _ in range(3))
-            wait_for(lambda: trainer.board.updates[0] > 0)
+            wait_for(lambda: trainer.counters.updates[0] > 0)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -343,13 +344,104 @@ def test_what_a_killed_run_leaves_is_not_taken_for_a_viewer(tmp_path: Path) -> N
     with watched(config, tmp_path / "other") as run:
         mine = RunFolder.create(tmp_path / "mine", config)
         assert find(mine) is None
-        announce(mine, int(run.board.port[0]))  # a port that another run's viewer has taken since
+        announce(mine, int(run.counters.port[0]))  # a port that another run's viewer has taken since
         assert find(mine) is None
         assert find(run.run) == run.url
     announce(mine, 9)  # where nobody answers
     assert find(mine) is None
     mine.viewer_file.write_text('{"url": "http://')
     assert find(mine) is None
+
+
+def asked(port: int, request: bytes) -> bytes:
+    """The first bytes of the answer to whatever was sent; empty if there is none."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
+        try:
+            line.sendall(request)
+            line.shutdown(socket.SHUT_WR)
+            return line.recv(4096)
+        except ConnectionError:
+            return b""
+
+
+def test_only_this_machine_is_answered_whoever_asks(tmp_path: Path) -> None:
+    """A foreign page whose name its owner lets mean 127.0.0.1 (DNS rebinding) gets nothing."""
+    with watched(settings("CartPole-v1", "dqn"), tmp_path) as run:
+        port = int(run.counters.port[0])
+
+        def status(host: str, page: str = "/status.json") -> int:
+            answer = asked(port, f"GET {page} HTTP/1.1\r\n{host}Connection: close\r\n\r\n".encode())
+            assert status_of(answer) == 200 or str(tmp_path).encode() not in answer
+            return status_of(answer)
+
+        for own in ("127.0.0.1", f"127.0.0.1:{port}", f"localhost:{port}", "LOCALHOST", f"[::1]:{port}", "localhost:9"):
+            assert status(f"Host: {own}\r\n") == 200
+        foreign = ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "evil@127.0.0.1.x", "", "[::1")
+        for page in ("/", "/status.json", "/curve.json", "/episode.mp4", "/stream"):
+            assert {status(f"Host: {each}\r\n", page) for each in foreign} == {403}
+        assert status("") == 403
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split()[1])
+
+
+def test_odd_requests_do_it_no_harm(tmp_path: Path) -> None:
+    with watched(settings("CartPole-v1", "dqn"), tmp_path) as run:
+        pid, port, here = run.pid, int(run.counters.port[0]), b"Host: localhost\r\n\r\n"
+        slow = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(100)]
+        for number, line in enumerate(slow):
+            line.sendall(b"GET /status.json HTT" if number % 2 else b"")
+        for request in (b"\0" * 1000, b"GET", b"GET / HTTP/9.9\r\n" + here, b"G" * 100_000, b"\r\n\r\n"):
+            answer = asked(port, request)
+            assert not answer.startswith(b"HTTP/1.0 200")
+        assert status_of(asked(port, b"GET /?" + b"x" * 60_000 + b" HTTP/1.1\r\n" + here)) == 200
+        assert status_of(asked(port, b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1000 + here)) == 431
+        for page in (
+            "/../config.json",
+            "/%2e%2e/config.json",
+            "//etc/passwd",
+            "/<script>alert(1)</script>",
+            "/stream/",
+        ):
+            answer = asked(port, f"GET {page} HTTP/1.1\r\n".encode() + here)
+            assert status_of(answer) == 404
+            assert b"script" not in answer and b"text/plain" in answer
+        for method in (b"POST", b"PUT", b"DELETE", b"HEAD", b"OPTIONS"):
+            assert status_of(asked(port, method + b" / HTTP/1.1\r\n" + here)) == 501
+        assert run.status()["pid"] == pid == run.pid
+        for line in slow:
+            line.close()
+        run.run.metrics_file.write_text("null\n")
+        with pytest.raises(HTTPError) as odd:
+            run.get("curve.json")
+        assert odd.value.code == 500 and "metrics.jsonl, line 1" in odd.value.read().decode()
+        assert run.status()["pid"] == pid
+
+
+def test_a_run_folder_leads_nowhere_but_to_this_machine(tmp_path: Path) -> None:
+    config = settings("CartPole-v1", "dqn")
+    with watched(config, tmp_path / "run") as run:
+        said = json.loads(run.run.viewer_file.read_text())
+        run.run.viewer_file.write_text(json.dumps(said | {"url": "http://evil.example/"}))
+        assert find(run.run) == run.url
+        for port in (0, -1, 2**16, 10**30, "evil.example", None, [], True):
+            run.run.viewer_file.write_text(json.dumps(said | {"port": port}))
+            assert find(run.run) is None
+        run.run.viewer_file.write_text(json.dumps(said))
+
+
+def test_watch_says_why_there_is_no_page(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("headrace.cli.watch.PATIENCE", 0.0)
+    alone = RunFolder.create(tmp_path / "alone", make_config("CartPole-v1", samplers=0))
+    unseen = RunFolder.create(tmp_path / "unseen", dataclasses.replace(settings("CartPole-v1", "dqn"), viewer=False))
+    for run, words in ((alone, "only runs with samplers have a viewer"), (unseen, "--no-viewer")):
+        with run.held():
+            assert main(["watch", str(run.path), "--no-browser"]) == 1
+            shown = capsys.readouterr().err
+            assert words in shown and f"trained by process {os.getpid()}" in shown
+        assert main(["watch", str(run.path), "--no-browser"]) == 1
+        assert "nobody trains it now" in capsys.readouterr().err
 
 
 def test_watch_opens_the_page_of_the_newest_run(tmp_path, monkeypatch, capsys) -> None:

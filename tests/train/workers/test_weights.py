@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headrace.errors import OptionError
-from headrace.train.workers.weights import WeightBuffer
+from headrace.train.processes.weight_buffer import WeightBuffer
 
 
 def test_a_reader_gets_each_version_once():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from headrace.errors import HeadraceError, SharedMemoryError
-from headrace.train.workers import memory
-from headrace.train.workers.memory import Fence, SharedArrays
+from headrace.pool.executors.processes import shared
+from headrace.pool.executors.processes.shared import Fence, SharedArrays
 
 FIELDS = {
     "floats": ((3, 5), np.dtype(np.float32)),
@@ -64,7 +64,7 @@ def test_memory_is_taken_when_it_is_used():
 def test_too_much_is_said_at_once(monkeypatch):
     with pytest.raises(SharedMemoryError, match=r"GiB of shared memory were wanted, but .* free"):
         SharedArrays({"all": ((1 << 50,), np.dtype(np.uint8))})
-    monkeypatch.setattr(memory, "free", lambda device: 1 << 80)
+    monkeypatch.setattr(shared, "free_memory", lambda: 1 << 80)
     with pytest.raises(SharedMemoryError, match="wanted"):
         SharedArrays({"all": ((1 << 62,), np.dtype(np.uint8))})
     assert issubclass(SharedMemoryError, HeadraceError) and issubclass(SharedMemoryError, MemoryError)

@@ -9,28 +9,28 @@ import torch
 import headrace
 import multi_agent_games  # noqa: F401  (registers the test tasks)
 from headrace.errors import OptionError
-from headrace.train.seats import seats
+from headrace.train.modules.policy_mapping import policy_mapping
 
 TAG = headrace.make_spec("TagGridWorld-v0", num_taggers=4)
 
 
 def test_one_agent_has_one_seat_without_a_name():
-    (name, seat), *others = seats(headrace.make_spec("CartPole-v1"), {}).items()
-    assert name == "" and not others and seat.width == 1
+    (name, agent_group), *others = policy_mapping(headrace.make_spec("CartPole-v1"), {}).items()
+    assert name == "" and not others and agent_group.width == 1
     values = torch.arange(6.0).view(2, 3)
-    assert seat.of_all(values) is values and seat.of_each(values) is values
-    assert seat.columns(slice(1, 3)) == slice(1, 3)
+    assert agent_group.of_all(values) is values and agent_group.of_each(values) is values
+    assert agent_group.columns(slice(1, 3)) == slice(1, 3)
 
 
 def test_every_type_is_a_policy_unless_said():
-    dealt = seats(TAG, {})
+    dealt = policy_mapping(TAG, {})
     assert list(dealt) == ["tagger", "runner"]
     assert dealt["tagger"].agents == slice(0, 4) and dealt["runner"].agents == slice(4, 5)
     assert not dealt["tagger"].sees.whole
 
 
 def test_columns_are_the_seats_agents_environment_by_environment():
-    dealt = seats(TAG, {"odd": {"agents": [1, 3]}, "rest": {"agents": [0, 2, "runner"]}})
+    dealt = policy_mapping(TAG, {"odd": {"agents": [1, 3]}, "rest": {"agents": [0, 2, "runner"]}})
     values = torch.arange(2 * 3 * 5).view(2, 3, 5)
     np.testing.assert_array_equal(dealt["odd"].of_all(values)[0], [1, 3, 6, 8, 11, 13])
     np.testing.assert_array_equal(dealt["rest"].of_all(values)[1], [15, 17, 19, 20, 22, 24, 25, 27, 29])
@@ -40,13 +40,17 @@ def test_columns_are_the_seats_agents_environment_by_environment():
 
 def test_types_of_different_spaces_have_arrays_of_their_own():
     spec = headrace.make_spec("TestHunt-v0")
-    dealt = seats(spec, {})
+    dealt = policy_mapping(spec, {})
     for kind in spec.agents:
-        seat = dealt[kind.name]
-        assert (seat.observation, seat.action, seat.width) == (kind.observation, kind.action, kind.count)
-        assert seat.sees.key == kind.name and seat.sees.whole
+        agent_group = dealt[kind.name]
+        assert (agent_group.observation, agent_group.action, agent_group.width) == (
+            kind.observation,
+            kind.action,
+            kind.count,
+        )
+        assert agent_group.sees.key == kind.name and agent_group.sees.whole
     with pytest.raises(OptionError, match="different spaces"):
-        seats(spec, {"all": {"agents": [kind.name for kind in spec.agents]}})
+        policy_mapping(spec, {"all": {"agents": [kind.name for kind in spec.agents]}})
 
 
 @pytest.mark.parametrize(
@@ -61,9 +65,9 @@ def test_types_of_different_spaces_have_arrays_of_their_own():
 )
 def test_wrong_deals_are_named(policies: dict[str, Any], told: str):
     with pytest.raises(OptionError, match=told):
-        seats(TAG, policies)
+        policy_mapping(TAG, policies)
 
 
 def test_one_agent_has_no_policies_to_deal_out_to():
     with pytest.raises(OptionError, match="one agent"):
-        seats(headrace.make_spec("CartPole-v1"), {"a": {"agents": [0]}})
+        policy_mapping(headrace.make_spec("CartPole-v1"), {"a": {"agents": [0]}})

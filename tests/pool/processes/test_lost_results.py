@@ -1,0 +1,158 @@
+"""Rows that hold no result are marked, pools of any function are pickled, and odd spaces have no surprises."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import headrace
+from headrace.errors import ActionError, EnvironmentFailure, StateError, UnknownTaskError
+
+RAISE, DIE = 8, 9
+
+
+class Fragile(gym.Env):
+    """Counts; raises, or ends its process, when it is told to."""
+
+    observation_space = gym.spaces.Box(0, 1000, (1,), np.float32)
+    action_space = gym.spaces.Discrete(10)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if action == DIE:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if action == RAISE:
+            raise ZeroDivisionError("told to")
+        self.count += 1
+        return np.array([self.count], np.float32), 1.0, False, False, {}
+
+
+def received(pool: Any, batches: int) -> tuple[dict[int, tuple[float, bool]], list[str]]:
+    """Environment → its reward and whether its row is marked as failed; and the errors on the way."""
+    rows: dict[int, tuple[float, bool]] = {}
+    errors: list[str] = []
+    while len(rows) < batches * pool.batch_size:
+        try:
+            _, reward, _, _, info = pool.recv(timeout=60)
+        except EnvironmentFailure as error:
+            errors.append(str(error))
+            continue
+        failed = info.get("failed", np.zeros(len(reward), bool))
+        assert "_failed" not in info or (info["_failed"] == failed).all()
+        rows |= dict(zip(info["env_id"].tolist(), zip(reward.tolist(), failed.tolist(), strict=True), strict=True))
+    return rows, errors
+
+
+@pytest.mark.parametrize(("what", "hit", "words"), [(RAISE, {2}, "told to"), (DIE, {2, 3}, "SIGKILL")])
+def test_rows_without_a_result_are_marked(what: int, hit: set[int], words: str) -> None:
+    with headrace.make(Fragile, num_envs=4, batch_size=2, num_threads=2) as pool:
+        pool.async_reset()
+        received(pool, 2)
+        pool.send([1, 1, 1, 1], range(4))
+        received(pool, 2)
+        pool.send([1, 1, what, 1], range(4))
+        rows, errors = received(pool, 2)
+        assert len(errors) == 1 and words in errors[0]
+        assert {i for i, (_, failed) in rows.items() if failed} == hit
+        assert [rows[i][0] for i in range(4)] == [0.0 if i in hit else 1.0 for i in range(4)]
+        pool.reset(sorted(hit)) if len(hit) == 2 else pool.reset()
+        if len(hit) == 1:
+            pool.recv()
+        pool.send([1, 1, 1, 1], range(4))
+        assert received(pool, 2) == (dict.fromkeys(range(4), (1.0, False)), [])
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
+def test_environments_that_began_anew_say_so(autoreset: Any) -> None:
+    with headrace.make(Fragile, num_envs=4, num_threads=2, on_failure="restart", autoreset=autoreset) as pool:
+        pool.reset()
+        for _ in range(3):
+            assert "restarted" not in pool.step([1] * 4)[-1]
+        obs, reward, terminated, truncated, info = pool.step([1, 1, DIE, 1])
+        assert info["restarted"].tolist() == info["_restarted"].tolist() == truncated.tolist()
+        assert truncated.tolist() == [False, False, True, True] and not terminated.any()
+        assert obs.tolist() == [[4], [4], [0], [0]] and reward.tolist() == [1, 1, 0, 0]
+        if autoreset == "disabled":
+            pool.reset([2, 3])
+        assert "restarted" not in pool.step([1] * 4)[-1]
+
+
+def test_a_pool_of_any_function_is_pickled() -> None:
+    limit = 3
+    make = lambda: gym.wrappers.TimeLimit(Fragile(), limit)  # noqa: E731
+    with headrace.make(make, num_envs=2) as pool:
+        pool.reset()
+        pool.step([1, 1])
+        with pickle.loads(pickle.dumps(pool)) as twin:
+            obs, *_ = twin.step([1, 1])
+            assert obs.tolist() == [[2], [2]] and twin.step([1, 1])[3].all()
+
+
+def test_what_holds_a_lock_is_not() -> None:
+    lock = threading.Lock()
+    with pytest.raises(headrace.errors.OptionError, match="what pickle can write down"):
+        headrace.make(lambda: lock and Fragile(), num_envs=2)
+
+
+class Empty(gym.Env):
+    """Shows nothing, and takes half-precision actions."""
+
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float16)
+
+    def __init__(self, space: gym.Space):
+        self.observation_space, self.nothing = space, {} if isinstance(space, gym.spaces.Dict) else ()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return self.nothing, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.nothing, float(action.sum()), bool(action[0] > 0.75), False, {}
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
+@pytest.mark.parametrize(("space", "nothing"), [(gym.spaces.Dict({}), {}), (gym.spaces.Tuple(()), ())])
+def test_empty_observations_and_half_precision_actions(space: gym.Space, nothing: Any, autoreset: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with headrace.make(Empty, num_envs=2, space=space, autoreset=autoreset) as pool:
+            assert pool.reset()[0] == nothing
+            obs, reward, terminated, *_ = pool.step(np.array([[0.5, 0.25], [1, -1]], np.float16))
+            assert obs == nothing and reward.tolist() == [0.75, 0.0] and terminated.tolist() == [False, True]
+            assert pool.reset([1])[0] == nothing
+            for wrong in (np.float16("inf"), np.float32(1e10), np.nan):
+                with pytest.raises(ActionError, match="not finite"):
+                    pool.step(np.full((2, 2), wrong))
+
+
+def test_a_name_that_a_file_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "games_of_mine.py"
+    path.write_text("import gymnasium as gym\n\nclass Climb(gym.Env):\n    pass\n\ndef make_fall():\n    pass\n")
+    with pytest.raises(UnknownTaskError, match=rf"say {path}:Climb$"):
+        headrace.make(f"{path}:Clim")
+    with pytest.raises(UnknownTaskError, match=rf"say {path}:Climb, {path}:make_fall$"):
+        headrace.make(str(path))
+
+
+def test_a_state_that_was_lost_is_no_pickle() -> None:
+    class Held(Fragile):
+        def reset(self, **options: Any) -> Any:
+            self.lock = threading.Lock()
+            return super().reset(**options)
+
+    with headrace.make(Held, num_envs=2) as pool:
+        pool.reset()
+        with pytest.raises(StateError, match="cannot be pickled"):
+            pickle.dumps(pool)

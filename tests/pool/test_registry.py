@@ -1,0 +1,79 @@
+"""Names of tasks: which are alike, and where those with a file or module in front come from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headrace
+from headrace.errors import UnknownTaskError
+from headrace.pool.registry import build_task, nearest
+
+NAMES = headrace.list_all_envs()
+BUILD = "from headrace.envs.classic_control import build\nimport headrace\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("Pnog-v5", "Pong-v5"), ("cartpole", "CartPole-v1"), ("CartPool-v0", "CartPole-v0"),
+     ("HalfCheeta-v5", "HalfCheetah-v5"), ("montezuma", "MontezumaRevenge-v5"), ("Tag-v0", "TagGridWorld-v0")],
+)  # fmt: skip
+def test_names_that_are_alike_are_found(name, meant):
+    close = nearest(name, NAMES)
+    assert meant in close
+    if name != "Tag-v0":
+        assert close[0].rpartition("-v")[0] == meant.rpartition("-v")[0]
+
+
+@pytest.mark.parametrize("name", ["Lunarlander-v3", "LunarLander-v2", "xyz-v5", "-v1", "", 3])
+def test_what_is_only_of_the_same_version_is_not(name):
+    assert nearest(name, NAMES) == []
+
+
+def test_a_prefix_may_be_gymnasiums():
+    headrace.register("SomebodyElses-v0", "headrace.envs.classic_control:build", replace=True)
+    assert build_task("CartPole-v1").kernel is not None
+    assert build_task("gymnasium:CartPole-v1").kernel is None
+
+
+@pytest.mark.parametrize("task", ["json:Catch-v0", "headrace.errors:Pong-v5"])
+def test_a_prefix_is_where_a_task_comes_from(task):
+    source, _, name = task.partition(":")
+    headrace.register("SomebodyElses-v0", "headrace.envs.classic_control:build", replace=True)
+    with pytest.raises(UnknownTaskError, match=f"{source} registers none.*; {name} alone is Headrace's own"):
+        headrace.make_spec(task)
+
+
+def test_a_module_may_be_imported_before_its_task_is_named(tmp_path: Path):
+    (tmp_path / "early_tasks.py").write_text(
+        BUILD + "for name in ('Early-v0', 'Early-v1'):\n"
+        "    headrace.register(name, lambda task, **options: build('CartPole-v1', **options))\n"
+    )
+    code = (
+        "import sys, headrace\n"
+        "if sys.argv[1]: import early_tasks\n"
+        "print(headrace.make_spec('early_tasks:Early-v1').task)\n"
+        "try: headrace.make_spec('early_tasks:Pong-v5')\n"
+        "except ValueError as error: print(error)\n"
+    )
+    for early in ("", "early"):
+        done = subprocess.run([sys.executable, "-c", code, early], capture_output=True, text=True, cwd=tmp_path)
+        shown = done.stdout.splitlines()
+        assert shown[0] == "CartPole-v1", done.stderr
+        assert "say early_tasks:Early-v0, early_tasks:Early-v1" in shown[1]
+
+
+def test_who_compiles_names_the_task(tmp_path: Path):
+    """Not a function of ours, of which a user knows nothing."""
+    code = (
+        "import headrace.pool.executors.kernels.launch as launch, warp; launch.PATIENCE = 0.0\n"
+        f"warp.config.kernel_cache_dir = {str(tmp_path)!r}\n"
+        "import headrace; headrace.make('CartPole-v1').close(); headrace.make_torch('CartPole-v1').close()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    notes = [line for line in done.stderr.splitlines() if "compiling" in line]
+    assert notes and all("CartPole-v1" in note and "guard" not in note for note in notes)

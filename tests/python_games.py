@@ -1,0 +1,66 @@
+"""Environments that are plain Python objects, as Gymnasium has them, for tests: all can be saved, seeded, imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+COUNT, NESTED = (f"{__file__}:{name}" for name in ("Count", "Nested"))
+
+
+class Count(gym.Env):
+    """Adds its actions up, from a drawn beginning; an episode lasts ``length`` steps."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float64)
+    action_space = gym.spaces.Discrete(1000)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  (Gymnasium's own convention)
+
+    def __init__(self, length: int = 8, render_mode: str | None = None):
+        self.length, self.render_mode = length, render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.count, self.sum, self.drawn = 0, 0, float(self.np_random.random())
+        return self._seen(), {"drawn": self.drawn}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        self.sum += int(action)
+        return self._seen(), float(action), self.count >= self.length, False, self._said()
+
+    def _seen(self) -> Any:
+        return np.array([self.count, self.sum, self.drawn, self.length], np.float64)
+
+    def _said(self) -> dict[str, Any]:
+        return {"even": True, "nested": {"sum": self.sum}} if self.sum % 2 == 0 else {}
+
+    def render(self) -> Any:
+        return np.full((2, 4, 3), self.count % 256, np.uint8) if self.render_mode == "rgb_array" else None
+
+
+class Nested(Count):
+    """The same in nested dicts and tuples, with a word, and with a dict of actions."""
+
+    observation_space = gym.spaces.Dict(  # type: ignore[assignment]
+        {
+            "numbers": gym.spaces.Tuple((gym.spaces.Box(0, 1, (1,), np.float32), gym.spaces.Discrete(1000))),
+            "inner": gym.spaces.Dict({"bits": gym.spaces.MultiBinary(3), "word": gym.spaces.Text(8)}),
+        }
+    )
+    action_space = gym.spaces.Dict(  # type: ignore[assignment]
+        {
+            "add": gym.spaces.Discrete(3),
+            "also": gym.spaces.Tuple((gym.spaces.MultiDiscrete([2, 3]), gym.spaces.Box(-1, 1, (2,), np.float32))),
+        }
+    )
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action)
+        return super().step(action["add"] + action["also"][0].sum())
+
+    def _seen(self) -> Any:
+        bits = np.array([self.count & 1, self.count >> 1 & 1, self.count >> 2 & 1], np.int8)
+        numbers = np.array([self.drawn], np.float32), self.sum
+        return {"numbers": numbers, "inner": {"bits": bits, "word": f"n{self.count}"}}

@@ -1,0 +1,78 @@
+"""Imports run one way: cli → train → adapters and envs → pool → compiled core; no circles in pool/ and train/.
+
+Those within functions and under ``TYPE_CHECKING`` count, too.
+"""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[1] / "src"
+MODULES = {".".join(path.relative_to(SOURCES).with_suffix("").parts): path for path in SOURCES.rglob("*.py")}
+MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items()}
+# what each part may import beside itself and what is for all: each may import what stands below it
+ORDER = ["cli", "train", "testing", "adapters", "", "envs", "pool"]
+FOR_ALL = {"errors", "limits", "machine", "version"}
+# the folders of train/: each may import those before it
+FOLDERS = (
+    "config", "runs", "logging", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
+    "viewer", "runners", "tuning",
+)  # fmt: skip
+ALLOWED = {"headrace imports headrace.train"}  # for who reads types: it is loaded when somebody asks for it
+
+
+def imported(name: str) -> set[str]:
+    """The modules of Headrace that a module imports."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports relatively"
+            each = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= each if each <= MODULES.keys() else {*each, node.module}
+    return (found & MODULES.keys()) - {name}
+
+
+def part(name: str) -> str:
+    """The folder that a module belongs to; "" for `headrace` itself, and the modules beside it."""
+    _, _, rest = name.partition(".")
+    first = rest.partition(".")[0]
+    return first if first in ORDER or first in FOR_ALL else ""
+
+
+@pytest.mark.parametrize("of", ORDER)
+def test_imports_run_one_way(of: str) -> None:
+    below = FOR_ALL.union(ORDER[ORDER.index(of) :])
+    wrong = {
+        f"{name} imports {other}"
+        for name in MODULES
+        if part(name) == of
+        for other in imported(name)
+        if part(other) not in below
+    }
+    assert wrong - ALLOWED == set()
+
+
+@pytest.mark.parametrize("of", FOLDERS)
+def test_imports_within_train_run_one_way(of: str) -> None:
+    below = FOLDERS[: 1 + FOLDERS.index(of)]
+    wrong = {
+        f"{name} imports {other}"
+        for name in MODULES
+        if name.startswith(f"headrace.train.{of}.")
+        for other in imported(name)
+        if part(other) == "train" and (other.split(".")[2:3] or ["its face"])[0] not in below
+    }
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("of", ["pool", "train"])
+def test_nothing_goes_in_a_circle(of: str) -> None:
+    graph = {name: imported(name) for name in MODULES if part(name) == of}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))

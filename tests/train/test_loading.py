@@ -1,0 +1,103 @@
+"""A run begins with the network that another learnt, whichever way both train; what cannot be so is said at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from headrace.errors import OptionError
+from headrace.train import train
+from headrace.train.config.settings import make_config
+from headrace.train.play.agent import load_checkpoint
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.on_policy import OnPolicyTrainer
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.folder import RunFolder
+
+TINY: dict[str, Any] = {
+    "num_envs": 4, "hidden": (8,), "total_steps": 256, "stop_at_return": None, "tensorboard": False, "video": False,
+}  # fmt: skip
+
+
+def trained(folder, algo: str, **settings: Any) -> str:
+    if algo != "ppo":
+        settings = {"learning_starts": 64, "replay_ratio": 0.1, "minibatch_size": 16} | settings
+    train("Pendulum-v1", algo, run_dir=folder, quiet=True, **(TINY | settings))
+    return str(folder)
+
+
+@pytest.mark.parametrize("samplers", [0, 1])
+@pytest.mark.parametrize(("algo", "how"), [("sac", {}), ("td3", {}), ("ppo", {"normalise_observations": True})])
+def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
+    how = {"normalise_observations": False, **how} if algo == "ppo" else how
+    source = trained(tmp_path / "source", algo, samplers=0, **how)
+    config = make_config("Pendulum-v1", algo=algo, samplers=samplers, load=source, seed=5, **(TINY | how))
+    kind = (OnPolicyTrainer if algo == "ppo" else OffPolicyTrainer) if samplers else Trainer
+    trainer = kind(config, RunFolder.create(tmp_path / "run", config))
+    try:
+        model = trainer.checkpoint().model
+        learnt = load_checkpoint(RunFolder.open(source)[0], checkpoints.BEST).model
+        assert model.keys() == learnt.keys()
+        assert all(torch.equal(model[name], learnt[name]) for name in learnt)
+        if not isinstance(trainer, Trainer):  # samplers begin with it, too
+            if isinstance(trainer, OffPolicyTrainer):
+                trainer.learner.begin()
+            acting = trainer.policy.acting.clone()
+            trainer.policy.acting.zero_()
+            assert trainer.acting.read(trainer.weights)
+            assert torch.equal(trainer.policy.acting, acting)
+    finally:
+        trainer.close()
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("samplers", [0, 1])
+def test_observations_must_have_been_normalised_alike(tmp_path, there, samplers):
+    source = trained(tmp_path / "source", "ppo", normalise_observations=there)
+    settings = TINY | {"normalise_observations": not there, "load": source, "samplers": samplers}
+    words = f"normalise_observations={not there} .*source.* normalise_observations={there}"
+    with pytest.raises(OptionError, match=words):
+        train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, **settings)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_the_nonlinearity_must_be_that_of_what_is_loaded(tmp_path, algo):
+    source = trained(tmp_path / "source", algo, activation="tanh", samplers=0)
+    settings = TINY | {"activation": "relu", "load": source, "samplers": 0}
+    with pytest.raises(OptionError, match=r"activation='relu' .*source.* activation='tanh'"):
+        train("Pendulum-v1", algo, run_dir=tmp_path / "run", quiet=True, **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_network_of_another_shape_is_named(tmp_path):
+    source = trained(tmp_path / "source", "ppo")
+    with pytest.raises(OptionError, match=r"load=.*source"):
+        train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, **(TINY | {"load": source, "hidden": (9,)}))
+
+
+def test_a_run_without_a_checkpoint_is_named(tmp_path):
+    RunFolder.create(tmp_path / "source", make_config("Pendulum-v1"))
+    options: dict[str, Any] = TINY | {"load": str(tmp_path / "source")}
+    with pytest.raises(OptionError, match=r"load=.*no checkpoint"):
+        train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, **options)
+
+
+@pytest.mark.parametrize("name", ["device", "critic_device", "actor_device"])
+@pytest.mark.parametrize("device", ["cuda:77", "disk"])
+def test_devices_that_are_not_there_are_named(tmp_path, name, device):
+    with pytest.raises(OptionError, match=device):
+        train("Pendulum-v1", "sac", run_dir=tmp_path / "run", quiet=True, **(TINY | {name: device}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_never_began_leaves_its_folder_free(tmp_path):
+    """What does not fit is found when networks are made, by then there is a folder."""
+    train("CartPole-v1", run_dir=tmp_path / "wide", total_steps=128, hidden=(8, 8), quiet=True, video=False)
+    settings: dict[str, Any] = {"run_dir": tmp_path / "next", "total_steps": 128, "quiet": True, "video": False}
+    with pytest.raises(OptionError, match="load"):
+        train("CartPole-v1", load=str(tmp_path / "wide"), hidden=(16, 16), **settings)
+    train("CartPole-v1", load=str(tmp_path / "wide"), hidden=(8, 8), **settings)

@@ -1,0 +1,279 @@
+"""The run folder: one process at a time trains into it, and what is wrong with its files is said by name."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import headrace
+import headrace.train
+from headrace.cli.main import main
+from headrace.errors import HeadraceError, OptionError, StateError, StorageError
+from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.plots import plot_returns
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.folder import RunFolder
+
+TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False}
+TRAIN = f"""
+import sys, headrace
+headrace.train("CartPole-v1", total_steps=10**9, run_dir=sys.argv[1], checkpoint_seconds=0.0, **{TINY})
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run that is over."""
+    path = tmp_path_factory.mktemp("runs") / "trained"
+    headrace.train.train("CartPole-v1", total_steps=64, run_dir=path, quiet=True, **TINY)
+    return path
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it, to damage."""
+    subprocess.run(["cp", "-r", str(trained), str(tmp_path / "run")], check=True)
+    return tmp_path / "run"
+
+
+def wait_for(condition, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "nothing happened"
+        time.sleep(0.02)
+
+
+# -- one process at a time -----------------------------------------------------------------------
+
+
+def test_a_run_that_is_trained_cannot_be_resumed_until_its_process_is_dead(tmp_path, capsys):
+    path = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", TRAIN, str(path)], stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: checkpoints.newest(path / "checkpoints"))
+        assert RunFolder(path).holder == f"process {process.pid}"
+        before = (path / "config.json").read_text()
+        with pytest.raises(OptionError, match=f"is being trained by process {process.pid}"):
+            headrace.train.resume(path, total_steps=50, quiet=True)
+        with pytest.raises(OptionError, match=f"process {process.pid}"):
+            headrace.train.train("CartPole-v1", run_dir=path, resume=True, quiet=True)
+        assert main(["train", "--resume", str(path)]) == 2
+        assert f"process {process.pid}" in capsys.readouterr().err
+        assert (path / "config.json").read_text() == before
+        assert process.poll() is None
+        assert evaluate(path, 1).returns  # looking at it is no training
+    finally:
+        process.kill()
+        process.wait()
+    assert RunFolder(path).holder is None
+    headrace.train.resume(path, total_steps=1, quiet=True)
+    assert not (path / "train.lock").exists()
+
+
+def test_who_only_looks_does_not_keep_others_from_training(tmp_path):
+    run = RunFolder.create(tmp_path / "run", make_config("CartPole-v1"))
+    for _ in range(200):
+        with run.held():
+            assert run.holder == f"process {os.getpid()}"
+        assert run.holder is None
+
+
+def create(folder: Path, barrier, pipe) -> None:
+    os.chdir(folder)
+    barrier.wait()
+    pipe.send(str(RunFolder.create(None, make_config("CartPole-v1")).path))
+
+
+def test_runs_that_begin_together_get_folders_of_their_own(tmp_path):
+    context = multiprocessing.get_context("fork")
+    for _ in range(5):
+        barrier, pipes, processes = context.Barrier(4), [], []
+        for _ in range(4):
+            mine, theirs = context.Pipe(duplex=False)
+            processes.append(context.Process(target=create, args=(tmp_path, barrier, theirs)))
+            processes[-1].start()
+            pipes.append(mine)
+        paths = [pipe.recv() for pipe in pipes]
+        for process in processes:
+            process.join()
+        assert len(set(paths)) == 4
+
+
+def test_a_folder_that_holds_a_run_is_left_alone(run):
+    before = (run / "config.json").read_text()
+    with pytest.raises(OptionError, match="already holds a run"):
+        RunFolder.create(run, make_config("Pendulum-v1"))
+    assert (run / "config.json").read_text() == before
+    with pytest.raises(OptionError, match=r"config\.json"):
+        RunFolder.create(run / "config.json", make_config("Pendulum-v1"))
+
+
+# -- damaged files -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "null", "[]", "3", "{", '{"seed": 1}', '{"task": 3}', '{"task": "CartPole-v1", "num_envs": 0}', "[" * 10**5,
+     '{"task": "CartPole-v1", "hidden": ["a"]}', '{"task": "CartPole-v1", "colour": 1}', "\udcff",
+     '{"task": "CartPole-v1", "policies": {"a": 3}}', '{"task": "CartPole-v1", "schedules": {"gamma": 3}}'],
+)  # fmt: skip
+def test_a_damaged_config_is_an_error_that_names_it(run, content, capsys):
+    (run / "config.json").write_text(content, errors="surrogateescape")
+    for act in (headrace.train.resume, evaluate, plot_returns, headrace.train.log_episode):
+        with pytest.raises(StateError, match=r"run/config\.json"):
+            act(run)
+    for argv in (["play", str(run)], ["train", "--resume", str(run)], ["watch", str(run)]):
+        assert main(argv) == 1
+        assert "config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "null", "[]", "3", '{"format": 2}', '{"format": 2, "step": "x"}'])
+def test_damaged_counters_are_an_error_that_names_them(run, content):
+    for each in (run / "checkpoints").iterdir():
+        (each / "state.json").write_text(content)
+    for act in (headrace.train.resume, evaluate):
+        with pytest.raises(StateError, match=r"checkpoint .*run/checkpoints"):
+            act(run)
+
+
+@pytest.mark.parametrize(
+    "content", ["null\n", "[]\n", "{}\n", "x\n", '{"step": null}\n', '{"step": 1, "return": "a"}\n']
+)
+def test_odd_metrics_are_an_error_that_names_the_line(run, content):
+    good = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(good + content)
+    for act in (headrace.train.resume, plot_returns):
+        with pytest.raises(StateError, match=rf"metrics\.jsonl, line {good.count(chr(10)) + 1}:"):
+            act(run)
+
+
+def test_without_metrics_there_is_an_empty_curve(run):
+    (run / "metrics.jsonl").write_bytes(b"")
+    assert plot_returns(run).exists()
+    (run / "metrics.jsonl").write_text('{"step": 1}\n')
+    assert plot_returns(run).exists()
+    (run / "metrics.jsonl").unlink()
+    assert headrace.train.resume(run, total_steps=128, quiet=True).steps == 128
+
+
+def test_a_flipped_bit_in_the_weights_is_found(run):
+    for each in (run / "checkpoints").iterdir():
+        weights = bytearray((each / "model.safetensors").read_bytes())
+        weights[-5] ^= 1
+        (each / "model.safetensors").write_bytes(weights)
+    for act in (headrace.train.resume, evaluate):
+        with pytest.raises(StateError, match=r"model\.safetensors is not what was written"):
+            act(run)
+
+
+# -- full disks ----------------------------------------------------------------------------------
+
+FILL = f"""
+import resource, sys, headrace
+from headrace.train.runs import checkpoint as checkpoints
+save, saved = checkpoints.save, []
+
+def fill(folder, name, point):
+    if len(saved) == 4:  # from now on there is room for nothing
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+    saved.extend([name] * (name != checkpoints.step_name(0)))
+    return save(folder, name, point)
+
+checkpoints.save = fill
+settings = {TINY} | dict(total_steps=10**7, checkpoint_seconds=0.0, quiet=True, run_dir=sys.argv[1])
+settings["tensorboard"] = True
+try:
+    headrace.train(sys.argv[2], sys.argv[3], **settings)
+except headrace.errors.StorageError as error:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("task", "algo"), [("CartPole-v1", "ppo"), ("Pendulum-v1", "sac")])
+def test_a_full_disk_ends_a_run_whose_last_checkpoint_is_whole(tmp_path, task, algo):
+    path = tmp_path / "run"
+    done = subprocess.run([sys.executable, "-c", FILL, str(path), task, algo], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    (line,) = done.stdout.splitlines()
+    newest = checkpoints.newest(path / "checkpoints")
+    assert newest is not None
+    assert str(path) in line and "File too large" in line and f"go on from {newest.name}" in line
+    step = checkpoints.load(newest).counters["step"]
+    assert not list(path.rglob("*.tmp"))
+    assert headrace.train.resume(path, total_steps=step + 64, quiet=True).steps >= step + 64
+
+
+def test_what_is_told_to_tensorboard_is_told_in_one_line_where_there_is_no_room(tmp_path):
+    code = (
+        "import resource, sys; from pathlib import Path; from headrace.train.logging.events import EventsFile\n"
+        "from headrace.errors import StorageError\n"
+        "events = EventsFile(Path(sys.argv[1])); events.write([('a', 1.0)], 1)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "try:\n    [events.write([('a', 1.0)], step) for step in range(9)]\n"
+        "except StorageError as error:\n    print(error)\n"
+        "events.close()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout == f"{tmp_path} cannot be written: File too large\n" and not done.stderr
+
+
+def test_a_run_that_raises_before_it_has_kept_anything_leaves_its_folder_free(tmp_path):
+    path, own = tmp_path / "run", tmp_path / "run" / "notes.txt"
+    path.mkdir()
+    own.write_text("mine")
+    code = f"""
+import sys, headrace
+from headrace.train.runners.synchronous import Trainer
+def fail(self): raise RuntimeError("in the first rollout")
+Trainer._collected = fail
+headrace.train("CartPole-v1", total_steps=10**4, run_dir=sys.argv[1], quiet=True, **{TINY})
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert "in the first rollout" in done.stderr
+    assert list(path.iterdir()) == [own]
+    headrace.train.train("CartPole-v1", total_steps=64, run_dir=path, quiet=True, **TINY)
+    assert own.read_text() == "mine"
+
+
+def test_settings_are_not_lost_on_a_full_disk(run):
+    code = (
+        "import resource, sys, headrace; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10));"
+        "headrace.train.resume(sys.argv[1], total_steps=999)"
+    )
+    before = (run / "config.json").read_text()
+    done = subprocess.run([sys.executable, "-c", code, str(run)], capture_output=True, text=True)
+    assert "StorageError" in done.stderr or "cannot be written" in done.stderr
+    assert (run / "config.json").read_text() == before
+    assert json.loads(before)["task"] == "CartPole-v1"
+
+
+def test_errors_of_storage_are_ours():
+    assert issubclass(StorageError, HeadraceError) and issubclass(StorageError, OSError)
+    assert isinstance(make_config("CartPole-v1"), Config)
+    assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN  # as Python has it: writing then raises
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(tmp_path: Path) -> None:
+    headrace.train.train("CartPole-v1", run_dir=tmp_path / "run", total_steps=128, quiet=True, video=False)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    with pytest.raises(StateError, match="no checkpoint to go on from"):
+        headrace.train.resume(tmp_path / "run", quiet=True)
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_run_has_a_folder_of_a_name() -> None:
+    with pytest.raises(OptionError, match="run_dir is empty"):
+        headrace.train.train("CartPole-v1", run_dir="", total_steps=128, quiet=True)

@@ -1,0 +1,29 @@
+"""Training in environments that cannot be saved: a resumed run begins new episodes, and goes on with all else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.errors import StateError
+from headrace.train import resume, train
+from headrace.train.logging.metrics import read_metrics
+
+TASK = f"{Path(__file__).with_name('unsaved_env.py')}:Walk"
+
+
+@pytest.mark.parametrize("network", ["mlp", "gru"])
+def test_a_resumed_run_begins_new_episodes(tmp_path: Path, network: str) -> None:
+    settings: dict[str, Any] = {"num_envs": 4, "num_steps": 16, "log_steps": 1, "video": False, "network": network}
+    train(TASK, run_dir=tmp_path, quiet=True, total_steps=256, normalise_rewards=True, **settings)
+    result = resume(tmp_path, quiet=True, total_steps=512)
+    assert result.steps == 512
+    steps = [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl")]
+    assert steps == sorted(set(steps)) and steps[-1] == 512
+
+
+def test_a_run_that_must_repeat_says_that_it_cannot(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="cannot be pickled"):
+        train(TASK, run_dir=tmp_path, quiet=True, total_steps=256, num_envs=4, deterministic=True)

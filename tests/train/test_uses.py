@@ -1,0 +1,179 @@
+"""A setting that a run will not use is an error that names it; every setting has somebody who uses it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+
+import headrace
+from headrace.errors import OptionError
+from headrace.train import settled, train, why_in_turn
+from headrace.train.collect.setup import players_of
+from headrace.train.config.presets import TUNED, TUNED_DQN
+from headrace.train.config.settings import OFF_POLICY, Config, make_config
+from headrace.train.config.uses import EVERYBODY, IN_TURN, KINDS, USES, WORKERS, Player, check_learns, check_used
+
+NAMES = [field.name for field in dataclasses.fields(Config)]
+ALWAYS = {
+    "task", "algo", "total_steps", "stop_at_return", "stop_episodes", "seed", "deterministic", "device", "num_envs",
+    "num_threads",
+    "env_options", "action_masks", "network", "torch_threads", "matmul_precision", "graphs", "learning_rate",
+    "anneal_learning_rate", "gamma", "adam_epsilon", "schedules", "load", "samplers", "log_steps", "checkpoint_seconds",
+    "keep_checkpoints", "tensorboard", "video",
+}  # fmt: skip
+"""settings that every run uses"""
+
+
+def test_the_table_has_every_setting():
+    assert sorted(USES) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_somebody_uses_every_setting(name):
+    chosen: dict[str, Any] = {"target_update": 0, "prioritised": True, "copies": "another"}
+    players = [
+        Player(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
+        for algo in EVERYBODY
+        for samplers in (0, 1)
+        for kind in KINDS
+    ]
+    assert any(player.uses(name) for player in players)
+    assert name in ALWAYS or not all(player.uses(name) for player in players)
+
+
+def refused(task: str = "Pendulum-v1", **settings: Any) -> str:
+    with pytest.raises(OptionError) as caught:
+        check(task, **settings)
+    return str(caught.value)
+
+
+def check(task: str, **settings: Any) -> None:
+    """As a run that begins with these settings is checked."""
+    config = settled(make_config(task, **settings))
+    spec = headrace.make_spec(task, **config.env_options)
+    check_used(config, settings, players_of(config, spec), why_in_turn(config))
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "dqn"])
+def test_steps_and_priorities_need_samplers(algo):
+    task = "CartPole-v1" if algo == "dqn" else "Pendulum-v1"
+    assert "n_step=3" in refused(task, algo=algo, n_step=3, samplers=0)
+    assert "prioritised=True" in refused(task, algo=algo, prioritised=True, samplers=0)
+    check(task, algo=algo, n_step=3, samplers=1)
+
+
+@pytest.mark.parametrize(
+    ("algo", "name", "value", "more", "words"),
+    [
+        ("sac", "n_step", 3, {"batch_size": 4, "num_envs": 8}, r"samplers=0 \(as it is since batch_size=4\)"),
+        ("sac", "n_step", 3, {"devices": ("cpu", "cpu")}, r"since devices="),
+        ("sac", "clip_range", 0.3, {}, "it is for ppo"),
+        ("a2c", "epochs", 7, {}, "it is for ppo"),
+        ("a2c", "minibatch_size", 7, {}, "it is for ppo, ddpg, td3, sac, dqn"),
+        ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
+        ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
+        ("ppo", "evaluate_episodes", 3, {}, "it is for runs with samplers"),
+        ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),
+        ("ppo", "log_std_init", -1.0, {"task": "CartPole-v1"}, "with continuous actions"),
+        ("ppo", "bf16", True, {}, "with a network that is cnn"),
+        ("ppo", "shared", True, {"network": "gru"}, "with a network that is mlp"),
+        ("ppo", "hidden", (8,), {"task": "MinAtar-Breakout-v1"}, "with a network that is mlp or gru"),
+        ("sac", "num_steps", 99, {}, "with samplers=0"),
+        ("sac", "normalise_observations", True, {}, "with samplers=0"),
+        ("sac", "frozen", True, {}, "with samplers=0"),
+        ("dqn", "frozen", True, {}, "with samplers=0"),
+        ("sac", "policy_delay", 3, {}, "it is for td3"),
+        ("td3", "max_grad_norm", 3.0, {}, "it is for ppo, a2c, ddpg, dqn"),
+        ("sac", "actor_device", "cpu", {"samplers": 0}, "with samplers"),
+        ("sac", "publish_every", 7, {"samplers": 0}, "with samplers"),
+        ("dqn", "priority_exponent", 0.7, {}, "dqn with samplers with prioritised"),
+        ("dqn", "target_rate", 0.1, {"target_update": 50}, "with target_update=0"),
+    ],
+)
+def test_what_nobody_would_use_is_named_with_who_would(algo, name, value, more, words):
+    task = {"task": "CartPole-v1" if algo == "dqn" else "Pendulum-v1"}
+    error = refused(**(task | more), algo=algo, **{name: value})
+    assert error.startswith(f"{name}={value!r} would not be used by {algo} with samplers")
+    assert re.search(words, error)
+
+
+def test_a_schedule_of_what_is_not_used_is_named():
+    schedules = {"clip_range": [(0, 0.2), (10, 0.1)]}
+    assert "a schedule of clip_range" in refused("Pendulum-v1", algo="sac", schedules=schedules)
+
+
+def test_a_policy_of_its_own_algorithm_uses_what_is_for_it():
+    policies = {"tagger": {"algo": "dqn", "replay_size": 500, "epsilon_end": 0.2}, "runner": {"clip_range": 0.3}}
+    settings: dict[str, Any] = {"policies": policies, "epochs": 9, "learning_starts": 77}
+    check("TagGridWorld-v0", **settings)
+    wrong = refused("TagGridWorld-v0", policies={"tagger": {"algo": "dqn", "epochs": 9}, "runner": {}})
+    assert "policy 'tagger'" in wrong and "epochs=9" in wrong
+
+
+@pytest.mark.parametrize(
+    ("algo", "settings", "words"),
+    [
+        ("ppo", {"frozen": True}, "frozen=True would let nobody learn"),
+        ("sac", {"frozen": True, "samplers": 0}, "frozen=True would let nobody learn"),
+        ("sac", {"samplers": 0, "replay_ratio": None}, "replay_ratio=None .* samplers=0 it must be a number"),
+        ("sac", {"deterministic": True, "replay_ratio": None}, r"samplers=0 \(as it is since deterministic=True\)"),
+        ("td3", {"learning_starts": 65, "total_steps": 64}, "learning_starts=65 and total_steps=64 nothing would be"),
+        ("sac", {"learning_starts": 65, "total_steps": 64, "samplers": 0}, "learning_starts=65 and total_steps=64"),
+    ],
+)
+def test_who_would_not_learn_is_named_before_there_is_a_folder(tmp_path, algo, settings, words):
+    with pytest.raises(OptionError, match=words):
+        train("Pendulum-v1", algo, run_dir=tmp_path / "run", quiet=True, **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_of_several_policies_one_that_learns_is_enough():
+    one = Player(make_config("TagGridWorld-v0"))
+    other = Player(make_config("TagGridWorld-v0", frozen=True))
+    check_learns(one.config, {}, {"tagger": one, "runner": other})
+    with pytest.raises(OptionError, match="nobody learn"):
+        check_learns(one.config, {}, {"tagger": other, "runner": other})
+    late = Player(make_config("TagGridWorld-v0", algo="dqn", samplers=0, total_steps=10, learning_starts=40), agents=4)
+    check_learns(late.config, {"learning_starts": 40}, {"tagger": late})  # each of its agents collects
+    with pytest.raises(OptionError, match="policy 'tagger': with learning_starts=40"):
+        check_learns(late.config, {"learning_starts": 40}, {"tagger": dataclasses.replace(late, agents=3)})
+
+
+def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
+    options: dict[str, Any] = {"total_steps": 64, "num_envs": 4, "samplers": 0, "video": False, "tensorboard": False}
+    train("Pendulum-v1", "sac", run_dir=tmp_path / "run", **options)
+    assert "learning_starts=1000 and total_steps=64 nothing would be learnt" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("algo", EVERYBODY)
+@pytest.mark.parametrize("samplers", [0, 1])
+def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
+    for task in {*TUNED, *TUNED_DQN}:
+        config = make_config(task, algo=algo, samplers=samplers)
+        check_used(config, dataclasses.asdict(config), {"": Player(config)})
+    nothing: dict[str, Any] = {"evaluate_episodes": 0, "viewer": False, "save_replay": False, "prioritised": False}
+    config = make_config("CartPole-v1", algo=algo, samplers=samplers, **nothing)
+    check_used(config, nothing, {"": Player(config)})
+
+
+def test_who_trains_in_turn_without_being_told_is_told_so(tmp_path, capfd):
+    options: dict[str, Any] = {"total_steps": 64, "num_envs": 8, "batch_size": 4, "video": False, "tensorboard": False}
+    train("CartPole-v1", "dqn", run_dir=tmp_path / "one", n_step=1, **options)
+    (line,) = [line for line in capfd.readouterr().out.splitlines() if "in turn" in line]
+    assert "samplers=0" in line and "batch_size=4" in line
+    train("CartPole-v1", "dqn", run_dir=tmp_path / "two", samplers=0, **options)
+    assert "in turn" not in capfd.readouterr().out
+
+
+def test_nothing_is_left_of_a_run_that_was_refused(tmp_path):
+    with pytest.raises(OptionError, match="n_step=3"):
+        train("Pendulum-v1", "sac", samplers=0, n_step=3, run_dir=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_ways_and_algorithms_are_all_there():
+    assert {use.ways for uses in USES.values() for use in uses} <= {(IN_TURN,), (WORKERS,), (IN_TURN, WORKERS)}
+    assert set(OFF_POLICY) < set(EVERYBODY)

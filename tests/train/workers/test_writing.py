@@ -1,0 +1,101 @@
+"""Checkpoints are written beside training: nobody waits for a disk, and nothing that goes wrong there is lost."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.train.config.settings import make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.processes.background import Writing
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.folder import RunFolder
+
+OPTIONS: dict[str, Any] = {
+    "algo": "sac", "samplers": 1, "num_envs": 4, "hidden": (8,), "total_steps": 1500, "learning_starts": 200,
+    "replay_ratio": 0.1, "evaluate_episodes": 0, "stop_at_return": None, "viewer": False, "tensorboard": False,
+    "video": False, "checkpoint_seconds": 0.0,
+}  # fmt: skip
+
+
+def begun(folder: Path, **changes: Any) -> OffPolicyTrainer:
+    config = make_config("Pendulum-v1", **(OPTIONS | changes))
+    return OffPolicyTrainer(config, RunFolder.create(folder, config))
+
+
+def test_jobs_are_done_in_order_and_the_newest_of_a_name_counts():
+    writing, go, done = Writing(), threading.Event(), list[str]()
+    writing.start("first", lambda: (go.wait(), done.append("first")))
+    writing.start("best", lambda: done.append("an older best"))
+    writing.start("next", lambda: done.append("next"))
+    writing.start("best", lambda: done.append("best"))
+    assert writing.busy and not done
+    go.set()
+    writing.wait()
+    assert done == ["first", "best", "next"] and not writing.busy
+
+
+def test_what_went_wrong_is_raised_where_it_is_asked_for():
+    writing, go = Writing(), threading.Event()
+
+    def fail() -> None:
+        go.wait()
+        raise OSError("no space left")
+
+    writing.start("first", fail)
+    writing.start("second", lambda: pytest.fail("it was begun"))
+    go.set()
+    with pytest.raises(OSError, match="no space"):
+        writing.wait()
+    writing.wait()
+    writing.start("third", lambda: None)
+    writing.wait()
+
+
+def test_learning_goes_on_while_a_slow_disk_takes_its_time(tmp_path, monkeypatch):
+    trainer = begun(tmp_path)
+    flush, seen = os.fsync, list[tuple[int, int]]()
+
+    def slow(descriptor: int) -> None:
+        """No flush ends before the learner has gone on, unless it is over."""
+        if threading.current_thread() is not threading.main_thread() and not trainer.finished():
+            before = trainer.learner.updates
+            while trainer.learner.updates == before and not trainer.finished():
+                threading.Event().wait(0.001)
+            seen.append((before, trainer.learner.updates))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    try:
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+    finally:
+        trainer.close()
+    assert any(after > before for before, after in seen)
+    newest = checkpoints.newest(tmp_path / "checkpoints")
+    assert newest is not None
+    run, config = RunFolder.open(tmp_path)
+    again = OffPolicyTrainer(config, run, checkpoints.load(newest))
+    try:
+        assert again.step == trainer.step and again.policy.caveat is None
+        assert 0 < again.replay.held <= again.step
+    finally:
+        again.close()
+
+
+def test_a_disk_that_fails_ends_the_run(tmp_path, monkeypatch):
+    trainer = begun(tmp_path, total_steps=10**9, replay_ratio=None)
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(checkpoints, "save", full)
+    try:
+        with pytest.raises(OSError, match="no space"):
+            trainer.train(Dashboard(quiet=True))
+    finally:
+        trainer.close()
