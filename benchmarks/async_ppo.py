@@ -23,11 +23,12 @@ from rich.table import Table
 
 from common import RESULTS, Case, Report, alternate, wide_console
 from common import Args as Turns
-from headrace.train.config import Config, make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
-from headrace.train.workers.on_policy import OnPolicyTrainer
+from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.progress import Progress
+from headrace.train.runners.on_policy import OnPolicyTrainer
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
 
 COMMON: dict[str, Any] = {"evaluate_episodes": 0, "viewer": False, "tensorboard": False, "video": False}
 CONTENDERS: dict[str, dict[str, Any]] = {
@@ -127,9 +128,9 @@ class Watch(Dashboard):
 
     first: float | None = None
 
-    def update(self, trainer: Any, force: bool = False) -> None:
-        if self.first is None and trainer.step:
-            self.first = trainer.seconds
+    def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
+        if self.first is None and (now := progress()).step:
+            self.first = now.seconds
 
 
 def cartpole(config: Config) -> Outcome:

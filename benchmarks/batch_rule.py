@@ -1,7 +1,7 @@
 """Does a larger minibatch harm learning, if learning rates, targets and replay ratio follow it? Returns at equal steps.
 
 Each run learns from as many steps, and as many samples a step; minibatches are 1, 2, 4 … times the algorithm's own.
-``rule`` is `headrace.train.off_policy.batch_rule.follow_batch`: fewer updates, that go further. ``fewer updates``
+``rule`` is `headrace.train.config.batch_rule.follow_batch`: fewer updates, that go further. ``fewer updates``
 leaves learning rates and targets as they are: what the rest of the rule is worth. Runs are in one process each
 (samplers=0), so that a seed gives the same run wherever nothing else differs.
 
@@ -27,10 +27,10 @@ from bootstrap import gain, interval
 from common import RESULTS, machine
 from hardware import cpu_model
 from headrace.train import Config, make_config, train
-from headrace.train.evaluate import evaluate
-from headrace.train.metrics import read_metrics
-from headrace.train.off_policy.batch_rule import TIMES, UPDATES, follow_batch
-from headrace.train.run import RunFolder
+from headrace.train.config.batch_rule import TIMES, UPDATES, follow_batch
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.folder import RunFolder
 
 RULE, PLAIN = "rule", "fewer updates"
 
@@ -103,7 +103,7 @@ def learn(config: Config, episodes: int) -> dict[str, Any]:
         train(config.task, run_dir=Path(folder) / "run", quiet=True, **chosen)
         seconds = time.perf_counter() - began
         lines = read_metrics(RunFolder(Path(folder) / "run").metrics_file)
-        final = evaluate(Path(folder) / "run", episodes).mean_return
+        final = evaluate(Path(folder) / "run", episodes, which="newest").mean_return
     return {
         "minibatch_size": config.minibatch_size,
         "learning_rate": config.learning_rate,

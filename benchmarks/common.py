@@ -164,7 +164,7 @@ def spread(rates: Sequence[float]) -> float:
 
 PACKAGES = (
     "headrace", "numpy", "gymnasium", "warp-lang", "torch", "envpool", "ale-py", "stable-baselines3", "MinAtar",
-    "mujoco", "dm-control",
+    "mujoco", "dm-control", "vizdoom",
 )  # fmt: skip
 
 

@@ -19,12 +19,12 @@ import tyro
 
 import headrace
 from common import Args, Case, Report, alternate
-from headrace.train.config import make_config
-from headrace.train.off_policy.dqn import DQN
-from headrace.train.off_policy.policy import UpdateRates
-from headrace.train.setup import make_policy
-from headrace.train.workers.off_policy import make_replay
-from headrace.train.workers.sampler import Frames
+from headrace.train.algorithms.dqn import DQN
+from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.collect.setup import make_policy
+from headrace.train.config.settings import make_config
+from headrace.train.runners.off_policy import make_replay
+from headrace.train.workers.replay_sampler import Frames
 from ppo_speed import pong_frames, threaded
 
 STEPS = 256  # of each of 8 environments: enough to draw from, and the same memory for both
@@ -42,19 +42,19 @@ def ours(size: int, bf16: bool) -> Callable[[float], float]:
     """Our policy and replay, as a run with samplers has them."""
     config = make_config("Pong-v5", algo="dqn", samplers=1, minibatch_size=size, bf16=bf16, replay_size=8 * STEPS)
     replay, frames = make_replay(config), Frames.of(config)
-    segment = replay.segment(0)
+    writer = replay.writer(0)
     with headrace.make("Pong-v5", num_envs=8, seed=1, autoreset="next_step", **frames.options) as pool:
-        segment.row.observation[...], _ = pool.reset()
-        segment.begin()
+        writer.row.observation[...], _ = pool.reset()
+        writer.begin()
         policy: Any = _policy(config, pool)
         chance = torch.Generator().manual_seed(1)
         for _ in range(STEPS - 16):
-            row = segment.row
+            row = writer.row
             actions = policy.distribution.random(8, chance)
             row.action[...] = actions.numpy()
             seen, row.reward[...], terminated, truncated, _ = pool.step(actions.numpy())
-            segment.following.observation[...] = seen
-            segment.publish(terminated, truncated)
+            writer.following.observation[...] = seen
+            writer.publish(terminated, truncated)
     rates = UpdateRates.of(config, 0)
 
     def update() -> None:
@@ -65,11 +65,11 @@ def ours(size: int, bf16: bool) -> Callable[[float], float]:
 
 
 def _policy(config: Any, pool: headrace.Pool) -> DQN:
-    from headrace.train.seats import Seat
+    from headrace.train.modules.policy_mapping import AgentGroup
 
     torch.manual_seed(1)
     spec = headrace.make_spec("Pong-v5", **config.env_options)
-    policy = make_policy("", config, Seat(spec.observation_space, spec.action_space), torch.device("cpu"))
+    policy = make_policy("", config, AgentGroup(spec.observation_space, spec.action_space), torch.device("cpu"))
     assert isinstance(policy, DQN)
     return policy
 

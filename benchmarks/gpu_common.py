@@ -28,9 +28,9 @@ import warp as wp
 
 from hardware import cpu_model, versions
 from headrace.pool.batch import FINAL
-from headrace.pool.executors.kernels.launch import Run, load, quiet, record_on_torch, view_of
+from headrace.pool.executors.kernels.launch import Run, load, quiet, record, view_of
 from headrace.pool.executors.kernels.random import threefry
-from headrace.pool.views.torch import TorchPool
+from headrace.pool.torch.pool import TorchPool
 
 RESULTS = Path(__file__).parent / "results"
 BLOCK = 256
@@ -95,9 +95,9 @@ class RandomActions:
         with quiet():
             arrays = [view_of(t, wp.int64) for t in (self.tensor.view(-1), self._limits, self._drawn)]
         block = BLOCK if pool.device.type == "cuda" else 1
-        load(draw, device, block)
+        load(draw, device, block, "the benchmark's actions")
         self.draws: list[Run] = [
-            record_on_torch(draw, self.tensor.numel(), [*arrays, step], device, block) for step in range(steps)
+            record(draw, self.tensor.numel(), [*arrays, step], device, block) for step in range(steps)
         ]
 
     def end_pass(self) -> None:
@@ -139,7 +139,7 @@ def bytes_moved(pool: TorchPool, resets: float) -> float:
     checked (1 read, 1 write) and read; results are written. A reset within a step writes the state once more, and
     the results of the last step beside those of the first.
     """
-    here = pool._environments
+    here = pool._executor
     state = sum(memory.shape[1] for table in (here.state, here.episodes) for memory in table.rows.values())
     request = sum(here.everyone.rows[name].shape[1] for name in ("env_id", "command"))
     action = sum(tensor[0].nbytes for tensor in here.actions.values())

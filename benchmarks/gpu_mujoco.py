@@ -14,7 +14,7 @@ import torch
 
 import headrace
 from gpu_common import chosen, copy_bandwidth, graph_of, machine, parsed, parser, rate, write
-from headrace.pool.views.torch import TorchPool
+from headrace.pool.torch.pool import TorchPool
 
 TASKS = ("HalfCheetah-v5", "Ant-v5", "WalkerWalk-v1")
 SIZES = (64, 1_024, 4_096, 16_384)

@@ -12,7 +12,7 @@ from typing import Any
 
 import headrace
 from gpu_common import HEADING, chosen, copy_bandwidth, machine, measure, parsed, parser, shown, write
-from headrace.pool.views.torch import TorchPool
+from headrace.pool.torch.pool import TorchPool
 
 GRID, PLANE = "TagGridWorld-v0", "TagContinuous-v0"
 CROWD = (2_000, 1_000)

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from gpu_common import chosen, graph_of, machine, parsed, parser, wait, write
-from headrace.pool.views.torch import TorchPool
-from headrace.train.config import make_config
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
+from headrace.pool.torch.pool import TorchPool
+from headrace.train.config.settings import make_config
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
 
 PUBLISHED = {"by": "WarpDrive's authors (arXiv 2108.13976), one A100", "task": "Tag, 2,000 x 5", "env_steps": 1.4e6}
 LINE = "{:<22}{:>13}{:>16}{:>16}{:>16}{:>9}"

@@ -24,7 +24,7 @@ def ours(n: int, threads: int) -> Iterator[tuple[str, Step]]:
     pool.reset()
     executor = pool._executor  # pyright: ignore[reportPrivateUsage]
     batch = pool.make_batch()
-    kernel = batch.binding.everyone.whole
+    kernel = batch.binding.everyone
     yield f"headrace, {threads} threads", pool.step
     if threads == 1:
         yield "its executor", lambda actions: executor.step(actions, None, batch)

@@ -15,8 +15,8 @@ import tyro
 
 from common import RESULTS, machine
 from headrace.train import train
-from headrace.train.metrics import read_metrics
-from headrace.train.plots import plot_returns
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.logging.plots import plot_returns
 
 
 @dataclass

@@ -79,9 +79,9 @@ def keep_stepping(case: Memory, steps: int) -> Iterator[None]:
 
 def keep_training(case: Memory, iterations: int) -> Iterator[None]:
     """Make so many iterations of one training run; yields after each `SAMPLES`-th part."""
-    from headrace.train.config import make_config
-    from headrace.train.run import RunFolder
-    from headrace.train.trainer import Trainer
+    from headrace.train.config.settings import make_config
+    from headrace.train.runners.synchronous import Trainer
+    from headrace.train.runs.folder import RunFolder
 
     settings: dict[str, Any] = {
         "num_envs": case.num_envs,

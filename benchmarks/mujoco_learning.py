@@ -29,8 +29,8 @@ from rich.console import Console
 
 from common import RESULTS, machine
 from headrace.train import train
-from headrace.train.evaluate import evaluate
-from headrace.train.metrics import read_metrics
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.play.evaluate import evaluate
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 PUBLISHED = {
@@ -73,7 +73,7 @@ def learn(task: str, seed: int, args: LearningArgs) -> dict[str, Any]:
         whole = time.perf_counter() - start
         lines = [line for line in read_metrics(folder / "metrics.jsonl") if line["return"] is not None]
         curve = [[line["step"], round(line["time"]["seconds"], 1), round(line["return"], 1)] for line in lines]
-        played = evaluate(folder, args.episodes)
+        played = evaluate(folder, args.episodes, which="newest")
     reached = next((seconds for _, seconds, value in curve if value >= GOAL[task]), None)
     return {
         "seed": seed,

@@ -22,13 +22,14 @@ import torch
 from hardware import cpu_model
 from headrace.pool.registry import build_task
 from headrace.train import settled
-from headrace.train.agent import Agent
-from headrace.train.checkpoint import Checkpoint
-from headrace.train.config import Config, make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
-from headrace.train.workers.off_policy import OffPolicyTrainer
+from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.progress import Progress
+from headrace.train.play.agent import Agent
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.folder import RunFolder
 
 PEER = "stable-baselines3"
 DEFAULT = "headrace train"
@@ -107,11 +108,12 @@ class Judging:
 class _Copies(Dashboard):
     """Copies of a trainer's weights, whenever they are to be judged."""
 
-    def __init__(self, judging: Judging):
+    def __init__(self, judging: Judging, trainer: OffPolicyTrainer | Trainer):
         super().__init__(quiet=True)
-        self.judging, self.taken = judging, list[tuple[int, float, torch.Tensor]]()
+        self.judging, self.trainer, self.taken = judging, trainer, list[tuple[int, float, torch.Tensor]]()
 
-    def update(self, trainer: Any, force: bool = False) -> None:
+    def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
+        trainer = self.trainer
         marks = [(step, seconds, 0.0) for step, seconds, _ in self.taken]
         if force or self.judging.due(marks, trainer.step, trainer.seconds):
             self.taken.append((trainer.step, trainer.seconds, trainer.policies[0].acting.clone()))
@@ -146,10 +148,11 @@ def in_one_process(task: str, algo: str) -> dict[str, Any]:
 
 def ours(config: Config, judging: Judging) -> Outcome:
     """Train with our own, with or without workers."""
-    copies, outcome = _Copies(judging), Outcome(config.seed)
+    outcome = Outcome(config.seed)
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", config)
         trainer = OffPolicyTrainer(config, run) if config.samplers > 0 else Trainer(config, run)
+        copies = _Copies(judging, trainer)
         try:
             trainer.train(copies)
             outcome.seconds, outcome.steps = round(trainer.seconds, 2), trainer.step

@@ -27,11 +27,11 @@ from rich.table import Table
 from torch import nn
 
 from common import RESULTS, machine
-from headrace.train.config import make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.metrics import read_metrics
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
+from headrace.train.config.settings import make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
 
 GOALS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "MountainCarContinuous-v0": 90.0}
 OURS, PEER = "headrace", "stable-baselines3"

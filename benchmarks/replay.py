@@ -18,8 +18,8 @@ import torch
 import tyro
 
 from common import Args, Case, Report, alternate
-from headrace.train.off_policy.prioritised import PrioritisedReplay
-from headrace.train.off_policy.steps import StepReplay
+from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.storage.step_replay import StepReplay
 
 ENVS = 16
 EPISODE = 500
@@ -49,15 +49,15 @@ def full(kind: Kind) -> StepReplay:
     """A replay of one segment that was written from end to end, and a little more."""
     rows = kind.steps // ENVS
     replay = StepReplay(kind.observation, kind.action, 1, rows, ENVS, kind.n_step, frame_stack=kind.stack)
-    segment, random = replay.segment(0), np.random.default_rng(0)
-    shape, dtype = segment.row.observation.shape, segment.row.observation.dtype
+    writer, random = replay.writer(0), np.random.default_rng(0)
+    shape, dtype = writer.row.observation.shape, writer.row.observation.dtype
     seen = random.integers(0, 255, shape).astype(dtype)
-    segment.begin()
+    writer.begin()
     no = np.zeros(ENVS, bool)
     for t in range(rows + 100):
-        row = segment.row
+        row = writer.row
         row.observation[...], row.action[...], row.reward[...] = seen, 0, 1
-        segment.publish(no, ~no if t % EPISODE == EPISODE - 1 else no)
+        writer.publish(no, ~no if t % EPISODE == EPISODE - 1 else no)
     return replay
 
 

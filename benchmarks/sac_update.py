@@ -23,12 +23,12 @@ import tyro
 from torch import Tensor
 
 from common import Args, Case, Report, alternate
-from headrace.train.allocator import keep_freed_memory
-from headrace.train.config import make_config
-from headrace.train.off_policy.policy import UpdateRates
-from headrace.train.off_policy.sac import SAC
-from headrace.train.replay import Replay, Transitions
-from headrace.train.seats import Seat
+from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.sac import SAC
+from headrace.train.config.settings import make_config
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.allocator import keep_freed_memory
+from headrace.train.storage.device_replay import Replay, Transitions
 
 INPUTS, ACTIONS, HIDDEN = 17, 6, 256
 HELD = 100_000  # transitions in the replays
@@ -80,7 +80,7 @@ class Ours:
     def __init__(self, batch: int, held: Transitions):
         config = make_config("HalfCheetah-v5", algo="sac", hidden=(HIDDEN, HIDDEN), minibatch_size=batch)
         self.batch = batch
-        self.policy = SAC("", config, Seat(OBSERVATIONS, BOX), torch.device("cpu"))
+        self.policy = SAC("", config, AgentGroup(OBSERVATIONS, BOX), torch.device("cpu"))
         self.replay = Replay(HELD, INPUTS, ACTIONS)
         self.replay.write(held)
         self.rates = UpdateRates.of(config, 0)

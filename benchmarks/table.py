@@ -27,18 +27,22 @@ START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 """in the README, around the table"""
 ORDER = (
     "atari_pool",
+    "vizdoom_pool",
     "cartpole_pool",
     "mujoco_pool",
     "mujoco_pixels",
     "kernel_envs",
     "minatar_pool",
+    "process_pool",
     "tag_pool",
     "ppo_speed",
+    "sb3_training",
     "ppo_learning",
     "async_ppo",
     "dqn_update",
     "replay",
     "learn_pong",
+    "learn_doom",
     "mujoco_learning",
     "sac_learning",
     "final_returns",
@@ -48,6 +52,7 @@ ORDER = (
     "tuner",
     "batch_rule",
     "worker_kills",
+    "process_soak",
     "tag_training",
     "tag_learning",
     "memory",
@@ -62,6 +67,7 @@ def section(records: list[dict[str, Any]]) -> str:
         "ppo_learning": learning_rows,
         "async_ppo": async_rows,
         "learn_pong": pong_rows,
+        "learn_doom": doom_rows,
         "mujoco_learning": mujoco_rows,
         "tag_learning": tag_rows,
         "sac_learning": race_rows,
@@ -71,6 +77,7 @@ def section(records: list[dict[str, Any]]) -> str:
         "together": together_rows,
         "watching": watching_rows,
         "worker_kills": kill_rows,
+        "process_soak": soak_rows,
     }
     parts = []
     for record in records:
@@ -188,6 +195,17 @@ def pong_rows(record: dict[str, Any]) -> list[str]:
         "| first return | last return | steps | seconds |",
         "|---:|---:|---:|---:|",
         f"| {record['first_return']:.1f} | {record['mean_return']:.1f} "
+        f"| {record['steps']:,} | {record['seconds']:,.0f} |",
+    ]
+
+
+def doom_rows(record: dict[str, Any]) -> list[str]:
+    """One row: from which returns and lengths of episodes to which, in how many steps and seconds."""
+    first, last = record["first"], record["last"]
+    return [
+        "| first return, length | last return, length | steps | seconds |",
+        "|---:|---:|---:|---:|",
+        f"| {first['return']:.2f}, {first['length']:.0f} | {last['return']:.2f}, {last['length']:.0f} "
         f"| {record['steps']:,} | {record['seconds']:,.0f} |",
     ]
 
@@ -319,6 +337,16 @@ def kill_rows(record: dict[str, Any]) -> list[str]:
         missing = f"{run['missing']} ({run['unfinished']})"
         rows.append(f"| {name} | {run['restarts']} | {run['updates']:,} | {missing} | {run['mean_return']:.1f} |")
     return rows
+
+
+def soak_rows(record: dict[str, Any]) -> list[str]:
+    """One row for each thing that could be left."""
+    before, after = record["before"], record["after"]
+    rows = [f"| of {record['made']:,} pools, {sum(record['kills'].values()):,} lost a worker | before | after |"]
+    rows.append("|---|---:|---:|")
+    rows += [f"| {name} | {count} | {after[name]} |" for name, count in before.items()]
+    growth = record["growth_second_half"] / 2**20
+    return [*rows, f"| memory, growth in the second half | | {growth:.2f} MiB |"]
 
 
 def memory_rows(record: dict[str, Any]) -> list[str]:

@@ -30,9 +30,9 @@ from rich.table import Table
 import headrace
 from common import RESULTS, machine
 from headrace.train import train
-from headrace.train.agent import Agent
-from headrace.train.checkpoint import load
-from headrace.train.run import RunFolder
+from headrace.train.play.agent import Agent
+from headrace.train.runs.checkpoint import load
+from headrace.train.runs.folder import RunFolder
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 LEVEL = 3.0

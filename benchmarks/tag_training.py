@@ -15,9 +15,9 @@ import torch
 import tyro
 
 from common import OURS, Args, Case, Report, alternate
-from headrace.train.config import make_config
-from headrace.train.run import RunFolder
-from headrace.train.trainer import Trainer
+from headrace.train.config.settings import make_config
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
 from plain_a2c import Settings, plain_a2c
 
 PEER = "NumPy + PyTorch"

@@ -23,10 +23,10 @@ from typing import Any
 import tyro
 
 from common import OURS, Args, Case, Report, alternate
-from headrace.pool.registry import usable_cores
-from headrace.train.config import Config, make_config
-from headrace.train.run import RunFolder
-from headrace.train.workers.off_policy import OffPolicyTrainer
+from headrace.machine import usable_cores
+from headrace.train.config.settings import Config, make_config
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runs.folder import RunFolder
 from off_policy_runs import beside
 
 ALONE, SPREEZE = "alone", "Spreeze, as published"
@@ -114,11 +114,11 @@ class Turns:
         """Update frames and agent steps a second."""
         time.sleep(BEGIN)
         trainer, began = self._trainer, time.perf_counter()
-        updates, steps = trainer.learner.updates, trainer.board.total_steps()
+        updates, steps = trainer.learner.updates, trainer.counters.total_steps()
         time.sleep(seconds)
         took = time.perf_counter() - began
         frames = (trainer.learner.updates - updates) * trainer.config.minibatch_size
-        return frames / took, (trainer.board.total_steps() - steps) / took
+        return frames / took, (trainer.counters.total_steps() - steps) / took
 
 
 def dealt(task: str, minibatch: int, args: TogetherArgs) -> Config:

@@ -1,9 +1,9 @@
 """Does the tuner find as good a size as a grid of 30 does, and how long does it take?
 
 Each task's grid is samplers x environments x minibatches, every point measured as the tuner measures its own
-(`headrace.train.workers.probe`), with as many threads as the tuner chose: a grid of five numbers would have thousands.
+(`headrace.train.tuning.measure`), with as many threads as the tuner chose: a grid of five numbers would have thousands.
 The tuner's best is measured again with them, in turns with the grid's best, so that both have the same machine. What
-is best is `headrace.train.workers.search.best_of`; the replay ratio is free, so that all that is sampled counts.
+is best is `headrace.train.tuning.search.best_of`; the replay ratio is free, so that all that is sampled counts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rich.table import Table
 
 from common import RESULTS, machine
 from headrace.errors import HeadraceError
-from headrace.train.config import Config, make_config
-from headrace.train.workers.probe import Probe, Size, measure
-from headrace.train.workers.search import best_of, limits
-from headrace.train.workers.tuner import tune
+from headrace.train.config.settings import Config, make_config
+from headrace.train.tuning.measure import Probe, Size, measure
+from headrace.train.tuning.search import best_of, limits
+from headrace.train.tuning.tune import tune
 
 WITHIN, SECONDS = 0.9, 60.0
 
@@ -98,7 +98,7 @@ def compare(task: str, args: TunerArgs, console: Console) -> dict[str, Any]:
     """Tune, measure the grid, compare."""
     config = make_config(task, algo=args.algo, device=args.device, replay_ratio=None, total_steps=1_000_000)
     began = time.perf_counter()
-    found = tune(config, seconds=args.seconds, again=True)
+    found = tune(config, scope="all", seconds=args.seconds, again=True)
     took = time.perf_counter() - began
     probes = [attempt(config, size, args.seconds) for size in grid(args, config, found.best.size)]
     best = best_of(config, probes)

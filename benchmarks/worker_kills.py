@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from common import RESULTS, machine
-from headrace.train.config import make_config
-from headrace.train.dashboard import Dashboard
-from headrace.train.evaluate import evaluate
-from headrace.train.run import RunFolder
-from headrace.train.workers.off_policy import OffPolicyTrainer
+from headrace.train.config.settings import make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runs.folder import RunFolder
 
 
 @dataclass
@@ -88,7 +88,7 @@ def run(args: KillArgs, kills: int) -> Outcome:
             thread.join()
             missing = trainer.step - trainer.replay.steps
             unfinished = (sum(killed.values()) + config.samplers) * config.num_envs
-            played = evaluate(trainer.run.path, 20)
+            played = evaluate(trainer.run.path, 20, which="newest")
             return Outcome(
                 killed,
                 trainer.restarts,
@@ -110,7 +110,7 @@ def _kill(trainer: OffPolicyTrainer, kills: int, args: KillArgs, killed: dict[st
     for i in range(kills):
         due = (i + 1) * args.steps * 0.95 / kills
         # the last one must have been missed and replaced, so that no signal goes to somebody who is dead already
-        while (trainer.board.total_steps() < due or trainer.restarts < i) and not over.is_set():
+        while (trainer.counters.total_steps() < due or trainer.restarts < i) and not over.is_set():
             time.sleep(0.002)
         time.sleep(chance.random() * 0.02)
         if over.is_set():
