@@ -19,7 +19,7 @@ def synchronous(task: str, num_envs: int, steps: int) -> None:
     returns, episodes = np.zeros(num_envs), 0
     start = time.perf_counter()
     for _ in range(steps):
-        action = np.random.randint(env.single_action_space.n, size=num_envs)
+        action = np.random.randint(env.action_space.n, size=num_envs)
         obs, reward, terminated, truncated, info = env.step(action)
         returns[info["env_id"]] += reward
         episodes += int((terminated | truncated).sum())

@@ -24,12 +24,11 @@ from typing import Any, Literal
 import tyro
 
 import headrace
-from headrace.train.metrics import read_metrics
+from headrace.train.logging.metrics import read_metrics
 
 SMALL: dict[str, Any] = {
     "num_envs": 32,
     "num_steps": 20,
-    "minibatch_size": 640,
     "hidden": (64, 64),
     "schedules": {"learning_rate": [(0, 2e-3), (300_000, 2e-3), (600_000, 2e-4)]},
     "env_options": {"num_taggers": 5, "num_runners": 20, "max_episode_steps": 200},
@@ -37,7 +36,6 @@ SMALL: dict[str, Any] = {
 WARPDRIVE: dict[str, Any] = {
     "num_envs": 100,
     "num_steps": 250,
-    "minibatch_size": 25_000,
     "hidden": (256, 256),
     "policies": {
         "tagger": {"agents": ["tagger"], "learning_rate": 0.001},
@@ -63,16 +61,19 @@ class Args:
 
 def main() -> None:
     args = tyro.cli(Args)
+    sizes = WARPDRIVE if args.warpdrive else SMALL
+    # one update from all of a rollout, as a2c makes it anyway
+    once = {"epochs": 1, "minibatch_size": sizes["num_envs"] * sizes["num_steps"]} if args.algo == "ppo" else {}
     result = headrace.train(
         "TagContinuous-v0",
         algo=args.algo,
         total_steps=args.total_steps,
-        epochs=1,
         gamma=0.98,
         entropy_coef=0.005,
         normalise_observations=True,
         device=args.device,
-        **(WARPDRIVE if args.warpdrive else SMALL),
+        **sizes,
+        **once,
     )
     lines = read_metrics(result.run_dir / "metrics.jsonl")
     for when, line in (("at first", lines[0]), ("at last", lines[-1])):
