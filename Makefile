@@ -37,7 +37,7 @@ test: lint typecheck native-test pytest gpu-test ## everything CI checks; sets i
 
 # a file's tests stay together, as what they compile is then compiled once; a GPU is for one process at a time
 pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
-	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist loadfile --ignore tests/gpu $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist loadfile --durations 10 --ignore tests/gpu $(ARGS)
 
 native-test: build/native/.configured ## the C++ tests
 	$(BIN)/cmake --build build/native -j $(JOBS)
@@ -87,12 +87,12 @@ $(BIN)/python:
 # torch by itself first: pinned, and never as somebody else's dependency
 $(RUN_ENV): $(BUILT_FROM) | $(BIN)/python
 	$(PIP) install torch
-	$(PIP) install -e '.[train,atari,mujoco,dm_control,plots]'
+	$(PIP) install -e '.[train,atari,mujoco,dm-control,plots]'
 	touch $@
 
 $(DEV_ENV): $(BUILT_FROM) | $(BIN)/python
 	$(PIP) install torch
-	$(PIP) install -e '.[train,dev,bench,docs]'
+	$(PIP) install -e '.[train,dev,bench,docs,environments,libraries]'
 	touch $(RUN_ENV) $@
 
 # the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again
