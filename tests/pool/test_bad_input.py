@@ -326,6 +326,23 @@ def test_floats_outside_of_their_box(make: Any, task: str) -> None:
     assert pool.step(one)[4]["elapsed_step"].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("space", "dtype", "wrong", "good"),
+    [
+        (gym.spaces.Discrete(2, dtype=np.int32), np.int64, 2**32 + 1, 1),
+        (gym.spaces.Discrete(2, dtype=np.int32), np.uint64, 2**32, 1),
+        (gym.spaces.MultiBinary(3), np.int64, 256, 1),
+        (gym.spaces.MultiDiscrete([2, 2], dtype=np.int32), np.int64, -(2**32), 0),
+        (gym.spaces.Box(0, 255, (2,), np.uint8), np.uint16, 511, 255),
+    ],
+)
+def test_a_whole_number_that_wraps_is_refused(space: gym.Space, dtype: type, wrong: int, good: int) -> None:
+    check, shape = action_check(space), (4, *(space.shape or ()))
+    assert np.all(check(np.full(shape, good, dtype), 4) == good)
+    with pytest.raises(ActionError, match=f"action {wrong} does not fit into {space.dtype}"):
+        check(np.full(shape, wrong, dtype), 4)
+
+
 def test_a_box_says_itself_how_far_it_reaches() -> None:
     check = action_check(gym.spaces.Box(-1e12, np.inf, (1,), np.float64))
     check(np.array([[1e12]]), 1)

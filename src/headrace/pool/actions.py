@@ -101,7 +101,10 @@ def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ActionError(f"actions have dtype {array.dtype}; this task needs {dtype}")
     with np.errstate(over="ignore"):  # what overflows is not finite, and refused as such
-        return np.ascontiguousarray(array, dtype)
+        cast = np.ascontiguousarray(array, dtype)
+    if dtype.kind in "iu" and not np.can_cast(array.dtype, dtype) and (wrapped := cast != array).any():
+        raise ActionError(f"action {array[wrapped].flat[0]} does not fit into {dtype}")
+    return cast
 
 
 def _dict(checks: dict[str, ActionCheck]) -> ActionCheck:
