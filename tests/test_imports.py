@@ -76,3 +76,8 @@ def test_nothing_goes_in_a_circle(of: str) -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" → ".join(error.args[1]))
+
+
+def test_the_tests_of_training_lie_in_the_same_folders() -> None:
+    tests = Path(__file__).parent / "train"
+    assert {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} == set(FOLDERS)

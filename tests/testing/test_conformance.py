@@ -58,7 +58,7 @@ def test_many_agents_in_processes_conform():
 
 
 def test_objects_that_cannot_be_saved_are_not_asked_to():
-    task = f"{Path(__file__).parents[1] / 'train' / 'unsaved_env.py'}:Walk"
+    task = f"{Path(__file__).parents[1] / 'train' / 'runners' / 'unsaved_env.py'}:Walk"
     (result,) = run_checks(task, [BY_NAME["saved_states"]]).results
     assert result.verdict == "skipped" and "cannot be pickled" in result.note
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
+from headrace.train.collect.collector import Collector
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
 from headrace.train.collect.setup import make_policies, make_pool, training_pool
@@ -26,3 +28,20 @@ def collecting(kind: str, config: Config) -> tuple[Any, list[Any]]:
         collector = DeviceCollector(config, pool, policies, static=kind == "static")
     collector.start()
     return collector, policies
+
+
+def recorded_actions(collector: Collector, t: int) -> Any:
+    """All agents' actions at step t, put together from the policies' parts."""
+    spec, envs = collector.spec, collector.config.num_envs
+    parts = []
+    for experience in collector.experiences:
+        chosen = experience.distribution.to_env(experience.actions[t]).numpy()
+        parts.append(
+            (experience.agent_group.acts, chosen.reshape(envs, experience.agent_group.width, *chosen.shape[1:]))
+        )
+    if parts[0][0].key is not None:
+        return {place.key: part for place, part in parts}
+    whole = np.zeros((envs, spec.num_agents, *parts[0][1].shape[2:]), np.int64)
+    for place, part in parts:
+        whole[:, place.among] = part
+    return whole

@@ -410,7 +410,7 @@ def test_a_call_that_finds_its_worker_gone_says_so() -> None:
         assert pool.step(np.zeros(2, np.int64))[3].all()
 
 
-WALK = Path(__file__).parents[2] / "train" / "unsaved_env.py"
+WALK = Path(__file__).parents[2] / "train" / "runners" / "unsaved_env.py"
 SCRIPT = """
 import dataclasses, multiprocessing, os, sys
 import gymnasium as gym, numpy as np

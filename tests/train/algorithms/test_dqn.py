@@ -1,0 +1,357 @@
+"""DQN: gradients as autograd has them, targets as a plain loop has them, and values that come out right."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import headrace
+from device_waits import NothingWaits
+from dqn_updates import IMAGES, SMALL_IMAGES, VECTORS, generator, policy_for, some_transitions
+from headrace.errors import OptionError
+from headrace.train import resume
+from headrace.train.algorithms.dqn import DQN, epsilon_at
+from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.checkpoint import load, newest
+from headrace.train.storage.device_replay import Transitions
+from whole_runs import SMALL, assert_same_run
+
+train: Any = headrace.train
+CPU = torch.device("cpu")
+RATES = UpdateRates(1e-2, 1e-2, 0.7)
+TINY = SMALL | {
+    "samplers": 0,
+    "hidden": (16,),
+    "total_steps": 3000,
+    "learning_starts": 400,
+    "replay_ratio": 0.1,
+    "replay_size": 1000,
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Networks as small as these are slower on several, and far slower where others are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# -- networks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize(
+    ("space", "settings"),
+    [
+        (VECTORS, {"activation": "relu"}),
+        (VECTORS, {"activation": "tanh", "hidden": (7,)}),
+        (SMALL_IMAGES, {}),
+        (IMAGES, {}),
+    ],
+)
+def test_gradients_are_those_of_autograd(space, settings, dueling):
+    q: Any = policy_for(space, dueling=dueling, **settings).network.q
+    plain = copy.deepcopy(q)
+    inputs = some_transitions(space, 6, 3).inputs
+    d = torch.randn(6, 4, generator=generator(1))
+    optimiser = FlatAdam(q)
+    optimiser.gradient.fill_(7.0)  # what was there before does not matter
+    with torch.inference_mode():
+        values, saved = q.forward_saving(inputs)
+        q.backward_into_gradients(saved, d)
+    for parameter in plain.parameters():
+        parameter.grad = None
+    wanted = plain(inputs)
+    wanted.backward(d)
+    torch.testing.assert_close(values, wanted.detach())
+    for (name, mine), other in zip(q.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-3, atol=1e-5, msg=name)
+
+
+def test_gradients_in_bfloat16_are_close():
+    networks: list[Any] = [policy_for(IMAGES, bf16=bf16).network.q for bf16 in (False, True)]
+    q, rough = networks
+    inputs, d = some_transitions(IMAGES, 32, 3).inputs, torch.randn(32, 4, generator=generator(1))
+    for network in networks:
+        with torch.inference_mode():
+            _, saved = network.forward_saving(inputs)
+            network.backward_into_gradients(saved, d)
+    for (name, mine), other in zip(rough.named_parameters(), q.parameters(), strict=True):
+        assert mine.grad is not None and other.grad is not None and mine.grad.dtype == torch.float32
+        assert F.cosine_similarity(mine.grad.flatten(), other.grad.flatten(), 0) > 0.99, name
+
+
+@pytest.mark.parametrize("space", [VECTORS, SMALL_IMAGES, IMAGES])
+def test_dueling_values_are_a_state_value_and_advantages_around_0(space):
+    q: Any = policy_for(space, dueling=True).network.q
+    inputs = some_transitions(space, 5, 0).inputs
+    with torch.no_grad():
+        values = q(inputs)
+        features = q.forward_saving(inputs)[1][-1] if space is VECTORS else q.trunk(inputs)
+        half = features.shape[1] // 2
+        state = q.head.value(features[:, half:]).squeeze(1)
+        advantage = q.head.advantage(features[:, :half])
+    torch.testing.assert_close(values.mean(1), state)
+    torch.testing.assert_close(values - state.unsqueeze(1), advantage - advantage.mean(1, keepdim=True))
+    assert float(advantage.std()) > 0.01
+
+
+def test_a_network_of_ones_own_learns(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import torch\n"
+        "class Mine(torch.nn.Module):\n"
+        "    def __init__(self, space, outputs):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(3, outputs)\n"
+        "        self.unused = torch.nn.Linear(3, 1)\n"
+        "    def forward(self, x):\n"
+        "        return self.layer(x), self.unused(x).squeeze(1)\n"
+    )
+    policy = policy_for(network=f"{file}:Mine")
+    batch = some_transitions(VECTORS, 32, 0)._replace(discounts=torch.zeros(32))
+    with torch.inference_mode():  # as what a learner's loop reads
+        batch = batch._replace(inputs=batch.inputs.clone(), following=batch.following.clone())
+    losses = [float(policy.improve(batch, RATES)[0]) for _ in range(100)]
+    assert losses[-1] < 0.8 * losses[0]
+    with pytest.raises(OptionError, match="dueling"):
+        policy_for(network=f"{file}:Mine", dueling=True)
+
+
+# -- the update -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_targets_are_those_of_a_plain_loop(double):
+    policy = policy_for(double=double, dueling=True)
+    batch = some_transitions(VECTORS, 64, 1)
+    wanted, differs = [], 0
+    with torch.no_grad():
+        for reward, discount, after in zip(batch.rewards, batch.discounts, batch.following, strict=True):
+            online, target = policy.network.q(after[None])[0].tolist(), policy.targets.q(after[None])[0].tolist()
+            best = max(range(4), key=lambda a: (online if double else target)[a])
+            differs += online.index(max(online)) != target.index(max(target))
+            wanted.append(float(reward) + float(discount) * target[best])
+    assert differs > 3, "the two networks should disagree about what is best"
+    torch.testing.assert_close(policy.wanted(batch), torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("loss", ["huber", "squared"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("space", [VECTORS, IMAGES])
+def test_updates_are_those_of_autograd(space, loss, weighted):
+    policy = policy_for(space, loss=loss, target_rate=0.1, dueling=True)
+    q, target = copy.deepcopy(policy.network.q), copy.deepcopy(policy.targets.q)
+    for parameter in q.parameters():
+        parameter.grad = None
+    adam = torch.optim.Adam(q.parameters(), 1e-2, eps=policy.config.adam_epsilon)
+    for seed in range(4):
+        batch = some_transitions(space, 16, seed, weighted)
+        measured = policy.improve(batch, RATES)
+        with torch.no_grad():
+            best = q(batch.following).argmax(1)
+            wanted = batch.rewards + batch.discounts * target(batch.following)[torch.arange(16), best]
+        values = q(batch.inputs)
+        chosen = values[torch.arange(16), batch.actions]
+        losses = (F.huber_loss if loss == "huber" else F.mse_loss)(chosen, wanted, reduction="none")
+        mean = (losses if batch.weights is None else losses * batch.weights).mean()
+        adam.zero_grad()
+        mean.backward()
+        norm = torch.nn.utils.clip_grad_norm_(q.parameters(), 0.7)
+        adam.step()
+        with torch.no_grad():
+            for slow, now in zip(target.parameters(), q.parameters(), strict=True):
+                slow.mul_(0.9).add_(now, alpha=0.1)
+        expected = torch.stack([mean, values.mean(), norm]).detach()
+        torch.testing.assert_close(measured, expected, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(policy.errors, (chosen - wanted).detach().abs(), rtol=1e-3, atol=1e-4)
+    for mine, plain in ((policy.network.q, q), (policy.targets.q, target)):
+        for (name, parameter), other in zip(mine.named_parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(parameter, other, rtol=1e-2, atol=1e-3, msg=name)
+
+
+def test_targets_are_copied_now_and_then():
+    policy = policy_for(target_update=3)
+    batch = some_transitions(VECTORS, 8, 0)
+    before, same = policy.targets.q.state_dict()["weights.0"].clone(), []
+    for _ in range(7):
+        policy.improve(batch, RATES)
+        now, target = policy.network.q.state_dict()["weights.0"], policy.targets.q.state_dict()["weights.0"]
+        same.append("network" if torch.equal(now, target) else "before" if torch.equal(target, before) else "between")
+        before = target.clone()
+    assert same == ["before", "before", "network", "before", "before", "network", "before"]
+    # a run that goes on copies at the same updates
+    other = policy_for(target_update=3)
+    other.load_optimisers({name: tensor.clone() for name, tensor in policy.optimisers().items()})
+    other.load_state(policy.state())
+    assert [other.actor_is_due() for _ in range(3)] == [False, True, False]
+
+
+def test_an_update_waits_for_nothing():
+    for space, settings in ((VECTORS, {}), (IMAGES, {"target_update": 2}), (IMAGES, {"dueling": True, "bf16": True})):
+        policy, batch = policy_for(space, **settings), some_transitions(space, 8, 0)
+        policy.improve(batch, RATES)
+        with NothingWaits():
+            policy.improve(batch, RATES)
+
+
+def test_actions_may_come_as_numbers_of_a_ring():
+    """A replay of one kind of numbers holds actions as floats, a column each."""
+    policies = [policy_for(), policy_for()]
+    batch = some_transitions(VECTORS, 8, 0)
+    policies[0].improve(batch, RATES)
+    policies[1].improve(batch._replace(actions=batch.actions.float().unsqueeze(1)), RATES)
+    assert torch.equal(policies[0].acting, policies[1].acting)
+
+
+def test_it_finds_the_values_of_a_chain():
+    """A walk over 5 cells, left or right: 1 for leaving on the right, 0.2 on the left, where it ends."""
+    cells, gamma = 5, 0.8
+    exact = np.zeros((cells, 2))
+    for _ in range(200):
+        best = exact.max(1)
+        exact[:, 0] = [0.2 if s == 0 else gamma * best[s - 1] for s in range(cells)]
+        exact[:, 1] = [1.0 if s == cells - 1 else gamma * best[s + 1] for s in range(cells)]
+    states, actions = (x.flatten() for x in np.meshgrid(np.arange(cells), np.arange(2), indexing="ij"))
+    following = states + 2 * actions - 1
+    over = (following < 0) | (following >= cells)
+    eye = torch.eye(cells)
+    batch = Transitions(
+        eye[states],
+        torch.from_numpy(actions),
+        torch.from_numpy(np.where(following < 0, 0.2, np.where(following >= cells, 1.0, 0.0))).float(),
+        gamma * torch.from_numpy(~over).float(),
+        eye[following.clip(0, cells - 1)],
+    )
+    space = gym.spaces.Discrete(cells)
+    for settings in ({}, {"double": False}, {"dueling": True, "target_update": 20}, {"loss": "squared"}):
+        policy = policy_for(space, 2, hidden=(32,), target_rate=0.1, **settings)
+        for step in range(1000):
+            policy.improve(batch, UpdateRates(3e-3 if step < 700 else 3e-4, 0.0, 10.0))
+        np.testing.assert_allclose(policy.network.q(eye).detach().numpy(), exact, atol=0.02, err_msg=str(settings))
+
+
+# -- exploration ------------------------------------------------------------------------------------
+
+
+def test_random_actions_are_as_frequent_as_said():
+    count, size = 40_000, 5
+    params = torch.randn(count, size, generator=generator(1))
+    params[:, 2] += 100.0
+    for epsilon in (0.0, 0.3, torch.tensor(1.0)):
+        distribution = EpsilonGreedy(size, 3, epsilon)
+        actions = distribution.sample(params, distribution.draw(torch.empty(count, 2), generator(2)))
+        share = float(epsilon)
+        expected = np.full(size, share / size * count)
+        expected[2] += (1 - share) * count
+        found = np.bincount(actions.numpy(), minlength=size)
+        if share == 0.0:
+            assert (found == expected).all()
+        else:
+            chi_square = ((found - expected) ** 2 / expected).sum()
+            assert chi_square < 18.5  # of 4 degrees of freedom, exceeded once in a thousand
+        assert torch.equal(distribution.to_env(actions), actions + 3)
+    assert torch.equal(distribution.mode(params), torch.full((count,), 2))
+
+
+def test_the_largest_noise_is_an_action_too():
+    below_one = 1 - 2**-24
+    for size in (3, 5, 18):
+        noise = torch.tensor([[0.0, below_one], [below_one, below_one]])
+        params = torch.zeros(2, size)
+        params[:, 0] = 1.0
+        assert EpsilonGreedy(size, 0, 0.5).sample(params, noise).tolist() == [size - 1, 0]
+    each = EpsilonGreedy(3, 0, torch.tensor([1.0, 0.0]))  # a share of its own for every row
+    assert each.sample(torch.tensor([[9.0, 0, 0]] * 2), torch.tensor([[0.5, 0.9]] * 2)).tolist() == [2, 0]
+
+
+def test_exploration_falls_to_its_end():
+    config = Config("x", algo="dqn", total_steps=1000, epsilon_start=0.9, epsilon_end=0.1, epsilon_fraction=0.5)
+    assert [round(epsilon_at(config, step), 6) for step in (0, 250, 500, 800)] == [0.9, 0.5, 0.1, 0.1]
+    policy = policy_for()
+    assert float(policy.distribution.epsilon) == policy.config.epsilon_start
+    policy.explore(policy.config.total_steps)
+    assert float(policy.distribution.epsilon) == pytest.approx(policy.config.epsilon_end)
+    assert float(policy_for(frozen=True).distribution.epsilon) == pytest.approx(0.05)
+
+
+# -- whole runs -------------------------------------------------------------------------------------
+
+
+def test_what_it_cannot_do_it_says(tmp_path):
+    continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
+    with pytest.raises(OptionError, match="Discrete"):
+        DQN("", Config("x", algo="dqn"), continuous, CPU)
+    with pytest.raises(OptionError, match="memory"):
+        policy_for(network="gru")
+    with pytest.raises(OptionError, match="actor_device"):
+        policy_for(actor_device="cpu")
+    with pytest.raises(OptionError, match="at least 8 x 8"):
+        policy_for(network="cnn")
+    quiet = {"quiet": True, "total_steps": 100, "run_dir": tmp_path / "run"}
+    with pytest.raises(OptionError, match="action_masks=False"):
+        train("Taxi-v3", "dqn", action_masks=True, **quiet)
+    with pytest.raises(OptionError, match="epsilon_end=2"):
+        make_config("CartPole-v1", algo="dqn", epsilon_end=2.0)
+
+
+def test_a_run_goes_on_as_if_undisturbed(tmp_path):
+    options = TINY | {"target_update": 7, "env_options": {"max_episode_steps": 20}, "quiet": True}
+    options |= {"epsilon_start": 0.3, "epsilon_end": 0.3}  # it would fall with the steps to come, which differ here
+    train("CartPole-v1", "dqn", run_dir=tmp_path / "whole", **options)
+    train("CartPole-v1", "dqn", run_dir=tmp_path / "broken", **(options | {"total_steps": 1536}))
+    resume(tmp_path / "broken", total_steps=3000, quiet=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
+    path = newest(tmp_path / "broken" / "checkpoints")
+    assert path is not None and float(load(path).state["epsilon"]) == pytest.approx(0.3)
+    assert all(length <= 20 for length in evaluate(tmp_path / "broken", episodes=2).lengths)
+
+
+def test_observations_may_be_numbers(tmp_path):
+    """What a replay of steps gives of them, and the vectors that stand for them, are the same to it."""
+    space = gym.spaces.Discrete(5, start=2)
+    policies = [policy_for(space), policy_for(space)]
+    seen = torch.randint(2, 7, (2, 8), generator=generator())
+    batch = some_transitions(VECTORS, 8, 0)._replace(inputs=seen[0], following=seen[1])
+    policies[0].improve(batch, RATES)
+    policies[1].improve(batch._replace(inputs=torch.eye(5)[seen[0] - 2], following=torch.eye(5)[seen[1] - 2]), RATES)
+    assert torch.equal(policies[0].acting, policies[1].acting)
+
+
+@pytest.mark.parametrize("task", ["Catch-v0", "FrozenLake-v1", "MinAtar-Breakout-v1"])
+def test_it_learns_from_samplers(tmp_path, task):
+    options = TINY | {"samplers": 1, "n_step": 3, "evaluate_episodes": 0, "learning_starts": 200, "quiet": True}
+    del options["num_steps"]  # samplers make no rollouts
+    if task.startswith("MinAtar"):
+        del options["hidden"]
+    result = train(task, "dqn", run_dir=tmp_path / "run", **(options | {"total_steps": 600}))
+    assert result.reason == "finished"
+    (*_, last) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert last["updates"] >= 40 and np.isfinite(last["loss"]["critic_loss"])
+
+
+def test_images_need_samplers(tmp_path):
+    options = {name: value for name, value in TINY.items() if name != "hidden"} | {"total_steps": 600, "quiet": True}
+    with pytest.raises(OptionError, match="samplers=1"):
+        train("MinAtar-Breakout-v1", "dqn", run_dir=tmp_path / "images", **options)
+
+
+def test_it_learns_cartpole(tmp_path):
+    """A random player balances for some 20 steps."""
+    options = {"quiet": True, "tensorboard": False, "video": False, "torch_threads": 1, "seed": 3, "samplers": 0}
+    result = train("CartPole-v1", "dqn", run_dir=tmp_path / "run", **options)
+    assert result.mean_return > 400

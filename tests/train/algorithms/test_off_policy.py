@@ -1,0 +1,108 @@
+"""What off-policy algorithms have in common: what acts, what is kept, and that nothing waits for the device."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headrace
+from collecting import collecting
+from device_waits import NothingWaits
+from headrace.train import resume
+from headrace.train.algorithms.off_policy import Updater, UpdateRates
+from headrace.train.config.settings import make_config
+from updates import a_policy, some_transitions
+from whole_runs import SMALL, assert_same_run, facts
+
+train: Any = headrace.train
+CONTINUOUS = ["ddpg", "td3", "sac"]
+NORMALISED = {"normalise_observations": True, "normalise_rewards": True}
+TINY = SMALL | {
+    "hidden": (16,), "total_steps": 3000, "learning_starts": 400, "replay_ratio": 0.1, "replay_size": 1000,
+    "samplers": 0, "anneal_learning_rate": False, "env_options": {"max_episode_steps": 20},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_what_acts_is_one_vector_that_learning_changes(algo):
+    policy, copy = a_policy(algo), a_policy(algo, frozen=True)
+    batch = some_transitions(policy, 32, 1)
+    for _ in range(2):  # of which TD3's actor learns in the second
+        policy.improve(batch, UpdateRates(1e-2, 1e-2, 0.5))
+    before = copy.forward(batch.inputs)[0]
+    copy.acting.copy_(policy.acting)
+    assert torch.equal(copy.forward(batch.inputs)[0], policy.forward(batch.inputs)[0])
+    assert not torch.equal(copy.forward(batch.inputs)[0], before)
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_a_frozen_policy_has_nothing_to_learn_with(algo):
+    policy = a_policy(algo, frozen=True)
+    assert policy.replay is None and not policy.optimisers() and not list(policy.targets.parameters())
+    assert sum(parameter.numel() for parameter in policy.network.actor.parameters()) <= len(policy.acting)
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_equal_seeds_make_equal_updates(algo):
+    first, second = a_policy(algo), a_policy(algo)
+    batch = some_transitions(first, 32, 1)
+    read = Updater(second, lambda: batch)
+    for _ in range(4):
+        measured = first.improve(batch, UpdateRates(1e-2, 1e-2, 0.5))
+        assert torch.equal(measured, read(UpdateRates(1e-2, 1e-2, 0.5)))
+    assert torch.equal(first.acting, second.acting)
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_no_iteration_waits_for_the_device(algo):
+    sizes = {"num_envs": 6, "num_steps": 12, "hidden": (8,), "replay_size": 300, "minibatch_size": 16}
+    config = make_config("Pendulum-v1", algo=algo, **sizes, learning_starts=0, replay_ratio=0.05, **NORMALISED)
+    collector, (policy,) = collecting("static", config)
+    chance = torch.Generator().manual_seed(1)
+    for watched in (False, True):
+        before = policy.parts["critic"].clone()
+        collector.draw(chance)
+        with NothingWaits() if watched else contextlib.nullcontext():
+            (samples,) = collector.collect()
+            policy.learn(samples, 0, chance)
+        assert not torch.equal(policy.parts["critic"], before)
+    collector.pool.close()
+
+
+@pytest.mark.parametrize("algo", ["ddpg", "td3"])
+def test_actions_are_all_but_random_before_the_first_update(algo):
+    sizes = {"num_envs": 50, "num_steps": 4, "hidden": (8,), "replay_size": 1000, "minibatch_size": 16}
+    config = make_config("Pendulum-v1", algo=algo, **sizes, learning_starts=500, replay_ratio=0.01)
+    collector, (policy,) = collecting("device", config)
+    chance, spreads = torch.Generator().manual_seed(1), []
+    for _ in range(4):
+        collector.draw(chance)
+        (samples,) = collector.collect()
+        policy.learn(samples, 0, chance)
+        spreads.append(samples.transitions.actions.std().item())
+    assert min(spreads[:3]) > 0.6 and spreads[3] < 0.3  # of 200 steps each
+    collector.pool.close()
+
+
+@pytest.mark.parametrize("settings", [{}, NORMALISED])
+@pytest.mark.parametrize("algo", ["td3", "sac"])  # and DDPG in its own tests
+def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, algo, settings):
+    options = TINY | settings | ({"policy_delay": 5} if algo == "td3" else {})
+    train("Pendulum-v1", algo, run_dir=tmp_path / "alone", quiet=True, **options)
+    train("Pendulum-v1", algo, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1500}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+    losses = facts(tmp_path / "alone")[-1]["loss"]
+    assert losses["critic_loss"] > 0 and losses["actor_loss"] != 0
+
+
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_products_are_as_precise_as_asked(precision):
+    config = make_config("Pendulum-v1", algo="sac", matmul_precision=precision, replay_size=2000)
+    collector, _ = collecting("device", config)
+    collector.pool.close()
+    assert torch.get_float32_matmul_precision() == precision

@@ -1,0 +1,199 @@
+"""Self-play: the versions that are played are those that were, and playing against them teaches something."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headrace
+import multi_agent_games  # noqa: F401  (registers the test tasks)
+from device_waits import NothingWaits
+from headrace.errors import OptionError
+from headrace.train import resume
+from headrace.train.collect.self_play import Bank
+from headrace.train.config.settings import make_config
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.checkpoint import load, newest
+from headrace.train.runs.folder import RunFolder
+from whole_runs import SMALL, assert_same_run
+
+train: Any = headrace.train
+TASK = "TestDash-v0"
+PAST = {"learner": {"agents": [0], "normalise_observations": True}, "past": {"agents": [1], "copies": "learner"}}
+FREQUENT = SMALL | {"total_steps": 4000, "policies": PAST, "copy_every": 256, "copies_kept": 4}
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Any:
+    config = make_config(TASK, **FREQUENT)
+    trainer = Trainer(config, RunFolder.create(tmp_path, config))
+    yield trainer
+    trainer.close()
+
+
+def tensors(trainer: Trainer, name: str) -> dict[str, torch.Tensor]:
+    """What a policy plays with, as copies, by names without its own."""
+    (found,) = [e for e in trainer.collector.experiences if e.policy.name == name]
+    model = found.policy.model()
+    return {key.replace(f".{name}", ""): tensor.clone() for key, tensor in model.items()}
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    assert one.keys() == other.keys()
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_what_is_played_is_what_the_learner_was(trainer):
+    was, played = {}, []
+    for _ in range(30):
+        was[trainer.step] = tensors(trainer, "learner")
+        trainer.iterate()
+        version = trainer.self_play.version("past")
+        played.append(version)
+        assert equal(tensors(trainer, "past"), was[version])
+        if version:
+            assert not equal(was[version], was[0])
+        statistics = [e.encoder.normaliser for e in trainer.collector.experiences]
+        assert not torch.equal(statistics[0].mean, statistics[1].mean)
+    steps = trainer.self_play.banks["learner"].steps
+    assert len(steps) == 4 and 0 in steps and all(step % 256 == 0 for step in steps)
+    assert len(set(played)) > 4
+
+
+def test_copying_touches_nothing_but_the_copy(trainer):
+    trainer.iterate()
+    learner, past = tensors(trainer, "learner"), trainer.policies[1]
+    where = [p.data_ptr() for p in past.network.parameters()]
+    moments = trainer.policies[0].optimisers()["learner.mean"].clone()
+    for step in range(0, 5000, 500):
+        trainer.self_play.draw(step, trainer.generator)
+    assert equal(tensors(trainer, "learner"), learner)
+    assert torch.equal(trainer.policies[0].optimisers()["learner.mean"], moments)
+    assert [p.data_ptr() for p in past.network.parameters()] == where
+    trainer.iterate()
+    assert past.losses is None and not equal(tensors(trainer, "learner"), learner)
+
+
+def test_the_opponent_in_the_rollout_is_the_version_drawn(trainer):
+    """Its recorded action parameters are those that the copied network gives for what it saw."""
+    for _ in range(12):
+        trainer.iterate()
+    past = trainer.collector.experiences[1]
+    params, _ = past.policy.network(past.inputs[:-1].flatten(0, 1))
+    torch.testing.assert_close(params.detach(), past.params.flatten(0, 1), atol=1e-5, rtol=1e-4)
+
+
+def test_drawing_an_opponent_does_not_wait_for_the_device(trainer):
+    trainer.iterate()
+    with NothingWaits():
+        trainer.self_play.draw(9999, trainer.generator)
+
+
+@pytest.mark.parametrize("kept", [1, 2, 4, 9])
+def test_the_past_stays_covered(kept):
+    live = {"w": torch.zeros(())}
+    bank = Bank(live, 10, kept)
+    for step in range(0, 2000, 5):
+        live["w"].fill_(step)
+        bank.keep(step)
+        found = sorted(bank.steps)
+        assert found[-1] == step - step % 10
+        if kept > 1:
+            assert found[0] == 0 and len(found) == min(kept, step // 10 + 1)
+        if kept > 3 and step > 500:
+            assert max(b - a for a, b in itertools.pairwise(found)) <= 1.8 * step / (kept - 1)
+        for place, version in enumerate(bank.steps):
+            drawn = {"w": torch.zeros(())}
+            bank.copy(torch.tensor([place]), drawn)
+            assert drawn["w"] == version
+    drawn = torch.cat([bank.draw(torch.Generator().manual_seed(seed)) for seed in range(200)])
+    assert len(drawn.unique()) == kept
+
+
+@pytest.mark.parametrize("task", [TASK, "TagGridWorld-v0"])
+def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
+    options = FREQUENT | {"anneal_learning_rate": False, "total_steps": 3000, "log_steps": 1}
+    if task != TASK:
+        options |= {"policies": {"a": {"agents": [0, 1]}, "b": {"agents": [2, 3], "copies": "a"}, "runner": {}}}
+        options |= {"env_options": {"num_taggers": 4, "max_episode_steps": 9}, "network": "gru", "hidden": (8,)}
+    train(task, run_dir=tmp_path / "alone", quiet=True, **options)
+    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1500}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+    one, two = (load(newest(tmp_path / name / "checkpoints")).state for name in ("alone", "stopped"))  # type: ignore[arg-type]
+    banks = [name for name in one if name.startswith("versions.")]
+    assert banks and all(torch.equal(one[name], two[name]) for name in banks)
+    assert evaluate(tmp_path / "stopped", episodes=2).lengths
+
+
+def test_a_run_that_was_over_when_it_was_killed_is_reported_whole(tmp_path: Path):
+    """The checkpoint of its last iteration was written, the line about it not yet."""
+    options: dict[str, Any] = FREQUENT | {"log_steps": 100_000, "total_steps": 512}
+    config = make_config(TASK, **options)
+    killed = Trainer(config, RunFolder.create(tmp_path, config))
+    killed._log = lambda: None  # type: ignore[method-assign]
+    while killed.step < 512:
+        killed.iterate()
+    killed.save()
+    version = killed.self_play.version("past")
+    killed.close()
+    assert not read_metrics(tmp_path / "metrics.jsonl")
+    assert resume(tmp_path, quiet=True).reason == "finished"
+    (line,) = read_metrics(tmp_path / "metrics.jsonl")
+    assert line["policies"]["past"]["version"] == version and line["policies"]["learner"]["loss"]
+
+
+def test_it_learns_to_beat_its_first_version(tmp_path: Path):
+    settings = {"num_envs": 64, "num_steps": 16, "minibatch_size": 512, "total_steps": 60_000, "learning_rate": 3e-3}
+    options = SMALL | settings | {"policies": PAST, "copy_every": 5000, "copies_kept": 6, "checkpoint_seconds": 60.0}
+    train(TASK, run_dir=tmp_path, quiet=True, **options)
+    run, config = RunFolder.open(tmp_path)
+    point = load(newest(run.checkpoints))  # type: ignore[arg-type]
+    trainer = Trainer(config, RunFolder(tmp_path), point)
+    bank, (_, opponent) = trainer.self_play.banks["learner"], trainer.self_play._copying["past"]
+    scores = {}
+    with torch.inference_mode():
+        for step in (0, max(bank.steps)):
+            bank.copy(torch.tensor([bank.steps.index(step)]), opponent)
+            earned = ended = 0.0
+            for _ in range(10):
+                trainer.collector.draw(trainer.generator)
+                trainer.collector.collect()
+                earned += float(trainer.collector.rewards[:, :, 0].sum())
+                ended += float(trainer.collector.ends.sum())
+            scores[step] = earned / ended
+    trainer.close()
+    assert scores.pop(0) > 0.4
+    assert abs(*scores.values()) < 0.25
+    versions = [line["policies"]["past"]["version"] for line in read_metrics(tmp_path / "metrics.jsonl")]
+    assert len(set(versions)) > 3
+
+
+@pytest.mark.parametrize(
+    ("task", "policies", "message"),
+    [
+        (TASK, {"a": {"agents": [0]}, "b": {"agents": [1], "copies": "c"}}, "'b' can copy one.*not 'c'"),
+        (TASK, {"a": {"agents": [0]}, "b": {"agents": [1], "copies": "b"}}, "'b' can copy one.*not 'b'"),
+        (TASK, {"a": {"agents": [0], "frozen": True}, "b": {"agents": [1], "copies": "a"}}, "not 'a'"),
+        (TASK, {"a": {"agents": [0]}, "b": {"agents": [1], "copies": "a", "hidden": [8]}}, "hidden"),
+        ("TestHunt-v0", {"archer": {}, "dog": {"copies": "archer"}}, "different spaces"),
+        (TASK, {"a": ["runner"]}, "'a' must be a dict"),
+        (TASK, {"a": {"agents": [0, 1], "copys": "a"}}, "'copys'.*copies"),
+        (TASK, {"a": {"agents": [0]}, "a.b": {"agents": [1], "copies": "a"}}, "'a.b'.*without dots"),
+        (TASK, {"": {"agents": [0]}, "b": {"agents": [1], "copies": ""}}, "policy '' must have a name"),
+    ],
+)
+def test_what_cannot_be_copied(tmp_path: Path, task, policies, message):
+    with pytest.raises(OptionError, match=message):
+        train(task, run_dir=tmp_path, quiet=True, **(SMALL | {"policies": policies}))
+
+
+def test_copies_is_for_one_of_several(tmp_path: Path):
+    with pytest.raises(OptionError, match="one of several policies"):
+        train("CartPole-v1", run_dir=tmp_path, quiet=True, copies="self", **SMALL)

@@ -1,0 +1,93 @@
+"""With ``deterministic`` a run repeats bit for bit, whatever learns; also one that was stopped on its way."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headrace
+from headrace.cli.main import main
+from headrace.errors import OptionError
+from headrace.train import resume, settled
+from headrace.train.config.settings import Config, make_config
+from headrace.train.runs.checkpoint import load
+from whole_runs import SMALL, assert_same_run, facts
+
+train: Any = headrace.train
+OPTIONS = {name: value for name, value in SMALL.items() if name not in ("epochs", "minibatch_size")}
+OPTIONS |= {"deterministic": True, "total_steps": 2000, "log_steps": 128, "keep_checkpoints": 1000, "quiet": True}
+REPLAY = {"learning_starts": 256, "replay_ratio": 0.1, "hidden": (16, 16), "replay_size": 1000, "minibatch_size": 32}
+ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ppo": ("CartPole-v1", {}),
+    "a2c": ("CartPole-v1", {}),
+    "dqn": ("CartPole-v1", REPLAY),
+    "sac": ("Pendulum-v1", REPLAY),
+    "td3": ("Pendulum-v1", REPLAY),
+    "ddpg": ("Pendulum-v1", REPLAY),
+}
+
+
+def stopped_half_way(run: Path, copy: Path) -> None:
+    """A copy of a run as it is when it is killed right after one of its checkpoints."""
+    shutil.copytree(run, copy)
+    saved = sorted((copy / "checkpoints").glob("step-*"))
+    for later in (*saved[len(saved) // 2 :], copy / "checkpoints" / "best"):
+        shutil.rmtree(later)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
+    task, settings = ALGORITHMS[algo]
+    options = OPTIONS | settings | {"env_options": {"max_episode_steps": 30}}
+    for name in ("one", "two"):
+        train(task, algo, run_dir=tmp_path / name, **options)
+    stopped_half_way(tmp_path / "one", tmp_path / "stopped")
+    resume(tmp_path / "stopped", quiet=True)
+    assert len(facts(tmp_path / "one")) > 10 and facts(tmp_path / "one")[-1]["loss"]
+    for name in ("two", "stopped"):
+        assert_same_run(tmp_path / "one", tmp_path / name)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_which_weights_are_the_best_does_not_hang_on_when_they_were_saved(tmp_path: Path, algo: str):
+    task, settings = ALGORITHMS[algo]
+    options = OPTIONS | settings | {"env_options": {"max_episode_steps": 30}}
+    for name, seconds in (("often", 0.0), ("once", 1e9)):
+        train(task, algo, run_dir=tmp_path / name, **(options | {"checkpoint_seconds": seconds}))
+    often, once = (load(tmp_path / name / "checkpoints" / "best") for name in ("often", "once"))
+    assert often.counters["step"] == once.counters["step"] > 0
+    for name, tensor in often.model.items():
+        assert torch.equal(tensor, once.model[name]), name
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_it_decides_what_is_left_open(algo: str):
+    config = settled(make_config(ALGORITHMS[algo][0], algo=algo, deterministic=True))
+    assert (config.samplers, config.actor_device, config.torch_threads) == (0, "", 1)
+    assert settled(make_config("Pendulum-v1", deterministic=True, torch_threads=2)).torch_threads == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"samplers": 2}, "samplers=2"),
+        ({"actor_device": "cpu"}, "actor_device='cpu'"),
+        ({"batch_size": 4, "num_envs": 8}, "batch_size=4"),
+    ],
+)
+def test_what_cannot_repeat_is_named(settings: dict[str, Any], named: str):
+    with pytest.raises(OptionError, match=f"{named} .*deterministic"):
+        make_config("Pendulum-v1", algo="sac", deterministic=True, **settings)
+
+
+def test_the_command_line_has_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    words = ["train", "Pendulum-v1", "--algo", "sac", "--total-steps", "600", "--no-video", "--deterministic"]
+    assert main([*words, "--run-dir", str(tmp_path / "run")]) == 0
+    assert "tuned" not in capfd.readouterr().out
+    assert Config.from_json((tmp_path / "run" / "config.json").read_text()).samplers == 0
+    assert main([*words, "--samplers", "2"]) == 2 and "samplers=2" in capfd.readouterr().err
+    assert main([*words, "--scale"]) == 2 and "--scale" in capfd.readouterr().err

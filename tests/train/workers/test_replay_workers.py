@@ -1,0 +1,373 @@
+"""Runs with workers: what they leave behind, and what becomes of them when somebody is killed."""
+
+import dataclasses
+import io
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from headrace.errors import OptionError
+from headrace.train import resume, train
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.config.settings import make_config
+from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.play.evaluate import evaluate
+from headrace.train.processes.counters import FREE, Counters
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.workers.evaluator import interval
+from headrace.train.workers.rate_limiter import RateLimiter
+
+SETTINGS: dict[str, Any] = {
+    "algo": "ddpg",
+    "samplers": 1,
+    "num_envs": 4,
+    "hidden": (32, 32),
+    "total_steps": 3000,
+    "learning_starts": 400,
+    "replay_ratio": 0.2,
+    "log_steps": 500,
+    "evaluate_episodes": 2,
+    "evaluate_seconds": 0.2,
+    "evaluate_share": 1.0,
+    "stop_at_return": None,
+    "tensorboard": False,
+    "video": False,
+}
+
+
+def but(**changes: Any) -> dict[str, Any]:
+    """The settings above, some of them changed."""
+    return SETTINGS | changes
+
+
+def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    assert result.reason == "finished"
+    assert 3000 <= result.steps < 3000 + 4
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    assert lines[-1]["step"] == result.steps
+    assert lines[-1]["updates"] == int(0.2 * (3000 - 400))
+    assert lines[-1]["episodes"] == 4 * (result.steps // 4 // 200)
+    assert -2000 < lines[-1]["return"] < 0
+    assert set(lines[-1]["loss"]) >= {"critic_loss", "actor_loss"}
+    assert lines[-1]["evaluation"]["length"] == 200
+    assert lines[-1]["staleness"]["steps"] >= 1
+    assert len(evaluate(tmp_path, 2).returns) == 2
+    assert len(evaluate(tmp_path, 2, which="best").returns) == 2
+
+
+def test_evaluations_take_no_more_than_their_share_of_the_cores():
+    config = make_config("Pendulum-v1", evaluate_seconds=5.0, evaluate_share=0.1)
+    assert interval(config, used=0.01, cores=2) == 5.0
+    assert interval(config, used=3.0, cores=2) == pytest.approx(15.0)
+    assert interval(config, used=3.0, cores=8) == 5.0
+
+
+def test_several_samplers_share_the_steps(tmp_path):
+    config = make_config("Pendulum-v1", **but(samplers=3, num_envs=2, total_steps=100_000_000))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+
+    def stop() -> None:
+        while (trainer.counters.steps < 300).any():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=stop, daemon=True).start()
+    try:
+        assert trainer.train(Dashboard(quiet=True)) == "interrupted"
+        assert trainer.step - 3 * 2 <= trainer.replay.steps <= trainer.step
+    finally:
+        trainer.close()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_screen_shows_rates_and_evaluations(tmp_path, terminal):
+    screen = io.StringIO()
+    dashboard = Dashboard(screen)
+    dashboard.console = Console(file=screen, force_terminal=terminal, width=110, color_system=None)
+    config = make_config("Pendulum-v1", **but(total_steps=1000))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    try:
+        trainer.train(dashboard)
+    finally:
+        trainer.close()
+    shown = screen.getvalue()
+    assert all(words in shown for words in ("steps/s", "updates/s", "update frames/s", "evaluated -"))
+    assert ("sampler waits" in shown) == terminal
+
+
+def test_it_stops_once_it_is_solved(tmp_path):
+    result = train(
+        "Pendulum-v1",
+        run_dir=tmp_path,
+        quiet=True,
+        **but(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000),
+    )
+    assert result.reason == "solved"
+
+
+def test_the_weights_that_solved_it_are_the_best_unless_better_ones_were_evaluated(tmp_path):
+    """No evaluation comes before: they begin with learning."""
+    settings = but(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000, learning_starts=100_000)
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
+    best = checkpoints.load(tmp_path / "checkpoints" / "best")
+    assert best.counters["best_return"] == result.mean_return
+    assert best.counters["step"] == result.steps
+    assert len(evaluate(tmp_path, 2).returns) == 2
+
+
+def test_samplers_run_ahead_without_a_replay_ratio(tmp_path):
+    settings = but(replay_ratio=None, evaluate_episodes=0, total_steps=30_000)
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
+    spent = read_metrics(tmp_path / "metrics.jsonl")[-1]["time"]
+    assert result.steps >= 30_000
+    assert spent["waiting"] < 0.5 * (spent["env"] + spent["inference"])  # at the end, until that is noticed
+
+
+def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
+    config = make_config("Pendulum-v1", **but(total_steps=20_000, replay_ratio=0.05))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    over = threading.Event()
+
+    def kill() -> None:
+        chance, killed = random.Random(1), 0
+        while killed < 8 and not over.wait(0.3):
+            pids = list(trainer.supervisor.pids().values())
+            if pids and trainer.counters.total_steps() > 0:
+                with suppress(ProcessLookupError):  # dead already, and about to be replaced
+                    os.kill(chance.choice(pids), signal.SIGKILL)
+                    killed += 1
+
+    thread = threading.Thread(target=kill)
+    try:
+        thread.start()
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert trainer.restarts >= 4
+        assert trainer.updates == int(0.05 * (20_000 - 400))
+        assert trainer.step < 20_000 + 4
+    finally:
+        over.set()
+        thread.join()
+        trainer.close()
+
+
+def test_dqn_draws_by_priority(tmp_path):
+    settings = but(algo="dqn", prioritised=True, n_step=3, dueling=True, importance_exponent=0.4)
+    config = make_config("CartPole-v1", **settings)
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    try:
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        replay = trainer.learner.replay
+        assert isinstance(replay, PrioritisedReplay)
+        assert replay.importance > 0.9
+        drawn = replay.read(replay.draw((256,), torch.Generator().manual_seed(0)))
+        assert drawn.weights is not None
+        assert drawn.weights.min() < drawn.weights.max() == 1
+    finally:
+        trainer.close()
+
+
+@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac"])
+def test_actor_and_critics_learn_apart(tmp_path, algo):
+    config = make_config("Pendulum-v1", **but(algo=algo, actor_device="cpu"))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    policy = trainer.policy
+    assert isinstance(policy, OffPolicy)
+    try:
+        begun = {name: part.clone() for name, part in policy.parts.items()}
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert not any(torch.equal(begun[name], part) for name, part in policy.parts.items())
+    finally:
+        trainer.close()
+    last = read_metrics(tmp_path / "metrics.jsonl")[-1]
+    assert last["updates"] == int(0.2 * (3000 - 400))
+    assert all(math.isfinite(value) for value in last["loss"].values())
+    assert resume(tmp_path, quiet=True, total_steps=4000).steps >= 4000
+
+
+def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
+    config = make_config("Pendulum-v1", **but(algo="sac", actor_device="cpu", total_steps=8000))
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    killed: list[int] = []
+
+    def kill() -> None:
+        while len(killed) < 3:
+            time.sleep(0.4)
+            if trainer.counters.actor_updates[0] > 50 * (1 + len(killed)):
+                killed.append(trainer.supervisor.pids()["actor"])
+                os.kill(killed[-1], signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    try:
+        assert trainer.train(Dashboard(quiet=True)) == "finished"
+        assert trainer.restarts == len(killed) > 0
+        trainer.learner.settle()
+        policy = trainer.policy
+        assert isinstance(policy, OffPolicy)
+        steps = policy.optimiser_of("actor").steps
+        assert 0.3 * trainer.counters.actor_updates[0] < steps <= trainer.counters.actor_updates[0]
+    finally:
+        trainer.close()
+
+
+def test_a_run_goes_on_where_it_was(tmp_path):
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    before = read_metrics(tmp_path / "metrics.jsonl")
+    result = resume(tmp_path, quiet=True, total_steps=5000)
+    after = read_metrics(tmp_path / "metrics.jsonl")
+    assert after[: len(before)] == before
+    assert result.steps >= 5000
+    assert after[-1]["updates"] > before[-1]["updates"]
+    assert after[-1]["episodes"] > before[-1]["episodes"]
+
+
+def test_a_run_goes_on_with_its_replay(tmp_path):
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    run, config = RunFolder.open(tmp_path)
+    newest = checkpoints.newest(run.checkpoints)
+    assert newest is not None
+
+    def caveat(**changes: Any) -> tuple[int, str | None]:
+        trainer = OffPolicyTrainer(dataclasses.replace(config, **changes), run, checkpoints.load(newest))
+        try:
+            assert trainer.pace.due(trainer.step) >= 0
+            return trainer.replay.held, trainer.policy.caveat
+        finally:
+            trainer.close()
+
+    held, none = caveat()
+    assert none is None and 2900 < held <= 3000
+    held, why = caveat(samplers=2)
+    assert held == 0 and why is not None and "another task, size" in why
+    for file in run.replay.glob("*.safetensors"):
+        file.unlink()
+    held, why = caveat()
+    assert held == 0 and why is not None and "cannot be read" in why
+
+
+CHILD = "import sys; from headrace.cli.main import main; sys.exit(main())"
+
+
+def begin(tmp_path: Path) -> "subprocess.Popen[bytes]":
+    """A long run in a process of its own, under way."""
+    words = ["train", "Pendulum-v1", "--algo", "ddpg", "--samplers", "2", "--run-dir", str(tmp_path), "--no-video"]
+    more = ["--total-steps", "100000000", "--replay-ratio", "None", "--log-steps", "1000", "--stop-at-return", "None"]
+    process = subprocess.Popen([sys.executable, "-c", CHILD, *words, *more], start_new_session=True)
+    until = time.monotonic() + 60
+    while not read_metrics(tmp_path / "metrics.jsonl"):
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+def members(session: int) -> list[int]:
+    """Living processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its, *_ = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(its) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_ctrl_c_ends_everything_with_a_checkpoint(tmp_path):
+    process = begin(tmp_path)
+    assert len(members(process.pid)) > 3
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    until = time.monotonic() + 10
+    while members(process.pid):
+        assert time.monotonic() < until, "somebody was left behind"
+        time.sleep(0.05)
+    newest = max((tmp_path / "checkpoints").glob("step-*"))
+    counters = json.loads((newest / "state.json").read_text())
+    assert counters["step"] == read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_nothing_is_left_behind_by_a_killed_run(tmp_path):
+    shared = set(Path("/dev/shm").iterdir())
+    process = begin(tmp_path)
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 20
+    while members(process.pid):
+        assert time.monotonic() < until, "somebody was left behind"
+        time.sleep(0.05)
+    assert {path for path in set(Path("/dev/shm").iterdir()) - shared if "headrace" in path.name} == set()
+
+
+def test_the_rate_limiter_keeps_the_ratio():
+    counters = Counters(1)
+    config = make_config("Pendulum-v1", **but(replay_ratio=0.5, total_steps=2000))
+    limiter = RateLimiter(config, counters)
+    assert limiter.due(399) == 0
+    assert limiter.due(400) == 0
+    assert limiter.due(500) == 50
+    assert counters.allowed[0] == 400 + 8 * 4
+    limiter.note(50)
+    assert counters.allowed[0] == 500 + 8 * 4
+    assert limiter.due(10_000) == 800
+    limiter.note(10_000)
+    assert counters.allowed[0] == 2000
+    free = RateLimiter(make_config("Pendulum-v1", **but(replay_ratio=None)), counters)
+    assert free.due(400) == FREE
+    assert counters.allowed[0] == 3000
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("Pendulum-v1", {"normalise_observations": True}, r"normalise_observations=True would not .* samplers=0"),
+        ("Pendulum-v1", {"batch_size": 2}, r"batch_size=2 would not .* samplers=0"),
+        ("TagContinuous-v0", {}, "several agents"),
+        ("CartPole-v1", {}, "Box with bounds"),
+        ("Pendulum-v1", {"prioritised": True}, r"prioritised=True would not .* for dqn with samplers"),
+        ("Pendulum-v1", {"replay_ratio": 0.0}, "replay_ratio"),
+        ("Pendulum-v1", {"samplers": -2}, "samplers"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, task, settings, words):
+    with pytest.raises(OptionError, match=words):
+        train(task, run_dir=tmp_path, quiet=True, **but(**settings))
+
+
+def test_best_weights_are_those_that_were_evaluated(tmp_path):
+    config = make_config("Pendulum-v1", **SETTINGS)
+    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    try:
+        learning = trainer.policy.acting.clone()
+        evaluated = torch.randn_like(learning)
+        trainer.evaluations.publish(evaluated, torch.tensor([-100.0, 200.0, 123.0, 1.0], dtype=torch.float64))
+        trainer._look_at_board()
+        assert torch.equal(trainer.policy.acting, learning)
+        trainer.evaluations.publish(-evaluated, torch.tensor([-200.0, 200.0, 456.0, 2.0], dtype=torch.float64))
+        trainer._look_at_board()
+        assert trainer.best_return == -100.0
+        trainer.writing.wait()
+        counters = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
+        assert counters["step"] == 123
+    finally:
+        trainer.close()
