@@ -246,6 +246,25 @@ def test_waiting_for_less_than_a_batch(make: Any, task: str) -> None:
         pool.recv()
 
 
+def test_a_reset_cannot_return_the_result_of_a_step(make: Any, task: str) -> None:
+    pool = make(task, num_envs=N, batch_size=2, seed=1)
+    pool.reset()
+    pool.recv()
+    pool.send([0, 0], [0, 1])
+    with pytest.raises(SequenceError, match=r"environment 0 is in flight.*async_reset"):
+        pool.reset([2, 3])
+    pool.async_reset([2, 3], seed=[8, 9])
+    results = [pool.recv(timeout=30)[4] for _ in range(2)]
+    elapsed = {i: count for info in results for i, count in zip(info["env_id"], info["elapsed_step"], strict=True)}
+    assert elapsed == {0: 1, 1: 1, 2: 0, 3: 0}
+    with pytest.raises(SequenceError, match=r"reset returns 2 rows, but names 1 environments.*async_reset"):
+        pool.reset([0])
+    obs, info = pool.reset([3, 0], seed=[8, 9])
+    twins = make(task, num_envs=2, seed=[8, 9])
+    expected = twins.reset()[0]
+    np.testing.assert_array_equal(obs, expected[[[3, 0].index(i) for i in info["env_id"]]])
+
+
 def test_a_closed_pool(task: str) -> None:
     pool = headrace.make(task, num_envs=N)
     pool.reset()

@@ -92,7 +92,7 @@ def history_of(pool: Any, steps: int) -> list[list[Any]]:
             )
         over = (terminated | truncated) if pool.autoreset == "disabled" else np.zeros(len(ids), bool)
         if over.any():
-            pool._send_reset(ids[over], None)
+            pool.async_reset(ids[over])
         going = ids[~over]
         if going.size:
             pool.send([(len(histories[i]) * 7 + i) % 100 for i in going], going)

@@ -20,10 +20,10 @@ import numpy as np
 
 from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.actions import whole_numbers
-from headrace.pool.infos import by_row, row_of
+from headrace.pool.infos import by_row, info_of_row
 from headrace.pool.pool import Pool
 from headrace.pool.registry import TaskLike, make_pool
-from headrace.pool.structure import row_of as observation_of
+from headrace.pool.structure import row_of
 from headrace.pool.views.envspec import EnvSpec
 
 try:
@@ -136,9 +136,9 @@ class PoolVecEnv(VecEnv):
             return obs, reward, terminated, infos
         done = info["_final_obs"]
         for i in np.flatnonzero(done).tolist():
-            first, last = infos[i], row_of(info["final_info"], i)
+            first, last = infos[i], info_of_row(info["final_info"], i)
             last["TimeLimit.truncated"] = first.pop("TimeLimit.truncated")
-            last["terminal_observation"] = observation_of(info["final_obs"], i)
+            last["terminal_observation"] = row_of(info["final_obs"], i)
             infos[i], self.reset_infos[i] = last, first
         return obs, reward, done, infos
 

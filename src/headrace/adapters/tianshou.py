@@ -14,7 +14,6 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError, SequenceError
-from headrace.pool.arguments import reset_arguments
 from headrace.pool.infos import by_row
 from headrace.pool.pool import Pool
 from headrace.pool.registry import TaskLike, check_int, make_pool
@@ -96,9 +95,7 @@ class PoolVectorEnv(BaseVectorEnv):
         if not self.is_async:
             return self._rows(self.pool.reset(ids, seed=seed, options=options))
         self._check_ready(ids)
-        takes_options = getattr(self.pool._executor, "takes_options", False)
-        ids, seeds, own = reset_arguments(ids, seed, options, self.pool.all_env_ids, takes_options)
-        self.pool._send_reset(ids, seeds, *((own,) if own else ()))
+        self.pool.async_reset(ids, seed=seed, options=options)
         found: dict[int, Any] = {}
         while len(found) < len(ids):
             result = self.pool.recv()

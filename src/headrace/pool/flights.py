@@ -42,12 +42,35 @@ class Flights(BasePool[HostExecutor]):
     # -- sending ---------------------------------------------------------------------------------
 
     @exclusive
-    def _send_reset(self, ids: np.ndarray | None, seeds: np.ndarray | None, *options: Any) -> None:
+    def _send_reset(
+        self, ids: np.ndarray | None, seeds: np.ndarray | None, *options: Any, received_next: bool = False
+    ) -> None:
+        """Start resets (of all where ``ids`` is None) and return.
+
+        Args:
+            received_next: the next batch must be of these environments alone.
+        """
         if ids is None:
             self._discard()
             ids = self.all_env_ids
         self._status.check_idle(ids)
+        if received_next:
+            self._check_received_next(ids)
         self._sending(ids, lambda: self._executor.send_reset(ids, seeds, *options), starts=True)
+
+    def _check_received_next(self, ids: np.ndarray) -> None:
+        """Raise `SequenceError` where the next batch would wait for other environments than these, or be of them."""
+        if self._status.num_in_flight:
+            busy = np.flatnonzero(self._status.in_flight)[0]
+            raise SequenceError(
+                f"environment {busy} is in flight, and reset could return its step in place of a first observation: "
+                "recv what is in flight first, or start the resets with async_reset(env_id)"
+            )
+        if len(ids) < self.batch_size:
+            raise SequenceError(
+                f"reset returns {self.batch_size} rows, but names {len(ids)} environments: "
+                "start the resets with async_reset(env_id), and recv when enough is in flight"
+            )
 
     def _sending(self, ids: np.ndarray, send: Callable[[], None], starts: bool = False) -> None:
         """Send, and enter it in the books, beside which another thread may receive."""

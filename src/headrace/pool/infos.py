@@ -74,11 +74,11 @@ def by_row(info: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
     return found
 
 
-def row_of(info: Mapping[str, Any], row: int) -> dict[str, Any]:
+def info_of_row(info: Mapping[str, Any], row: int) -> dict[str, Any]:
     """One row of a batch's info, as a single environment tells it; see `by_row`."""
     one = {key: info[key] for key in info if key not in OF_THE_BATCH and not _is_mask(key, info)}
     return {
-        key: row_of(value, row) if isinstance(value, dict) else _values(value[row : row + 1], 1)[0]
+        key: info_of_row(value, row) if isinstance(value, dict) else _values(value[row : row + 1], 1)[0]
         for key, value in one.items()
         if f"_{key}" not in info or info[f"_{key}"][row]
     }

@@ -83,13 +83,18 @@ class Pool(Flights):
             options: ``{"reset_mask": bool[num_envs]}`` is Gymnasium's way to name environments. All others are handed
                 to the ``reset`` of each environment, where these are Python objects.
 
-        An asynchronous pool returns the first ``batch_size`` rows; `recv` brings the others.
+        An asynchronous pool returns the first ``batch_size`` rows; `recv` brings the others. There, environments can
+        be named only while nothing is in flight; `async_reset` resets some beside others that step.
+
+        Raises:
+            EnvIdError, OptionError: the arguments are wrong; nothing was reset.
+            SequenceError: an environment named is in flight; or, in an asynchronous pool, any is, or fewer than
+                ``batch_size`` are named. Nothing was reset.
+            EnvironmentFailure: an environment raised; the others were reset.
         """
-        takes_options = self._executor.takes_options
-        ids, seeds, own = reset_arguments(env_id, seed, options, self.all_env_ids, takes_options)
-        more = (own,) if own else ()
+        ids, seeds, *more = self._reset_arguments(env_id, seed, options)
         if self.is_async:
-            self._send_reset(ids, seeds, *more)
+            self._send_reset(ids, seeds, *more, received_next=True)
             batch = self._recv_async(None)
         else:
             batch = self._reset_sync(ids, seeds, *more)
@@ -156,9 +161,17 @@ class Pool(Flights):
             return (obs, info) if return_info else obs
         return obs, reward, terminated, truncated, info
 
-    def async_reset(self) -> None:
-        """Start new episodes everywhere and return at once; `recv` brings the observations."""
-        self._send_reset(None, None)
+    def async_reset(
+        self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Start new episodes, in all environments or those named, and return at once.
+
+        `recv` brings their first observations, with reward 0 and ``elapsed_step`` 0, as it brings results of steps.
+
+        Args:
+            env_id, seed, options: as in `reset`.
+        """
+        self._send_reset(*self._reset_arguments(env_id, seed, options))
 
     def make_batch(self, arrays: Mapping[str, Any] | None = None, **more: Any) -> Batch:
         """Bind arrays of the caller's as the place where a step writes its results.
@@ -215,6 +228,12 @@ class Pool(Flights):
         self._status.check_steppable(env_ids)
 
     # -- the books -------------------------------------------------------------------------------
+
+    def _reset_arguments(self, env_id: Any, seed: SeedLike, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        """The environments, their seeds, and where there are any the options for their own resets."""
+        takes_options = self._executor.takes_options
+        ids, seeds, own = reset_arguments(env_id, seed, options, self.all_env_ids, takes_options)
+        return (ids, seeds, own) if own else (ids, seeds)
 
     def _into(self, out: Batch | Mapping[str, np.ndarray], rows: int) -> Batch:
         batch = out if isinstance(out, Batch) else self.make_batch(out)

@@ -92,9 +92,11 @@ class EnvPool:
         """Start one step in all environments, or those named, and return at once; see `Pool.send`."""
         self.pool.send(self._numbers(action), env_id)
 
-    def async_reset(self) -> None:
-        """Start new episodes everywhere and return at once; `recv` brings the observations."""
-        self.pool.async_reset()
+    def async_reset(
+        self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Start new episodes and return at once; `recv` brings the observations. See `Pool.async_reset`."""
+        self.pool.async_reset(env_id, seed=seed, options=options)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
         """RGB frames uint8[k, height, width, 3] of the environments named, ``render_env_id`` by default."""
