@@ -20,7 +20,7 @@ import tyro
 import headrace
 from common import Args, Case, Report, alternate
 from headrace.train.algorithms.dqn import DQN
-from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
 from headrace.train.runners.off_policy import make_replay

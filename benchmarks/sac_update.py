@@ -23,7 +23,7 @@ import tyro
 from torch import Tensor
 
 from common import Args, Case, Report, alternate
-from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SAC
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup

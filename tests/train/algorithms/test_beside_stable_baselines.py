@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dqn_updates import IMAGES, policy_for
 from dqn_updates import some_transitions as some_images
-from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.storage.device_replay import Transitions
 from updates import a_policy, some_transitions
 

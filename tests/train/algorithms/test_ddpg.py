@@ -20,7 +20,7 @@ from device_waits import NothingWaits
 from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.algorithms.ddpg import DDPG
-from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics

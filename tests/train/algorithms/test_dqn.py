@@ -17,8 +17,8 @@ from dqn_updates import IMAGES, SMALL_IMAGES, VECTORS, generator, policy_for, so
 from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.algorithms.dqn import DQN, epsilon_at
-from headrace.train.algorithms.off_policy import UpdateRates
 from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.distributions import EpsilonGreedy

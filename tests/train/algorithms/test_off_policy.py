@@ -13,7 +13,8 @@ import headrace
 from collecting import collecting
 from device_waits import NothingWaits
 from headrace.train import resume
-from headrace.train.algorithms.off_policy import Updater, UpdateRates
+from headrace.train.algorithms.off_policy import Updater
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
 from updates import a_policy, some_transitions
 from whole_runs import SMALL, assert_same_run, facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -11,27 +12,29 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms import ppo
+from headrace.train.algorithms import on_policy
+from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.algorithms.ppo import (
-    Rates,
-    Samples,
-    advantages,
-    backward,
-    draw_order,
-    loss_gradient,
-    minibatches,
-    update,
-)
+from headrace.train.algorithms.ppo import PPO
+from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
 from headrace.train.modules.distributions import Distribution, distribution_for
-from headrace.train.modules.network import GRU, MLP, NatureCNN, make_network
+from headrace.train.modules.network import GRU, MLP, NatureCNN
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.storage.samples import Samples, draw_order, minibatches, normalised
 
+SEEN = gym.spaces.Box(-1, 1, (5,), np.float32)
 SPACES = {
     "discrete": gym.spaces.Discrete(3),
     "multi-discrete": gym.spaces.MultiDiscrete([2, 4]),
     "box": gym.spaces.Box(-2.0, 1.0, (2,), np.float32),
 }
+
+
+def policy_of(config: Config, action: gym.Space, observation: gym.Space = SEEN) -> PPO:
+    """A policy with parameters as the seed 0 draws them."""
+    torch.manual_seed(0)
+    return PPO("", config, AgentGroup(observation, action), torch.device("cpu"))
 
 
 def slow_gae(rewards, values, terminated, truncated, final_values, gamma, lam):
@@ -63,7 +66,7 @@ def test_advantages_equal_the_definition_with_both_kinds_of_ends():
     expected = slow_gae(rewards, values, terminated, truncated, final_values, 0.97, 0.9)
     real = [torch.from_numpy(a).float() for a in (rewards, values, final_values)]
     ends = [torch.from_numpy(a) for a in (terminated, truncated)]
-    ours = advantages(real[0], real[1], ends[0], ends[1], real[2], 0.97, 0.9)
+    ours = gae(real[0], real[1], ends[0], ends[1], real[2], 0.97, 0.9)
     np.testing.assert_allclose(ours.numpy(), expected, atol=1e-5)
 
 
@@ -113,17 +116,15 @@ def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
 @pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 12)])
 @pytest.mark.parametrize(("value_clip", "shared"), [(None, False), (0.2, False), (None, True)])
 def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_clip, shared):
-    torch.manual_seed(0)
     config = Config(
         "x", hidden=hidden, activation=activation, entropy_coef=0.1, value_clip_range=value_clip, shared=shared
     )
-    distribution = distribution_for(SPACES[name])
-    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
+    policy = policy_of(config, SPACES[name])
+    distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
     assert isinstance(network, MLP)
-    optimiser = FlatAdam(network)
     network.policy_weight.data.mul_(50)  # far from uniform
     batch = make_batch(distribution, network, torch.randn(40, 5))
-    measured = backward(network, optimiser, distribution, config, Rates.of(config, 0), batch, measure=True)
+    measured = policy.backward(batch, Rates.of(config, 0), measure=True)
     ours = optimiser.gradient.clone()
 
     optimiser.gradient.zero_()
@@ -136,42 +137,35 @@ def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_c
     assert 0 < float(measured[4]) < 1  # the clipping took part
 
 
-def gradient_of(network, distribution, config: Config, rates: Rates, batch: Samples) -> tuple[Tensor, Tensor]:
-    optimiser = FlatAdam(network)
-    measured = backward(network, optimiser, distribution, config, rates, batch, measure=True)
+def gradient_of(policy: PPO, rates: Rates, batch: Samples) -> tuple[Tensor, Tensor]:
+    measured = policy.backward(batch, rates, measure=True)
     assert measured is not None
-    return optimiser.gradient, measured
+    return policy.optimiser.gradient.clone(), measured
 
 
 @pytest.mark.parametrize("name", SPACES)
 def test_chunks_weights_and_rates_on_the_device_change_nothing(name, monkeypatch):
-    torch.manual_seed(0)
     config = Config("x", hidden=(16, 8), entropy_coef=0.1, value_clip_range=0.2)
-    distribution = distribution_for(SPACES[name])
-    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
-    whole = make_batch(distribution, network, torch.randn(40, 5))
+    policy = policy_of(config, SPACES[name])
+    whole = make_batch(policy.distribution, policy.network, torch.randn(40, 5))
     kept = torch.arange(0, 40, 3)
     columns = {n: getattr(whole, n)[kept] for n in ("actions", "log_probs", "advantages", "returns", "values")}
     some = Samples(whole.inputs[kept], **columns)
     rates = Rates.of(config, 0)
-    expected = gradient_of(network, distribution, config, rates, some)
+    expected = gradient_of(policy, rates, some)
     weights = torch.zeros(40)
     weights[kept] = 1.0
-    torch.testing.assert_close(
-        gradient_of(network, distribution, config, rates, replace(whole, weights=weights)), expected
-    )
+    torch.testing.assert_close(gradient_of(policy, rates, replace(whole, weights=weights)), expected)
     there = Rates(*(torch.tensor(rate) for rate in rates))
-    torch.testing.assert_close(gradient_of(network, distribution, config, there, some), expected)
-    monkeypatch.setattr(ppo, "CHUNK", 6)
-    torch.testing.assert_close(gradient_of(network, distribution, config, rates, some), expected)
-    torch.testing.assert_close(
-        gradient_of(network, distribution, config, there, replace(whole, weights=weights)), expected
-    )
+    torch.testing.assert_close(gradient_of(policy, there, some), expected)
+    monkeypatch.setattr(on_policy, "CHUNK", 6)
+    torch.testing.assert_close(gradient_of(policy, rates, some), expected)
+    torch.testing.assert_close(gradient_of(policy, there, replace(whole, weights=weights)), expected)
 
 
 def test_advantages_are_normalised_over_what_counts():
     gains, weights = torch.randn(3, 20), (torch.rand(3, 20) < 0.7).float()
-    ours = ppo._normalised(gains, weights)
+    ours = normalised(gains, weights)
     for row, gain, weight in zip(ours, gains, weights, strict=True):
         kept = gain[weight > 0]
         torch.testing.assert_close(row[weight > 0], (kept - kept.mean()) / (kept.std() + 1e-8))
@@ -179,11 +173,10 @@ def test_advantages_are_normalised_over_what_counts():
 
 def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():
     """Back-propagation through time, against a network stepped through every episode by itself."""
-    torch.manual_seed(0)
     steps, columns, space = 7, 3, gym.spaces.Discrete(4)
     config = Config("x", network="gru", hidden=(8, 6), entropy_coef=0.1)
-    distribution = distribution_for(space)
-    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
+    policy = policy_of(config, space)
+    distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
     assert isinstance(network, GRU)
     inputs, memory = torch.randn(steps, columns, 5), torch.randn(columns, 6)
     starts = torch.rand(steps, columns) < 0.3
@@ -202,8 +195,7 @@ def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():
 
     batch = make_batch(distribution, lambda _: unrolled(), inputs.flatten(0, 1))
     batch = replace(batch, memory=memory, starts=starts.flatten())
-    optimiser = FlatAdam(network)
-    backward(network, optimiser, distribution, config, Rates.of(config, 0), batch, measure=False)
+    policy.backward(batch, Rates.of(config, 0), measure=False)
     ours = optimiser.gradient.clone()
     optimiser.gradient.zero_()
     reference_loss(distribution, space, config, lambda _: unrolled(), batch).backward()
@@ -216,7 +208,8 @@ def test_recurrent_minibatches_are_whole_sequences():
     memory = torch.arange(columns).float().unsqueeze(1)
     samples = Samples(rows, rows, *[rows.float()] * 4, memory=memory, starts=rows % 5 == 0)
     config = Config("x", minibatch_size=2 * steps, normalise_advantages=False)
-    batches = list(minibatches(samples, config, draw_order(samples, config, torch.Generator().manual_seed(0))))
+    order = draw_order(samples, config.minibatch_size, torch.Generator().manual_seed(0))
+    batches = list(minibatches(samples, order, config.normalise_advantages))
     assert len(batches) == 3
     for batch in batches:
         assert batch.memory is not None and batch.starts is not None
@@ -229,16 +222,14 @@ def test_recurrent_minibatches_are_whole_sequences():
 
 
 def test_any_module_is_differentiated_by_autograd():
-    torch.manual_seed(0)
     space = gym.spaces.Discrete(4)
     config = Config("x", entropy_coef=0.1)
-    distribution = distribution_for(space)
-    network = make_network(config, gym.spaces.Box(0, 255, (2, 44, 40), np.uint8), distribution)
+    policy = policy_of(config, space, gym.spaces.Box(0, 255, (2, 44, 40), np.uint8))
+    distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
     assert isinstance(network, NatureCNN)
-    optimiser = FlatAdam(network)
     images = torch.randint(0, 256, (6, 2, 44, 40), dtype=torch.uint8)
     batch = make_batch(distribution, network, images)
-    backward(network, optimiser, distribution, config, Rates.of(config, 0), batch, measure=False)
+    policy.backward(batch, Rates.of(config, 0), measure=False)
     ours = optimiser.gradient.clone()
     optimiser.gradient.zero_()
     reference_loss(distribution, space, config, network, batch).backward()
@@ -260,19 +251,18 @@ def test_bfloat16_is_close_to_float32():
 
 
 def test_a_policy_beyond_the_clip_range_is_not_pushed_further():
-    distribution = distribution_for(gym.spaces.Discrete(2))
+    config = Config("x")
+    policy = policy_of(config, gym.spaces.Discrete(2))
+    distribution = policy.distribution
     params = torch.tensor([[2.0, 0.0]] * 4, requires_grad=True)
     actions = torch.tensor([0, 0, 1, 1])
     log_prob = distribution.evaluate(params.detach(), actions)[0]
     # the ratios are 2, 1/2, 2, 1/2 and the advantages push each of them further out, or (last two) back
     old = log_prob - math.log(2) * torch.tensor([1.0, -1.0, 1.0, -1.0])
     gain = torch.tensor([1.0, -1.0, -1.0, 1.0])
-    config = Config("x")
     zero = torch.zeros(4)
     batch = Samples(zero, actions, old, gain, zero, zero)
-    d_params, _, _ = loss_gradient(
-        distribution, config, Rates.of(config, 0), params.detach(), zero, batch, 1 / 4, measure=False
-    )
+    d_params, _, _ = policy.loss_gradient(params.detach(), zero, batch, Rates.of(config, 0), 1 / 4, measure=False)
     assert (d_params[:2] == 0).all()
     assert (d_params[2:] != 0).all()
 
@@ -282,7 +272,8 @@ def test_an_epoch_sees_every_row_once_with_normalised_advantages():
     column = rows.float()
     samples = Samples(rows, rows, column, column.square(), column, column)
     config = Config("x", num_envs=5, num_steps=10, minibatch_size=16)
-    batches = list(minibatches(samples, config, draw_order(samples, config, torch.Generator().manual_seed(0))))
+    order = draw_order(samples, config.minibatch_size, torch.Generator().manual_seed(0))
+    batches = list(minibatches(samples, order, config.normalise_advantages))
     seen = torch.cat([batch.inputs for batch in batches]).tolist()
     assert len(seen) == len(set(seen)) == 48
     for batch in batches:
@@ -329,35 +320,25 @@ def test_the_gradient_is_clipped_and_the_step_is_adams():
     torch.testing.assert_close(network.bias, twin.bias)
 
 
-def six_epochs():
-    """An optimiser, and `update` over six epochs of two minibatches, given a configuration's changes and the rest."""
-    torch.manual_seed(0)
-    distribution = distribution_for(SPACES["discrete"])
-    config = Config("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8)
-    network = make_network(config, gym.spaces.Box(-1, 1, (5,), np.float32), distribution)
-    optimiser = FlatAdam(network)
-    batch = make_batch(distribution, network, torch.randn(32, 5))
-    generator = torch.Generator().manual_seed(0)
-    orders = [draw_order(batch, config, generator) for _ in range(6)]
-
-    def learn(*rest, **changes):
-        changed = replace(config, **changes)
-        return update(network, optimiser, distribution, changed, batch, Rates.of(config, 0), orders, *rest)
-
-    return optimiser, learn
+def six_epochs(**settings: Any) -> tuple[PPO, Samples]:
+    """A policy that learns from a rollout in six epochs of two minibatches, and the rollout."""
+    policy = policy_of(
+        Config("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8, **settings), SPACES["discrete"]
+    )
+    return policy, make_batch(policy.distribution, policy.network, torch.randn(32, 5))
 
 
-def test_target_kl_ends_the_epochs():
-    optimiser, learn = six_epochs()
-    learn(target_kl=1e-9)
-    assert int(optimiser.steps) == 2  # one epoch of two minibatches
-    learn()
-    assert int(optimiser.steps) == 2 + 12
+@pytest.mark.parametrize(("target_kl", "updates"), [(1e-9, 2), (None, 12)])
+def test_target_kl_ends_the_epochs(target_kl, updates):
+    policy, samples = six_epochs(target_kl=target_kl)
+    policy.learn(samples, 0, torch.Generator().manual_seed(0))
+    assert int(policy.optimiser.steps) == updates
 
 
 def test_no_epoch_begins_once_it_is_interrupted():
-    optimiser, learn = six_epochs()
+    policy, samples = six_epochs()
     answers = iter([False, False, True])
-    losses = learn(lambda: next(answers))
-    assert int(optimiser.steps) == 2 * 2
-    assert losses is None
+    policy.interrupted = lambda: next(answers)
+    policy.learn(samples, 0, torch.Generator().manual_seed(0))
+    assert int(policy.optimiser.steps) == 2 * 2
+    assert policy.losses is None

@@ -15,7 +15,7 @@ from torch.distributions import Normal
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.distributions import SquashedGaussian
 from headrace.train.play.evaluate import evaluate
 from headrace.train.storage.device_replay import Transitions

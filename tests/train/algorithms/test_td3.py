@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import headrace
-from headrace.train.algorithms.off_policy import UpdateRates
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.play.evaluate import evaluate
 from updates import a_policy, assert_same_parameters, critic_values, perceptron, some_transitions
 

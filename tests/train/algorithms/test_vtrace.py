@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.ppo import advantages
+from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.vtrace import vtrace
 
 STEPS, ENVS = 12, 7
@@ -75,10 +75,10 @@ def test_on_policy_it_is_generalised_advantage_estimation(decay):
     given["log_ratios"].zero_()
     targets = vtrace(**given, gamma=0.97, trace_decay=decay, rho_clip=1.0, c_clip=3.0)
     del given["log_ratios"]
-    gae = advantages(
+    expected = gae(
         **{n: t.float() if t.dtype == torch.float64 else t for n, t in given.items()}, gamma=0.97, gae_lambda=decay
     )
-    torch.testing.assert_close(targets.advantages.float(), gae)
+    torch.testing.assert_close(targets.advantages.float(), expected)
     torch.testing.assert_close(targets.values, given["values"][:-1] + targets.advantages)
 
 

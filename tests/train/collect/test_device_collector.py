@@ -16,10 +16,11 @@ from device_waits import NothingWaits
 from headrace.errors import EnvironmentFailure, KernelError
 from headrace.train import train
 from headrace.train.algorithms.policy import Policy
-from headrace.train.algorithms.ppo import Rates, Samples, draw_order
+from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import training_pool
 from headrace.train.config.settings import make_config
 from headrace.train.modules.action_masks import masked
+from headrace.train.storage.samples import Samples, draw_order
 
 CPU = torch.device("cpu")
 TASKS: dict[str, dict[str, Any]] = {
@@ -57,9 +58,9 @@ def check_inputs(policy: Policy, samples: Samples) -> None:
     torch.testing.assert_close(values, samples.values, atol=1e-5, rtol=1e-4)
 
 
-def learn(policies: list[Policy], rollouts: list[Samples], generator: torch.Generator) -> None:
+def learn(policies: list[Any], rollouts: list[Samples], generator: torch.Generator) -> None:
     for policy, samples in zip(policies, rollouts, strict=True):
-        orders = [draw_order(samples, policy.config, generator) for _ in range(2)]
+        orders = [draw_order(samples, policy.config.minibatch_size, generator) for _ in range(2)]
         policy.update(samples, Rates.of(policy.config, 0), orders)
 
 

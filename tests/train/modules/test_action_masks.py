@@ -17,14 +17,17 @@ from collecting import collecting
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import log_episode, resume
-from headrace.train.algorithms.ppo import Rates, Samples, draw_order, loss_gradient, minibatches
+from headrace.train.algorithms.ppo import PPO
+from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config, make_config
 from headrace.train.modules.action_masks import forbidden, masked, masked_to_draw
 from headrace.train.modules.distributions import distribution_for
+from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play import evaluate as evaluation
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import evaluate, playing_pool
 from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.samples import Samples, draw_order, minibatches
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -71,9 +74,8 @@ def test_the_loss_is_that_of_logits_at_minus_infinity(name):
     actions = distribution.sample(masked(raw, closed), noise)
     old, gain, values, returns = torch.randn(rows) - 1, *torch.randn(3, rows)
     batch = Samples(raw, actions, old, gain, returns, values, forbidden=closed)
-    d_params, _, measured = loss_gradient(
-        distribution, config, Rates.of(config, 0), raw, values, batch, 1 / rows, measure=True
-    )
+    policy = PPO("", config, AgentGroup(gym.spaces.Box(-1, 1, (5,)), SPACES[name]), torch.device("cpu"))
+    d_params, _, measured = policy.loss_gradient(raw, values, batch, Rates.of(config, 0), 1 / rows, measure=True)
 
     params = raw.clone().requires_grad_()
     log_prob, entropy = reference(params, allowed, heads, actions)
@@ -153,13 +155,12 @@ def test_rollouts_keep_to_the_masks(task, kind):
 def check_ratios(policy: Any, samples: Samples) -> None:
     """Minibatches are masked as the actions were: before the first update the policy is still the one that acted."""
     rates = Rates.of(policy.config, 0)
-    for batch in minibatches(samples, policy.config, draw_order(samples, policy.config, torch.Generator())):
+    order = draw_order(samples, policy.config.minibatch_size, torch.Generator())
+    for batch in minibatches(samples, order, policy.config.normalise_advantages):
         with torch.no_grad():
             params, values = policy.network(batch.inputs)
         share = 1 / len(values)
-        _, _, measured = loss_gradient(
-            policy.distribution, policy.config, rates, params, values, batch, share, measure=True
-        )
+        _, _, measured = policy.loss_gradient(params, values, batch, rates, share, measure=True)
         assert measured is not None
         *_, kl, clipped = measured
         assert abs(float(kl)) < 1e-5 and float(clipped) == 0.0

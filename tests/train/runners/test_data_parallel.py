@@ -24,7 +24,7 @@ import torch.distributed as dist
 import headrace
 from headrace.errors import OptionError, WorkerError
 from headrace.train import resume
-from headrace.train.algorithms.ppo import Rates, backward, minibatches
+from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.config.settings import Config, make_config
 from headrace.train.modules.normalisation import RunningStatistics
@@ -33,6 +33,7 @@ from headrace.train.runners.data_parallel import _store
 from headrace.train.runners.process_group import ProcessGroup, _parcel
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.samples import minibatches
 from whole_runs import SMALL, assert_same_run, facts, wait_for_lines, weights
 
 train: Any = headrace.train
@@ -93,8 +94,8 @@ def test_one_update_is_that_of_all_samples_together(tmp_path):
     for policies in zip(*(zip(*collected(config, rank), strict=True) for rank in range(2)), strict=True):
         gradient, rows = 0.0, 0.0
         for policy, samples in policies:
-            (batch,) = minibatches(samples, config, None)
-            backward(policy.network, policy.optimiser, policy.distribution, config, Rates.of(config, 0), batch, False)
+            (batch,) = minibatches(samples, None, config.normalise_advantages)
+            policy.backward(batch, Rates.of(config, 0), measure=False)
             count = float(samples.weights.sum())
             left_out.append(len(samples.weights) - count)
             gradient, rows = gradient + policy.optimiser.gradient * count, rows + count

@@ -104,7 +104,7 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
         assert (apart.policy.acting - before).abs().max() > 1e-3
         torch.testing.assert_close(apart.policy.acting, alone.policies[0].acting, rtol=1e-3, atol=2e-5)
         assert apart.learner.staleness()["divergence"] == pytest.approx(0.0, abs=1e-6)
-        assert apart.learner.updates == int(alone.policies[0].optimiser.steps)
+        assert apart.learner.updates == int(alone.policies[0].optimisers()["steps"])
         if config.normalise_observations:
             normaliser = alone.collector.experiences[0].encoder.normaliser
             assert normaliser is not None
@@ -211,7 +211,7 @@ def test_ctrl_c_leaves_out_the_epochs_that_have_not_begun(tmp_path):
     try:
         sampler = sampler_of(trainer)
         filled(sampler)
-        steps = trainer.policies[0].optimiser.steps
+        steps = trainer.learner.policy.optimiser.steps
 
         def press_once_it_learns() -> None:
             while not steps.item():

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from headrace.train.algorithms.actor_critic import ActorCritic
-from headrace.train.algorithms.off_policy import OffPolicy, UpdateRates
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.distributions import Deterministic
 from headrace.train.modules.network import input_size
 from headrace.train.modules.perceptron import Perceptron

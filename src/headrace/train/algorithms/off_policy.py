@@ -14,7 +14,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,26 +23,10 @@ from headrace.errors import OptionError
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
-from headrace.train.algorithms.ppo import Rates
-from headrace.train.config.settings import Config
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
-
-
-class UpdateRates(NamedTuple):
-    """The settings that may change during a run, as `headrace.train.algorithms.ppo.Rates`."""
-
-    learning_rate: float | Tensor
-    critic_learning_rate: float | Tensor
-    max_grad_norm: float | Tensor
-
-    @classmethod
-    def of(cls, config: Config, step: int) -> UpdateRates:
-        """Those of so many agent steps into a run; the critic's learning rate keeps its ratio to the actor's."""
-        rates = Rates.of(config, step)
-        critic = config.critic_learning_rate / config.learning_rate
-        return cls(rates.learning_rate, rates.learning_rate * critic, rates.max_grad_norm)
 
 
 class OffPolicy(Policy):
@@ -71,7 +55,7 @@ class OffPolicy(Policy):
     target_parts: tuple[str, ...] = ("actor", "critic")
     actor_every: int = 1
 
-    has_replay: ClassVar[bool] = True
+    from_replay: ClassVar[bool] = True
     network: Any
     parts: dict[str, Tensor]
     errors: Tensor

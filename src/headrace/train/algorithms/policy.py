@@ -1,8 +1,7 @@
-"""A policy: its agent group, its network, and what learns it."""
+"""A policy, whatever its algorithm: its agent group, its network, its statistics, its part of a checkpoint."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -10,14 +9,9 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
-from headrace.train.algorithms.graphs import Graph
-from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.algorithms.ppo import STATISTICS, Rates, Samples, draw_order, update
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.progress import PolicyProgress
-from headrace.train.modules.distributions import distribution_for
-from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -25,12 +19,16 @@ from headrace.train.runs import checkpoint as checkpoints
 
 
 class Policy:
-    """One network, the agents that it plays, and its optimiser: here PPO's and A2C's.
+    """One network, the agents that it plays, and what learns it; each algorithm is a subclass.
 
     Attributes:
         name: as in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, with those of this policy.
-        has_replay: whether it learns from a replay, and not from rollouts alone.
+        from_replay: whether it learns from a replay, and not from rollouts alone.
+        keeps_params: whether it learns by the ratio of an action's probability to that when it was taken, for which
+            rollouts keep the parameters of the distributions.
+        statistics: names of what `losses` has.
+        distribution: how actions follow from what the network answers.
         encoder: turns its observations into the network's inputs; knows their statistics.
         reward_scaler: what scales its rewards; None where nothing does.
         network, forward: the module, and what is called (compiled, if so asked).
@@ -38,12 +36,15 @@ class Policy:
         memory_size: columns of a recurrent network's memory; 0 for others.
         tracker: episodes as this policy's agents fared in them.
         losses: the last update's statistics; None before.
-        interrupted: asked before each epoch of PPO; none is begun any more once it says so.
+        interrupted: asked before each epoch over a rollout; none is begun any more once it says so.
         caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
 
-    statistics: tuple[str, ...] = STATISTICS
-    has_replay: ClassVar[bool] = False
+    from_replay: ClassVar[bool] = False
+    keeps_params: ClassVar[bool] = False
+    statistics: tuple[str, ...]
+    distribution: Any
+    network: Any
     acting: Tensor
 
     def __init__(self, name: str, config: Config, agent_group: AgentGroup, device: torch.device):
@@ -61,41 +62,21 @@ class Policy:
         self.caveat: str | None = None
 
     def _build(self) -> None:
-        """Make the network, how actions follow from it, and what learns it."""
-        self.distribution: Any = distribution_for(self.agent_group.action, self.device)
-        self.network = make_network(self.config, self.agent_group.observation, self.distribution).to(self.device)
-        self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
-        self.acting = self.optimiser.parameters
-        self._graph: _UpdateGraph | None = None
+        """Make ``distribution``, ``network`` and ``acting``, and what learns the network."""
+        raise NotImplementedError
 
     def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
-        """All updates from one rollout, ``step`` agent steps into the run.
+        """All updates that are due after one rollout, ``step`` agent steps into the run.
 
-        There are none for a frozen policy, nor where all its agents were out of the game.
+        Args:
+            samples: a `Samples` of the rollout; or, for a policy that learns `from_replay`, a `Recorded`.
+            generator: draws minibatches.
         """
-        config = self.config
-        if config.frozen or (samples.rows is not None and not len(samples.rows)):
-            return
-        rates = Rates.of(config, step)
-        orders = [draw_order(samples, config, generator) for _ in range(1 if config.algo == "a2c" else config.epochs)]
-        alone = self.optimiser.reduce is None
-        if self.device.type == "cuda" and config.graphs and alone and config.target_kl is None and samples.rows is None:
-            if self._graph is None:
-                self._graph = _UpdateGraph(self)
-            self.losses = self._graph(samples, rates, orders)
-        else:
-            losses = self.update(samples, rates, orders)
-            self.losses = self.losses if losses is None else losses
-
-    def update(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor | None:
-        """The updates themselves; answers `statistics`, as `headrace.train.algorithms.ppo.update`."""
-        return update(
-            self.forward, self.optimiser, self.distribution, self.config, samples, rates, orders, self.interrupted
-        )
+        raise NotImplementedError
 
     def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
         """Average gradients with those of other processes from now on, as `FlatAdam.reduce`; no graph can do that."""
-        self.optimiser.reduce = reduce
+        raise NotImplementedError
 
     def last_losses(self) -> dict[str, float]:
         """The last update's statistics by name; empty before it, and for a frozen policy."""
@@ -135,13 +116,12 @@ class Policy:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
 
     def optimisers(self) -> dict[str, Tensor]:
-        """The optimiser's part of a checkpoint."""
-        moments = self.optimiser.state()
-        return checkpoints.prefixed(self.name, moments) if self.name else moments
+        """The optimisers' part of a checkpoint."""
+        raise NotImplementedError
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `optimisers` returned."""
-        self.optimiser.load(checkpoints.group(self.name, saved) if self.name else dict(saved))
+        raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
         """What else of it decides how a run goes on, and what of it is reported until its next update."""
@@ -157,37 +137,3 @@ class Policy:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))
         losses = saved.get(self.prefix("losses"))
         self.losses = None if losses is None else losses.to(self.device)
-
-
-class _UpdateGraph:
-    """A policy's updates from one rollout as a CUDA graph; what changes is copied to where the graph reads it."""
-
-    def __init__(self, policy: Policy):
-        self._policy = policy
-        self._graph = Graph(self._update, policy.device)
-        self._samples: Samples | None = None
-        self._rates: Tensor | None = None
-        self._orders: list[Tensor | None] = []
-
-    def __call__(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor:
-        if self._rates is None:
-            self._rates = torch.zeros(len(rates), device=self._policy.device)
-            self._orders = [None if order is None else torch.empty_like(order) for order in orders]
-        self._rates.copy_(torch.tensor(rates), non_blocking=True)
-        for kept, order in zip(self._orders, orders, strict=True):
-            if kept is not None and order is not None:
-                kept.copy_(order)
-        if self._samples is None or not self._graph.captured:
-            self._samples = samples
-        for field in dataclasses.fields(samples):
-            kept, given = getattr(self._samples, field.name), getattr(samples, field.name)
-            # where the rollout is a graph too, they are the same memory
-            if isinstance(kept, Tensor) and kept.data_ptr() != given.data_ptr():
-                kept.copy_(given)
-        return self._graph()
-
-    def _update(self) -> Tensor:
-        assert self._samples is not None and self._rates is not None
-        losses = self._policy.update(self._samples, Rates(*self._rates.unbind()), self._orders)
-        assert losses is not None
-        return losses

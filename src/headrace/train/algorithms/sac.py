@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from headrace.train.algorithms.actor_critic import ActorCritic
-from headrace.train.algorithms.off_policy import OffPolicy, UpdateRates
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import Config
 from headrace.train.modules.distributions import SquashedGaussian
 from headrace.train.modules.layers import gradient_of

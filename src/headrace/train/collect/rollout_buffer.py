@@ -9,11 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.policy import Policy
-from headrace.train.algorithms.ppo import Samples, advantages
 from headrace.train.modules.action_masks import forbidden, masked_to_draw
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Transitions
+from headrace.train.storage.samples import Samples
 
 EVERYWHERE = slice(None)
 
@@ -124,8 +125,7 @@ class Experience:
         else:
             self.inputs = rows(steps + 1, *self.encoder.shape, dtype=self.encoder.dtype)
         self.noise = rows(steps, distribution.noise_size)
-        # advantage actor-critic makes one update, which begins with the policy that acted: all ratios are 1
-        self.params = None if config.algo == "a2c" else rows(steps, distribution.size)
+        self.params = rows(steps, distribution.size) if policy.keeps_params else None
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
         self._rows = [self._row(t) for t in range(steps)]
@@ -179,7 +179,7 @@ class Experience:
         """What the policy learns from, once all steps were taken; nothing for a frozen one."""
         if self.config.frozen:
             return None
-        if not self.policy.has_replay:
+        if not self.policy.from_replay:
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
         return Recorded(self.transitions(outcome), present)
@@ -197,7 +197,7 @@ class Experience:
             if self.reward_scaler is None
             else self.reward_scaler(outcome.rewards, over, outcome.present)
         )
-        gae = advantages(
+        advantages = gae(
             rewards,
             self.values,
             outcome.terminated,
@@ -217,8 +217,8 @@ class Experience:
             self.inputs[:-1].flatten(0, 1),
             actions,
             log_probs,
-            gae,
-            gae + values,
+            advantages,
+            advantages + values,
             values,
             rows,
             weights,

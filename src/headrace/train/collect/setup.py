@@ -16,9 +16,11 @@ from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.pool import TorchPool
+from headrace.train.algorithms.a2c import A2C
 from headrace.train.algorithms.ddpg import DDPG
 from headrace.train.algorithms.dqn import DQN
 from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.ppo import PPO
 from headrace.train.algorithms.sac import SAC
 from headrace.train.algorithms.td3 import TD3
 from headrace.train.collect.device import DeviceCollector
@@ -31,8 +33,7 @@ from headrace.train.modules.network import network_kind, uses_cnn
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
 
-ALGORITHMS: dict[str, type[Policy]] = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "dqn": DQN}
-"""those that are not `Policy`'s own"""
+ALGORITHMS: dict[str, type[Policy]] = {"ppo": PPO, "a2c": A2C, "ddpg": DDPG, "td3": TD3, "sac": SAC, "dqn": DQN}
 
 MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
 
@@ -130,7 +131,7 @@ def prepare(config: Config, dealt: Iterable[AgentGroup]) -> None:
 
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
     """The policy of one agent group, by its own algorithm."""
-    return ALGORITHMS.get(config.algo, Policy)(name, config, agent_group, device)
+    return ALGORITHMS[config.algo](name, config, agent_group, device)
 
 
 def _torch_threads(config: Config, dealt: Sequence[AgentGroup]) -> int:

@@ -10,6 +10,7 @@ import torch
 
 from headrace.errors import OptionError, StateError
 from headrace.pool.registry import build_task
+from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.collect.setup import agent_groups, players_of
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import check_asked_for
@@ -39,6 +40,7 @@ class OnPolicyTrainer(AsyncTrainer):
 
     def _make_learner(self) -> RolloutLearner:
         config, policy = self.config, self.policy
+        assert isinstance(policy, OnPolicy)
         if policy.memory_size:
             raise OptionError("a recurrent network is for samplers=0: workers do not hand its memory on")
         stored = policy.distribution.action_shape, torch.empty(0, dtype=policy.distribution.action_dtype).numpy().dtype

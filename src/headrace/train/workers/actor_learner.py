@@ -17,7 +17,8 @@ from torch import Tensor
 
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
-from headrace.train.algorithms.off_policy import OffPolicy, UpdateRates
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters

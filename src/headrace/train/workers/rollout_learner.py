@@ -9,14 +9,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.policy import Policy
-from headrace.train.algorithms.ppo import Samples
+from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.vtrace import vtrace
 from headrace.train.config.settings import Config
 from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.rollout_slots import Rollouts, Slot
+from headrace.train.storage.samples import Samples
 from headrace.train.workers.policy_copy import PolicyCopy
 
 ROWS = 1024  # that go through the network at once, before updates: of images a rollout's activations would not fit
@@ -31,7 +31,7 @@ class RolloutLearner:
         generator: draws minibatches.
     """
 
-    def __init__(self, config: Config, policy: Policy, rollouts: Rollouts, weights: WeightBuffer) -> None:
+    def __init__(self, config: Config, policy: OnPolicy, rollouts: Rollouts, weights: WeightBuffer) -> None:
         self.config, self.policy, self.rollouts, self.weights = config, policy, rollouts, weights
         self.device, self._encoder, self._acting = policy.device, policy.encoder, PolicyCopy(policy)
         self.steps = self.updates = 0

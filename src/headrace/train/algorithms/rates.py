@@ -1,0 +1,43 @@
+"""The settings that may change during a run, as an update takes them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from headrace.train.config.settings import Config
+
+
+class Rates(NamedTuple):
+    """What updates from rollouts follow: numbers, or 0-d tensors, which a CUDA graph reads anew."""
+
+    learning_rate: float | Tensor
+    clip_range: float | Tensor
+    entropy_coef: float | Tensor
+    value_coef: float | Tensor
+    max_grad_norm: float | Tensor
+
+    @classmethod
+    def of(cls, config: Config, step: int) -> Rates:
+        """Returns the rates at agent step `step`."""
+        now = config.at(step)
+        rates = cls(*(getattr(now, name) for name in cls._fields))
+        if config.anneal_learning_rate and "learning_rate" not in config.schedules:
+            rates = rates._replace(learning_rate=now.learning_rate * max(0.0, 1.0 - step / config.total_steps))
+        return rates
+
+
+class UpdateRates(NamedTuple):
+    """What updates from a replay follow: numbers, or 0-d tensors, which a CUDA graph reads anew."""
+
+    learning_rate: float | Tensor
+    critic_learning_rate: float | Tensor
+    max_grad_norm: float | Tensor
+
+    @classmethod
+    def of(cls, config: Config, step: int) -> UpdateRates:
+        """Returns the rates at agent step `step`; the critic's learning rate keeps its ratio to the actor's."""
+        rates = Rates.of(config, step)
+        critic = config.critic_learning_rate / config.learning_rate
+        return cls(rates.learning_rate, rates.learning_rate * critic, rates.max_grad_norm)

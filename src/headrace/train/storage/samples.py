@@ -1,0 +1,117 @@
+"""What one rollout gives to learn from, and its minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What one rollout gives to learn from, flattened to M = T·N rows.
+
+    Agents that had left the game give nothing to learn. Where shapes may depend on the data, ``rows`` leaves
+    their rows out; where they may not (in a CUDA graph, in sequences), ``weights`` counts them as nothing.
+
+    Attributes:
+        inputs: network inputs [M, …].
+        actions: [M, *action_shape].
+        log_probs: log-probabilities of the actions when they were taken, float32[M]; None where the policy is
+            still the same, so that all ratios are 1.
+        advantages, returns, values: float32[M]; values are the critic's when the actions were taken.
+        rows: int64[K], the rows to learn from; None for all.
+        weights: float32[M], 1 for each row to learn from, 0 for the others; None for all.
+        memory: a recurrent network's before the first step, float32[N, H].
+        starts: whether an episode begins with a row, bool[M]; with ``memory``.
+        forbidden: actions that were not to be taken, bool[M, logits]; None where there are no masks.
+    """
+
+    inputs: Tensor
+    actions: Tensor
+    log_probs: Tensor | None
+    advantages: Tensor
+    returns: Tensor
+    values: Tensor
+    rows: Tensor | None = None
+    weights: Tensor | None = None
+    memory: Tensor | None = None
+    starts: Tensor | None = None
+    forbidden: Tensor | None = None
+
+
+def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator) -> Tensor:
+    """The rows of one epoch's minibatches, int64[pieces, size]; rows that do not fill a last one sit out that epoch.
+
+    A recurrent network's minibatches are whole sequences: the rows of some of the rollout's columns, step by step.
+    """
+    device, drawn_on, total = samples.returns.device, generator.device, len(samples.returns)
+    if samples.memory is None:
+        count = total if samples.rows is None else len(samples.rows)
+        size = min(minibatch_size, count)
+        order = torch.randperm(count, device=drawn_on, generator=generator)[: count // size * size].to(device)
+        return (order if samples.rows is None else samples.rows[order]).view(-1, size)
+    columns = len(samples.memory)
+    steps = total // columns
+    size = min(max(1, minibatch_size // steps), columns)
+    picked = torch.randperm(columns, device=drawn_on, generator=generator)[: columns // size * size].view(-1, 1, size)
+    picked = picked.to(device)
+    return (picked + columns * torch.arange(steps, device=device).view(-1, 1)).flatten(1)
+
+
+def minibatches(samples: Samples, order: Tensor | None, normalise: bool) -> Iterator[Samples]:
+    """The minibatches of one epoch.
+
+    Args:
+        order: as `draw_order` returns it; None for one minibatch of all rows.
+        normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
+    """
+    if order is None:
+        whole = samples if samples.rows is None else pick(samples, samples.rows)
+        gains = whole.advantages
+        if normalise and len(gains) > 1:
+            weights = None if whole.weights is None else whole.weights.view(1, -1)
+            gains = normalised(gains.view(1, -1), weights).view(-1)
+        yield replace(whole, advantages=gains)
+        return
+    # one gather an epoch, and views of it; only the inputs, which may be images, are gathered piece by piece
+    size = order.shape[1]
+    picked = {
+        name: column.index_select(0, order.view(-1)).view(-1, size, *column.shape[1:])
+        for name, column in _columns(samples)
+    }
+    if normalise and size > 1:
+        picked["advantages"] = normalised(picked["advantages"], picked.get("weights"))
+    if samples.memory is not None:
+        # a piece's first rows are the first steps of its columns
+        picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
+    assert samples.log_probs is not None
+    names, columns = tuple(picked), tuple(column.unbind(0) for column in picked.values())
+    for rows, *piece in zip(order, *columns, strict=True):
+        yield Samples(samples.inputs.index_select(0, rows), **dict(zip(names, piece, strict=True)))
+
+
+def normalised(gains: Tensor, weights: Tensor | None) -> Tensor:
+    """Rows of [pieces, size] with mean 0 and standard deviation 1 over what counts."""
+    if weights is None:
+        variance, mean = torch.var_mean(gains, 1, keepdim=True)
+        return (gains - mean) / (variance.sqrt() + 1e-8)
+    count = weights.sum(1, keepdim=True)
+    mean = (gains * weights).sum(1, keepdim=True) / count.clamp(min=1)
+    apart = (gains - mean) * weights
+    return apart / ((apart.square().sum(1, keepdim=True) / (count - 1).clamp(min=1)).sqrt() + 1e-8)
+
+
+def _columns(samples: Samples) -> list[tuple[str, Tensor]]:
+    """What there is of each row, the inputs left out."""
+    names = ("actions", "log_probs", "advantages", "returns", "values", "weights", "starts", "forbidden")
+    return [(name, column) for name in names if (column := getattr(samples, name)) is not None]
+
+
+def pick(samples: Samples, rows: Tensor | slice) -> Samples:
+    """Some rows of feed-forward samples."""
+    columns: dict[str, Any] = {name: column[rows] for name, column in _columns(samples)}
+    return replace(samples, inputs=samples.inputs[rows], rows=None, **columns)
