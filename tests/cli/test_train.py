@@ -147,6 +147,19 @@ def test_what_cannot_be_tuned_or_scaled(words: list[str], capsys: pytest.Capture
     assert "must be" in capsys.readouterr().err
 
 
+def test_a_rollout_that_needs_more_memory_than_there_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "CartPole-v1", "--num-steps", "1000000000000"]) == 2
+    assert "num_steps=1000000000000 and num_envs=" in capsys.readouterr().err
+
+
+def test_a_device_that_cannot_be_tuned_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "Pendulum-v1", "--device", "foo"]) == 2
+    assert "device must be cpu, cuda or cuda:i, not 'foo'" in capsys.readouterr().err
+
+
 def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film = tmp_path / "film.mp4"
     assert main(["play", str(run_dir), "--episodes", "2", "--video", str(film), "--max-steps", "20"]) == 0

@@ -49,9 +49,9 @@ class TorchPool(BasePool[DeviceExecutor]):
 
     def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None = None):
         if task.make_on_device is None:
-            why = "is no kernel environment, or in debug mode"
             raise OptionError(
-                f"{task.spec.task} {why}, so it runs without torch: leave the device out of headrace.make"
+                f"{task.spec.task} cannot be a pool of torch tensors: it is no kernel environment, or runs as plain "
+                "Python (debug=True, HEADRACE_DEBUG=1). Take headrace.make, without a device"
             )
         # who may not be stepped any more the device knows, and the books do not
         super().__init__(task.spec, settings, task.make_on_device(task.spec, settings), False, recipe)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +13,8 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.machine import usable_cores
+from headrace.machine import readable, usable_cores
+from headrace.pool.batch import observation_fields
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task
 from headrace.pool.spec import TaskSpec
@@ -28,6 +31,7 @@ from headrace.train.collect.host import HostCollector
 from headrace.train.collect.self_play import check_copies
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
+from headrace.train.logging.memory import free
 from headrace.train.modules.action_masks import masked_heads
 from headrace.train.modules.network import network_kind, uses_cnn
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
@@ -75,10 +79,28 @@ def training_pool(config: Config) -> Pool | TorchPool:
 def make_collector(
     config: Config, pool: Pool | TorchPool, policies: Sequence[Policy], device: torch.device
 ) -> DeviceCollector | HostCollector:
-    """What fills the rollout buffer from this kind of pool."""
+    """What fills the rollout buffer from this kind of pool.
+
+    Raises:
+        OptionError: the rollout's observations alone need more memory than is free.
+    """
+    there = isinstance(pool, TorchPool)
+    with contextlib.suppress(OSError):  # a system that does not say
+        _check_room(config, pool.spec, free(device if there else torch.device("cpu")))
     if isinstance(pool, TorchPool):
         return DeviceCollector(config, pool, policies)
     return HostCollector(config, pool, policies, device)
+
+
+def _check_room(config: Config, spec: TaskSpec, available: int) -> None:
+    """Raise `OptionError` where a rollout's observations do not fit into so many bytes."""
+    row = sum(f.dtype.itemsize * math.prod(f.shape) for f in observation_fields(spec.observation))
+    needed = (config.num_steps + 1) * config.num_envs * row
+    if needed > available:
+        raise OptionError(
+            f"the observations of num_steps={config.num_steps} and num_envs={config.num_envs} need {readable(needed)} "
+            f"of memory, but {readable(available)} are free: take fewer steps or environments"
+        )
 
 
 def agent_groups(config: Config, spec: TaskSpec) -> dict[str, AgentGroup]:

@@ -64,9 +64,11 @@ def tune(
     """
     if not (0 < seconds < math.inf and limit > 0):
         raise OptionError(f"seconds={seconds} and limit={limit} must be above 0, and seconds finite")
+    find_device(config.device)
     if not tunable(config):
         raise OptionError(
-            f"the tuner is for runs with samplers, of {', '.join(OFF_POLICY)}, not for {config.algo} here"
+            f"the tuner is for runs with samplers, of {', '.join(OFF_POLICY)}, not for {config.algo} "
+            f"with samplers={config.samplers} on {config.device}"
         )
     check(config)
     key = _key(config, scope, keep)
