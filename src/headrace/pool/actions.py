@@ -1,8 +1,7 @@
-"""Checks what a caller sends, once, before any environment sees it.
+"""Validates actions and env_ids once, before any environment receives them.
 
-The checks stand in the path of every step, so each is one pass over the array: a view
-as unsigned integers turns both bounds into one, and for a handful of numbers Python is
-quicker than NumPy.
+The checks are part of every step, so each makes a single pass over the array: a view as unsigned integers merges both
+bounds into one comparison, and for a handful of numbers plain Python is faster than NumPy.
 """
 
 from __future__ import annotations
@@ -26,23 +25,27 @@ UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def action_fields(space: gym.Space) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """Name → dtype and row shape of the arrays that hold actions: ``action``, or one for each leaf of a `Dict`."""
+    """Returns name → (dtype, row shape) of the arrays that hold actions: ``action``, or one for each leaf."""
     named = {action_name(path): leaf for path, leaf in leaves(space).items()}
     return {name: (np.dtype(leaf.dtype), tuple(leaf.shape or ())) for name, leaf in named.items()}
 
 
 def action_name(path: Path) -> str:
-    """The name of a leaf's actions: its keys, such as ``"left:arm"``; ``action`` where there is but one leaf."""
+    """Returns the name of a leaf's actions: its keys, such as ``"left:arm"``, or ``"action"`` for a single leaf."""
     return ":".join(map(str, path)) or ACTION
 
 
 def action_columns(actions: Actions) -> dict[str, np.ndarray]:
-    """Checked actions by the names of `action_fields`."""
+    """Returns checked actions by the names of `action_fields`."""
     return actions if isinstance(actions, dict) else {ACTION: actions}
 
 
 def unpacked(action: Any, env_id: Any, space: gym.Space) -> tuple[Any, Any]:
-    """Actions and env_ids of a call, which may come in one dict, as EnvPool has it."""
+    """Returns the actions and env_ids of a call, which may come in one dict, as in EnvPool.
+
+    Raises:
+        ActionError: the dict does not hold exactly one array of actions.
+    """
     if not isinstance(action, dict):
         return action, env_id
     rest = {k: v for k, v in action.items() if k not in ("env_id", "players.env_id", "players")}
@@ -54,7 +57,7 @@ def unpacked(action: Any, env_id: Any, space: gym.Space) -> tuple[Any, Any]:
 
 
 def whole_numbers(action: Any, space: gym.Space) -> Any:
-    """Floats that stand for choices as integers, where nothing is lost by it; anything else as it is."""
+    """Returns a float array of discrete choices as int64 if all values are whole; anything else unchanged."""
     if not isinstance(action, np.ndarray) or action.dtype.kind != "f":
         return action
     choices = isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary)
@@ -62,11 +65,11 @@ def whole_numbers(action: Any, space: gym.Space) -> Any:
 
 
 def action_check(space: gym.Space) -> ActionCheck:
-    """A function (action, rows) → C-contiguous [rows, *shape] array of the space's dtype; a dict of them for a `Dict`.
+    """Returns a function (action, rows) → C-contiguous [rows, *shape] array of the space's dtype, or a dict of them.
 
-    It raises `ActionError` for a wrong shape or dtype, for an integer outside the space, and for NaN, infinity, or
-    a float beyond `farthest`. Other numbers outside a `Box` pass: environments clip or charge them as their originals
-    do.
+    The function raises `ActionError` for a wrong shape or dtype, for an integer outside the space, and for NaN,
+    infinity, or a float beyond `farthest`. Other numbers outside a `Box` pass: environments clip or penalise them as
+    the originals do.
     """
     if isinstance(space, gym.spaces.Dict):
         return _dict({str(name): action_check(sub) for name, sub in space.spaces.items()})
@@ -100,7 +103,7 @@ def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         raise ActionError(f"actions have shape {array.shape}; this call needs {shape}, one row an environment")
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ActionError(f"actions have dtype {array.dtype}; this task needs {dtype}")
-    with np.errstate(over="ignore"):  # what overflows is not finite, and refused as such
+    with np.errstate(over="ignore"):  # overflow gives infinity, which is refused later
         cast = np.ascontiguousarray(array, dtype)
     if dtype.kind in "iu" and not np.can_cast(array.dtype, dtype) and (wrapped := cast != array).any():
         raise ActionError(f"action {array[wrapped].flat[0]} does not fit into {dtype}")
@@ -129,7 +132,7 @@ def _tuple(checks: list[ActionCheck]) -> ActionCheck:
 
 
 def _checked(checks: Mapping[str, ActionCheck], action: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
-    """The parts of an action by the names of `action_fields`."""
+    """Returns the checked parts of an action by the names of `action_fields`."""
     checked: dict[str, np.ndarray] = {}
     for name, one in checks.items():
         try:
@@ -193,9 +196,9 @@ def _multi_binary(space: gym.spaces.MultiBinary) -> ArrayCheck:
 
 
 def farthest(space: gym.Space) -> float:
-    """The largest float that is an action; ``FARTHEST`` unless the space itself reaches beyond.
+    """Returns the largest magnitude of a valid float action: ``FARTHEST``, or the space's own bound if that is larger.
 
-    Many a reward is charged with the squares of actions, which must not overflow a float32.
+    Many rewards subtract the squares of actions, which must not overflow a float32.
     """
     ends = np.abs([getattr(space, "low", 0), getattr(space, "high", 0)])
     return max(FARTHEST, float(np.max(ends, where=np.isfinite(ends), initial=0)))
@@ -221,7 +224,7 @@ def _box(space: gym.spaces.Box) -> ArrayCheck:
 
 
 def check_env_ids(env_id: Any, num_envs: int) -> np.ndarray:
-    """int32[k] of distinct environment numbers below ``num_envs``; raises `EnvIdError` otherwise."""
+    """Returns env_ids as int32[k]; raises `EnvIdError` unless they are distinct integers in [0, num_envs)."""
     try:
         ids = np.atleast_1d(np.asarray(env_id))
     except (TypeError, ValueError, RuntimeError) as error:
@@ -233,7 +236,7 @@ def check_env_ids(env_id: Any, num_envs: int) -> np.ndarray:
     if ids.min() < 0 or ids.max() >= num_envs:
         wrong = ids[(ids < 0) | (ids >= num_envs)][0]
         raise EnvIdError(f"env_id {wrong} is not in [0, {num_envs - 1}]")
-    ids = np.array(ids, np.int32)  # a copy: the caller may change its own while these are in flight
+    ids = np.array(ids, np.int32)  # a copy: the caller may change its own array while these are in flight
     counts = np.bincount(ids)
     if counts.max() > 1:
         raise EnvIdError(f"env_id {counts.argmax()} is named more than once")

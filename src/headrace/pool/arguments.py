@@ -1,4 +1,4 @@
-"""What a caller of a pool says, checked and completed: timeouts, resets, and arrays to write into."""
+"""Validates the arguments of a pool's calls: timeouts, resets, and arrays to write into."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headrace.pool.batch import rows_of
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import Field
 
-A_LIFETIME = 1e9  # seconds; who waits so long waits for ever
+A_LIFETIME = 1e9  # seconds; longer timeouts count as none
 
 
 def patience_of(timeout: float | None) -> float | None:
-    """Seconds that recv may wait; None for as long as it takes."""
+    """Returns a timeout of `recv` in seconds, None for none; raises `OptionError` for anything but a number ≥ 0."""
     if timeout is None:
         return None
     number = isinstance(timeout, int | float | np.integer | np.floating) and not isinstance(timeout, bool)
@@ -29,9 +29,14 @@ def patience_of(timeout: float | None) -> float | None:
 def reset_arguments(
     env_id: Any, seed: SeedLike, options: Mapping[str, Any] | None, all_env_ids: np.ndarray, takes_options: bool
 ) -> tuple[np.ndarray | None, np.ndarray | None, dict[str, Any]]:
-    """The environments that are to be reset (None: all), their seeds (None: streams go on) and their own options.
+    """Checks the arguments of `Pool.reset`.
 
-    See `Pool.reset`.
+    Returns:
+        The environments to reset, int32[k] (None: all); their seeds, uint64[k] (None: their streams continue); and the
+        options for the environments' own ``reset``.
+
+    Raises:
+        OptionError, EnvIdError: an argument is wrong, or two contradict each other.
     """
     num_envs = len(all_env_ids)
     if not isinstance(options, Mapping | None):
@@ -56,7 +61,11 @@ def reset_arguments(
 def bound_arrays(
     arrays: Mapping[str, Any], fields: Sequence[Field], num_envs: int
 ) -> tuple[int, dict[str, np.ndarray]]:
-    """How many rows arrays have that results are to be written to, and the arrays; see `Pool.make_batch`."""
+    """Checks a caller's arrays for results; returns their number of rows and the arrays. See `Pool.make_batch`.
+
+    Raises:
+        OptionError: an array has the wrong name, shape, dtype or memory layout.
+    """
     given, known = {name: np.asarray(array) for name, array in arrays.items()}, {f.name: f for f in fields}
     rows = rows_of(given, known, num_envs)
     for name, array in given.items():

@@ -1,4 +1,4 @@
-"""What every pool has, wherever its arrays lie: a task, books of its environments, their states, an end."""
+"""The base of all pools, on the host or on a device: the task, the environments' status and states, the lifetime."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class BasePool(Turns, Generic[E]):
     """N environments of one task and the executor that advances them.
 
     Args:
-        manual: whether the books say whose episodes are over, because nobody resets those environments.
-        recipe: makes another such pool, for pickles; None where nobody can.
+        manual: whether finished environments are tracked, because autoreset is disabled.
+        recipe: the call that makes an equal pool, for pickling; None for a pool that cannot be pickled.
 
     Attributes:
         spec: the task: spaces, info fields, options.
         settings: the options that every task shares.
         num_envs: N.
-        observation_space, action_space: those of one environment (``single_…`` are the same).
+        observation_space, action_space: spaces of one environment (``single_…`` are the same).
         all_env_ids: int32[N], read-only.
     """
 
@@ -46,7 +46,7 @@ class BasePool(Turns, Generic[E]):
         self._status = EnvironmentStatus(settings.num_envs, manual)
         self._key = task_key(spec, settings.autoreset)
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------
 
     @property
     def is_async(self) -> bool:
@@ -59,7 +59,7 @@ class BasePool(Turns, Generic[E]):
 
     @property
     def config(self) -> dict[str, Any]:
-        """All options with their values, as EnvPool's ``config``."""
+        """All options with their values, like EnvPool's ``config``."""
         s = self.settings
         return {
             "task_id": self.spec.task,
@@ -84,29 +84,32 @@ class BasePool(Turns, Generic[E]):
         return f"<{type(self).__name__} {self.spec.task}, num_envs={self.num_envs}, {kind}{state}>"
 
     def _particulars(self) -> dict[str, Any]:
-        """What else tells pools of one task apart."""
+        """Further settings to show in `repr`."""
         return {}
 
     # -- states ----------------------------------------------------------------------------------
 
     @exclusive
     def render(self, env_ids: Any = None) -> np.ndarray:
-        """RGB frames uint8[k, height, width, 3] of the environments named; of environment 0 by default."""
+        """Returns RGB frames uint8[k, height, width, 3] of the environments named, environment 0 by default."""
         return self._executor.render(self._idle(0 if env_ids is None else env_ids))
 
     @exclusive
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Everything that decides the environments' futures: one blob each, of all by default."""
+        """Returns the complete state of the environments named (all by default), one `bytes` each.
+
+        An environment that loads it continues exactly as the saved one does.
+        """
         ids = self._idle(env_ids)
         blobs, finished = self._executor.save_state(ids), self._finished(ids)
         return [seal(blob, self._key, bool(over)) for blob, over in zip(blobs, finished, strict=True)]
 
     @exclusive
     def load_state(self, env_ids: Any, blobs: Sequence[bytes]) -> None:
-        """Put saved states into the environments named (None: all). Any pool of the task can load them.
+        """Load saved states into the environments named (None: all), from any pool of the same task.
 
         Raises:
-            StateError: a state is damaged, or belongs to another task; all environments are as they were.
+            StateError: a state is damaged or belongs to another task; no environment has changed.
         """
         ids = self._ids(env_ids)
         opened = unseal_all(blobs, self._key, ids)
@@ -123,27 +126,27 @@ class BasePool(Turns, Generic[E]):
 
     @exclusive
     def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
-        """Copies of arrays in which environments live, on the host: name → [k, …], to look at.
+        """Returns copies, as NumPy arrays, of the arrays that hold the environments' state: name → [k, …].
 
         Args:
             names: fields of a kernel environment's ``state``, or MuJoCo's names (``qpos``, …); all by default.
             env_ids: the environments of the k rows; all by default.
 
         Raises:
-            OptionError: there is no such array, or the task's environments do not live in arrays.
+            OptionError: there is no such array, or the task's state is not kept in arrays.
         """
         ids, known = self._idle(env_ids), self._executor.state_arrays()
         return {name: self._copied(name, ids) for name in chosen_arrays(self.spec.task, known, names)}
 
     def _finished(self, ids: np.ndarray) -> np.ndarray:
-        """bool[k]: whose episodes are over and wait for a reset by hand."""
+        """bool[k]: which environments have finished and must be reset by the caller."""
         return self._status.finished[ids]
 
     def _copied(self, name: str, ids: np.ndarray) -> np.ndarray:
         """Rows of one of the executor's arrays."""
         return self._executor.state_arrays()[name][ids]
 
-    # -- the books -------------------------------------------------------------------------------
+    # -- status ----------------------------------------------------------------------------------
 
     def _ids(self, env_ids: Any) -> np.ndarray:
         """The environments named; None: all."""
@@ -155,18 +158,18 @@ class BasePool(Turns, Generic[E]):
         return ids
 
     def _idle(self, env_ids: Any) -> np.ndarray:
-        """The environments named (None: all), each of which was reset and is not in flight."""
+        """The environments named (None: all); raises `SequenceError` unless each was reset and is not in flight."""
         ids = self._not_in_flight(env_ids)
         self._status.check_started(ids)
         return ids
 
     def _settled(self) -> None:
-        """The books are right: decide whether `step` need look at anything else."""
+        """Mark the status as consistent, and compute whether `step` may skip its checks."""
         self._ready = self._status.all_steppable() and not self.settings.is_async and self._closed is None
         self._unsure = None
 
     def _recover(self) -> None:
-        """Make good a call that an exception has ended in its midst: whoever it was about must be reset."""
+        """Clean up after a call that an exception interrupted: its environments must be reset."""
         if self._unsure is not None:
             self._status.note_broken(self._unsure)
         self._settled()
@@ -174,22 +177,22 @@ class BasePool(Turns, Generic[E]):
     # -- lifetime --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Free threads, processes and memory now. Calling it again does nothing.
+        """Free threads, processes and memory immediately. Calling it again does nothing.
 
-        Another thread's call ends first, a wait for results with `ClosedError`.
+        A call in another thread ends first; one that waits for results raises `ClosedError`.
         """
         self.end("closed")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickles as the call that made it and the states of its environments."""
+        """Pickles the call that made the pool, and the states of its environments."""
         if self._recipe is None:
-            raise TypeError("a pool that headrace.make did not make cannot be pickled: nobody could make it again")
+            raise TypeError("a pool that headrace.make did not make cannot be pickled: it could not be made again")
         ids = self._started_all_idle()
         return made_again, (written(self._recipe, self.spec.task), ids, self.save_state(ids) if ids.size else [])
 
     @exclusive
     def _started_all_idle(self) -> np.ndarray:
-        """The environments that were started; none may be in flight."""
+        """The environments that were started; raises `SequenceError` if any is in flight."""
         self._status.check_idle(self.all_env_ids)
         return np.flatnonzero(self._status.started)
 

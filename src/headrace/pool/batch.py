@@ -1,10 +1,9 @@
-"""Where results are written: batches that are reused only when nobody looks at them.
+"""Result batches, which are reused only once no reference to their arrays is left.
 
-A pool must not allocate in every step, must not copy a result twice, and must
-return arrays that are safe to keep. A `BatchRing` gives all three: executors write
-straight into a batch's arrays, the caller gets those very arrays, and a batch is
-used again only after the caller has dropped every reference to all of them. A
-caller that keeps results simply makes the ring grow.
+A pool must not allocate in every step, must not copy a result twice, and must return arrays that are safe to keep.
+A `BatchRing` provides all three: executors write directly into a batch's arrays, the caller receives these same
+arrays, and a batch is reused only after the caller has dropped every reference to all of them. A caller that keeps
+results makes the ring allocate new batches.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from headrace.pool.structure import assembled, leaf_fields, renewed
 FINAL = "final:"
 INFO = "info:"
 OBS = "obs"
-ALIGNMENT = 64  # bytes: of a cache line, and of memory that JAX takes as it is
+ALIGNMENT = 64  # bytes: a cache line, and the alignment that JAX needs to use memory without a copy
 LOOK_AT = 4  # batches that may be in use before a new one is made
 
 
 def observation_fields(space: gym.Space) -> list[Field]:
-    """The arrays that hold one observation: ``obs``, or ``obs:key`` for each leaf of a `Dict` or `Tuple`."""
+    """Returns the fields that hold one observation: ``obs``, or ``obs:key`` for each leaf of a `Dict` or `Tuple`."""
     return leaf_fields(OBS, space)
 
 
 def batch_fields(spec: TaskSpec, autoreset: AutoresetMode) -> list[Field]:
-    """All arrays of a batch, in the order in which executors receive them.
+    """Returns all fields of a batch, in the order in which executors receive them.
 
     ``obs…`` · ``reward`` · ``terminated`` · ``truncated`` · ``env_id`` · ``elapsed_step`` · ``info:…``, and
-    in same-step mode ``final:`` twins of observation, ``elapsed_step`` and info, valid where
+    in same-step mode ``final:`` copies of observation, ``elapsed_step`` and info, valid where
     ``terminated | truncated``.
     """
     described = [*observation_fields(spec.observation)]
@@ -62,10 +61,10 @@ def batch_fields(spec: TaskSpec, autoreset: AutoresetMode) -> list[Field]:
 
 
 def rows_of(given: Mapping[str, Any], fields: Mapping[str, Field], num_envs: int) -> int:
-    """How many rows a caller's arrays or tensors for a batch have; ``num_envs`` where none are given.
+    """Returns the number of rows of a caller's arrays or tensors for a batch; ``num_envs`` if none are given.
 
     Raises:
-        OptionError: they differ in it, it is more than the pool has environments, or the batch has no such field.
+        OptionError: their numbers of rows differ or exceed ``num_envs``, or the batch has no such field.
     """
     rows = {array.shape[0] if getattr(array, "ndim", 0) else -1 for array in given.values()} or {num_envs}
     if len(rows) != 1 or not 1 <= min(rows) <= num_envs:
@@ -81,8 +80,9 @@ class Batch:
 
     Attributes:
         arrays: name → array [k, …], in the order of `batch_fields`. Each is the base of its views.
-        binding: whatever the executor needs to fill this batch without looking anything up.
-        infos, final_infos: what single environments say beside that, and at their episodes' ends: row → info dict.
+        binding: the executor's handle for filling this batch.
+        infos, final_infos: further info of single environments, of the step and of the last step of an episode that
+            has ended: row → info dict.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Batch:
     def __init__(self, rows: int, arrays: dict[str, np.ndarray], ring: BatchRing):
         self.rows = rows
         self.arrays = arrays
-        self.ring = weakref.ref(ring)  # which keeps its batches
+        self.ring = weakref.ref(ring)  # weak: the ring refers to its batches
         self.binding: Any = None
         self.infos: dict[int, dict[str, Any]] = {}
         self.final_infos: dict[int, dict[str, Any]] = {}
@@ -118,12 +118,12 @@ class Batch:
         self._counts: tuple[int, ...] = ()
 
     def result(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """The five-tuple of a step over this batch's arrays.
+        """Returns ``(obs, reward, terminated, truncated, info)`` over this batch's arrays.
 
-        Its dicts are new at every call and the caller's alone, so that a caller who keeps one refers to its arrays.
+        Dicts are new at every call, so that a caller who keeps one keeps references to its arrays.
         """
         info = gathered(self.infos, self.rows) | self._info if self.infos else self._info.copy()
-        info["players"] = {"env_id": info["env_id"]}  # as EnvPool has it
+        info["players"] = {"env_id": info["env_id"]}  # as in EnvPool
         if self._final is not None:
             done = self.arrays["terminated"] | self.arrays["truncated"]
             if done.any():
@@ -133,15 +133,15 @@ class Batch:
         return (renewed(self._obs) if self._nested else self._obs, *self._earned, info)
 
     def seal(self) -> None:
-        """Take the present number of references as those of a batch that nobody uses."""
+        """Record the present reference counts as those of an unused batch."""
         self._counts = tuple(map(sys.getrefcount, self._owned))
 
     def hold(self) -> tuple[np.ndarray, ...]:
-        """References that keep this batch from being reused, for as long as they are kept."""
+        """Returns references that prevent the reuse of this batch as long as they are kept."""
         return tuple(self.arrays.values())
 
     def is_free(self) -> bool:
-        """Whether nobody but this batch refers to its arrays (views hold a reference to them)."""
+        """Whether only this batch refers to its arrays (a view counts as a reference)."""
         return tuple(map(sys.getrefcount, self._owned)) == self._counts
 
 
@@ -150,14 +150,14 @@ Allocate = Callable[[int], "dict[str, np.ndarray] | None"]
 
 
 class BatchRing:
-    """Hands out free batches, and makes a new one when the oldest few are all still in use.
+    """Provides free batches; allocates a new one if the oldest few are all in use.
 
-    What a caller keeps for long is forgotten here and becomes the caller's alone, so that neither the
-    search nor the memory grows with what is kept.
+    Batches that a caller keeps for long drop out of the ring, so that neither the search nor the ring's memory grows
+    with the number of results kept.
 
     Args:
-        spec, autoreset: what a batch holds.
-        capacity: how many batches of one size to remember.
+        spec, autoreset: determine the fields of a batch.
+        capacity: number of batches of one size to remember.
     """
 
     def __init__(self, spec: TaskSpec, autoreset: AutoresetMode, capacity: int = 8):
@@ -169,15 +169,15 @@ class BatchRing:
         self._batches: dict[int, deque[Batch]] = {}
 
     def serve(self, bind: Bind, allocate: Allocate) -> None:
-        """Have an executor's methods `bind` and `allocate` prepare every batch that is made.
+        """Prepare every new batch with an executor's methods `bind` and `allocate`.
 
-        They are not kept, for their executor keeps the ring. Were the two to keep each other, a closed pool's memory
-        would wait for the garbage collector, which does not know how large it is.
+        They are referred to weakly, since the executor refers to the ring: with a reference cycle, a closed pool's
+        memory would wait for the garbage collector, which does not know its size.
         """
         self._bind, self._allocate = weakref.WeakMethod(bind), weakref.WeakMethod(allocate)
 
     def take(self, rows: int) -> Batch:
-        """A batch of so many rows that nobody refers to; its contents are undefined."""
+        """Returns a free batch of ``rows`` rows, of undefined contents."""
         ring = self._batches.get(rows)
         if ring is None:
             ring = self._batches[rows] = deque(maxlen=self._capacity)
@@ -192,7 +192,7 @@ class BatchRing:
         return batch
 
     def make(self, rows: int, into: Mapping[str, np.ndarray] | None = None) -> Batch:
-        """A new bound batch; the arrays in ``into`` are used where given."""
+        """Returns a new bound batch of ``rows`` rows over the arrays in ``into``, and new arrays for other fields."""
         bind, allocate = self._bind(), self._allocate()
         arrays = None if into or allocate is None else allocate(rows)
         if arrays is None:
@@ -203,7 +203,7 @@ class BatchRing:
         return batch
 
     def join(self, batches: list[Batch]) -> Batch:
-        """One batch with the rows of several, in order; the only place where results are copied."""
+        """Returns one batch with copies of the rows of several, in order; the only place where results are copied."""
         names = [f.name for f in self.fields]
         arrays = {n: np.concatenate([b.arrays[n] for b in batches]) for n in names}
         joined, first = Batch(sum(b.rows for b in batches), arrays, self), 0
@@ -215,21 +215,21 @@ class BatchRing:
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A new array of zeros that begins at a multiple of `ALIGNMENT` bytes, and is the base of its views."""
+    """Returns a new array of zeros that begins at a multiple of `ALIGNMENT` bytes and is the base of its views."""
     if dtype.hasobject:
         return np.zeros(shape, dtype)
     size = math.prod(shape) * dtype.itemsize
     memory: Any = np.zeros(size + ALIGNMENT, np.uint8)
-    # views of an array over another array have that one as their base: over anything else, it is their base itself
+    # the base of a view is the innermost array: over a ctypes buffer that is the array made here
     place: Any = (ctypes.c_char * size).from_buffer(memory, -memory.ctypes.data % ALIGNMENT)
     return np.ndarray(shape, dtype, place)
 
 
 def unresizable(array: Any) -> list[weakref.ref[np.ndarray]]:
-    """References that keep an array's memory where it is while they last.
+    """Returns weak references that prevent an array's memory from moving as long as they are kept.
 
-    Executors know addresses alone. An array that is referred to weakly NumPy does not resize, even where its owner
-    asks it to look at no references; the same goes for those that it is a view of.
+    Executors hold bare addresses. NumPy refuses to resize an array that has weak references, even with
+    ``refcheck=False``; the references cover the arrays of which this one is a view, too.
     """
     references = []
     while isinstance(array, np.ndarray):
@@ -239,20 +239,23 @@ def unresizable(array: Any) -> list[weakref.ref[np.ndarray]]:
 
 
 def observation_of(space: gym.Space, arrays: Mapping[str, Any], prefix: str = "") -> Any:
-    """A batch's observation: one array, or dicts and tuples of them. With ``FINAL`` the last, or None without one."""
+    """Returns a batch's observation: one array, or nested dicts and tuples of arrays.
+
+    With ``prefix=FINAL`` it is the final observation of ended episodes, or None if the batch has none.
+    """
     if prefix and not any(name.startswith(prefix) for name in arrays):
         return None
     return assembled(prefix + OBS, space, arrays)
 
 
 def info_of(arrays: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A batch's info by its names outside of the batch. With ``FINAL`` that of the last observation."""
+    """Returns a batch's info dict. With ``prefix=FINAL`` it is the info of the final observation."""
     plain = {k: arrays[prefix + k] for k in ("env_id", "elapsed_step") if prefix + k in arrays}
     start = prefix + INFO
     return plain | {k[len(start) :]: v for k, v in arrays.items() if k.startswith(start)}
 
 
 def final_info_of(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """A batch's info of the last observations, whose rows are the same environments'."""
+    """Returns the info dict of a batch's final observations, with ``env_id`` and ``players``."""
     env_id = arrays["env_id"]
     return {"env_id": env_id, **info_of(arrays, FINAL), "players": {"env_id": env_id}}

@@ -1,4 +1,4 @@
-"""Pickles of what a user's own script made: functions and classes by value, as other processes cannot import them."""
+"""Pickles functions and classes of a user's script by value, since other processes cannot import them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CACHED = type(functools.lru_cache(lambda: None))
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Writes down methods with a cache, too: PettingZoo has its users put one around those that tell spaces."""
+    """Pickles methods behind `functools.lru_cache`, too, which PettingZoo recommends for its space methods."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, CACHED) and not _is_found_by_name(obj):
@@ -24,10 +24,11 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def dumps(value: Any) -> bytes:
-    """Any function or object; `pickle.loads` reads it.
+    """Returns the pickle of any function or object, for `pickle.loads`.
 
     Raises:
-        TypeError, AttributeError, pickle.PicklingError: it holds what cannot be pickled, such as a lock.
+        TypeError, AttributeError, pickle.PicklingError: the value holds something that cannot be pickled, such as a
+            lock.
     """
     file = io.BytesIO()
     _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)

@@ -1,4 +1,4 @@
-"""Where Headrace remembers, from one process to the next, what took time to find out."""
+"""The folder in which Headrace caches results across processes."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/headrace``, by default ``~/.cache/headrace``; it need not exist yet."""
+    """Returns ``$XDG_CACHE_HOME/headrace``, by default ``~/.cache/headrace``; it need not exist."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"

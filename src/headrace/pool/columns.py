@@ -1,4 +1,4 @@
-"""The arrays in which a multi-agent environment's observations and actions lie, and whose they are."""
+"""The arrays that hold a multi-agent environment's observations and actions, and the agents that each belongs to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from headrace.pool.spec import TaskSpec
 
 @dataclass(frozen=True)
 class Column:
-    """One dense array [rows, count, …] of observations or actions, and the agents that it is about.
+    """One dense array [rows, count, …] of observations or actions of some agents.
 
     Attributes:
-        name: its key in a `Dict` space; None where the space is the array's own.
-        first, count: its agents.
-        space: one agent's.
+        name: the array's key in a `Dict` space; None if the space is a single array.
+        first, count: the array's agents are ``first … first + count - 1``.
+        space: the space of one agent.
     """
 
     name: str | None
@@ -27,18 +27,18 @@ class Column:
     space: gym.Space
 
     def of(self, values: Any) -> np.ndarray:
-        """The array, from an observation or action."""
+        """Returns this array of an observation or action."""
         return values if self.name is None else values[self.name]
 
     def filler(self, k: int) -> np.ndarray:
-        """Values [k, count, …] that lie in the space, for agents whose own do not matter."""
+        """Returns values [k, count, …] that lie in the space, for agents whose values do not matter."""
         space: Any = self.space
         neutral = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else getattr(space, "start", 0)
         return np.full((k, self.count, *(space.shape or ())), neutral, space.dtype)
 
 
 def columns(spec: TaskSpec, which: str) -> list[Column]:
-    """The arrays of a multi-agent task's ``"observation"`` or ``"action"``."""
+    """Returns the arrays of a multi-agent task's ``"observation"`` or ``"action"``, as given by ``which``."""
     spaces = [getattr(kind, which) for kind in spec.agents]
     if any(space != spaces[0] for space in spaces):
         counts = [kind.count for kind in spec.agents]

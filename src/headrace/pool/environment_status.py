@@ -1,4 +1,4 @@
-"""Which environments have been started, are in flight, or have finished: what may be called when."""
+"""Which environments have been started, are in flight, or have finished; decides which calls are valid."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from headrace.pool.batch import Batch
 
 
 class EnvironmentStatus:
-    """Keeps account of N environments, and refuses by name what comes at the wrong moment.
+    """Tracks the state of N environments, and raises `SequenceError` for calls that are not valid in that state.
 
-    Every entry says how things are and none counts, so that one made twice is as good as one made once: a call that
-    an interrupt has ended can be made good later. Calls that run at the same time write different rows.
+    Every update sets flags and none counts, so applying one twice has no further effect: an update that an interrupt
+    cut short can be repeated. Concurrent calls write different rows.
 
     Args:
-        num_envs: how many.
+        num_envs: number of environments, N.
         manual: whether finished environments must be reset by hand (autoreset is disabled).
     """
 
@@ -24,7 +24,7 @@ class EnvironmentStatus:
         self.started = np.zeros(num_envs, np.bool_)
         self.finished = np.zeros(num_envs, np.bool_)
         self.in_flight = np.zeros(num_envs, np.bool_)
-        self.broken = np.zeros(num_envs, np.bool_)  # an exception ended a call in its midst; not started then
+        self.broken = np.zeros(num_envs, np.bool_)  # an exception interrupted a call on it; it is not started then
 
     @property
     def num_in_flight(self) -> int:
@@ -35,11 +35,13 @@ class EnvironmentStatus:
         return bool(self.started.all()) and not self.in_flight.any() and not (self.manual and self.finished.any())
 
     def check_idle(self, ids: np.ndarray) -> None:
+        """Raise `SequenceError` if any of the environments ``ids``, int32[k], is in flight."""
         busy = ids[self.in_flight[ids]]
         if busy.size:
             raise SequenceError(f"environment {busy[0]} is in flight: recv its result first")
 
     def check_started(self, ids: np.ndarray) -> None:
+        """Raise `SequenceError` unless all of the environments ``ids``, int32[k], have been reset."""
         fresh = ids[~self.started[ids]]
         if fresh.size and self.broken[fresh[0]]:
             raise SequenceError(f"an exception interrupted what environment {fresh[0]} was doing: reset it first")
@@ -47,6 +49,7 @@ class EnvironmentStatus:
             raise SequenceError(f"environment {fresh[0]} was never reset: call reset() first")
 
     def check_steppable(self, ids: np.ndarray) -> None:
+        """Raise `SequenceError` unless all of the environments ``ids``, int32[k], may be stepped now."""
         self.check_idle(ids)
         self.check_started(ids)
         if self.manual:
@@ -55,24 +58,27 @@ class EnvironmentStatus:
                 raise SequenceError(f"environment {over[0]} has finished and autoreset is disabled: reset it first")
 
     def note_started(self, ids: np.ndarray | None) -> None:
+        """Record that these environments (None: all) have begun an episode."""
         where = slice(None) if ids is None else ids
         self.broken[where] = False
         self.finished[where] = False
         self.started[where] = True
 
     def note_broken(self, ids: np.ndarray) -> None:
-        """Nobody knows how far these got: they must be reset."""
+        """Record that these environments are in an unknown state and must be reset."""
         self.broken[ids] = True
         self.started[ids] = False
 
     def note_sent(self, ids: np.ndarray) -> None:
+        """Record that a step or reset of these environments is in flight."""
         self.in_flight[ids] = True
 
     def note_received(self, ids: np.ndarray) -> None:
+        """Record that the results of these environments have been received."""
         self.in_flight[ids] = False
 
     def note_results(self, batch: Batch) -> None:
-        """Remember whose episode has ended; only needed where nobody resets them automatically."""
+        """Record which environments of a batch have finished their episodes; does nothing unless resets are manual."""
         if self.manual:
             arrays = batch.arrays
             self.finished[arrays["env_id"]] = arrays["terminated"] | arrays["truncated"]

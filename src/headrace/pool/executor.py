@@ -1,9 +1,9 @@
-"""What a pool asks of whatever advances its environments, on the host and on a device.
+"""The interface between a pool and the executor that advances its environments, on the host or on a device.
 
-An executor is the only thing that differs between C++ threads, worker processes, and Warp kernels
-on a CPU or a GPU. The pool has validated every argument before an executor sees it (shapes, dtypes,
-ranges, env_ids in range and distinct and not in flight), so executors check nothing twice and stay
-small. What lies on a device a pool cannot look at: there the executor checks tensors as it takes them.
+The executor is the only part that differs between C++ threads, worker processes, and Warp kernels on a CPU or a GPU.
+The pool validates every argument before an executor sees it (shapes, dtypes, ranges; env_ids in range, distinct and
+not in flight), so executors stay small. The contents of tensors on a device are the exception: reading them would
+wait for the device, so the executor checks them there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Executor(Protocol[B, A]):
 
     @abstractmethod
     def bind(self, batch: B) -> None:
-        """Prepare to write into this batch, once; may keep a handle in ``batch.binding``."""
+        """Prepare a batch for writing, once; may keep a handle in ``batch.binding``."""
         ...
 
     @abstractmethod
@@ -47,48 +47,47 @@ class Executor(Protocol[B, A]):
 
     @abstractmethod
     def save_state(self, env_ids: np.ndarray) -> list[bytes]:
-        """Everything that decides an environment's future, one blob each."""
+        """Returns the complete state of each environment, one `bytes` each."""
         ...
 
     @abstractmethod
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
-        """Restore what `save_state` returned; raises `StateError` for anything else, before anything is written."""
+        """Restore what `save_state` returned; raises `StateError` for anything else, before any state changes."""
         ...
 
     @abstractmethod
     def state_arrays(self) -> Mapping[str, Any]:
-        """The arrays or tensors [N, …] in which the environments live, by name; empty where they live elsewhere."""
+        """Returns the arrays or tensors [N, …] that hold the environments' state, by name; empty if there are none."""
         ...
 
     @abstractmethod
     def render(self, env_ids: np.ndarray) -> np.ndarray:
-        """RGB frames uint8[k, height, width, 3]."""
+        """Returns RGB frames uint8[k, height, width, 3]."""
         ...
 
     def wake(self) -> None:
-        """End other threads' waiting in calls with `ClosedError`; `close` follows when nobody is inside any more."""
+        """Make other threads' waiting calls raise `ClosedError`; `close` follows once no thread is inside."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free threads, processes and memory now. Idempotent."""
+        """Free threads, processes and memory immediately. Idempotent."""
         ...
 
 
 class HostExecutor(Executor[Batch, Actions], Protocol):
-    """An executor of a `Pool`, whose results are NumPy arrays and may come when they are done.
+    """The executor of a `Pool`: its results are NumPy arrays, which an asynchronous pool receives as they finish.
 
     An environment that raises is reported as `EnvironmentFailure` after the others have finished.
 
-    A signal's handler may raise in the midst of any call. Memory that threads write to then stays until they are
-    done, and `discard`, which the pool calls next, copes with whatever was left half done. Environments whose call was
-    interrupted are reset before anything else is done with them.
+    A signal handler may raise within any call. Memory that threads write to then stays until they are done, and
+    `discard`, which the pool calls next, must work from any intermediate state. Environments whose call was
+    interrupted are reset before any other use.
 
     Attributes:
-        waiting: a `recv` is waiting for results: an exception that ends it now has changed nothing.
-        background: what was sent is done by itself, and not in the `recv` that asks for it.
-        finishes_steps: a `step` that such an exception ends was taken by all its environments, or by none.
-        takes_options: resets take a further argument, the options for each environment's own, as where environments
-            are Python objects.
+        waiting: whether a `recv` is waiting for results: an exception that ends it then has changed nothing.
+        background: whether sent work proceeds without a `recv`.
+        finishes_steps: whether a `step` that an exception interrupts is taken by all its environments, or by none.
+        takes_options: whether resets take a further argument, the options for the environments' own ``reset``.
     """
 
     waiting: bool
@@ -97,22 +96,22 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
     takes_options: bool = False
 
     def allocate(self, rows: int) -> dict[str, np.ndarray] | None:
-        """Arrays for a batch of so many rows where the executor can write; None where any memory will do."""
+        """Returns arrays for a batch of ``rows`` rows in the executor's own memory; None if any memory will do."""
         return None
 
     @abstractmethod
     def send(self, actions: Actions, env_ids: np.ndarray) -> None:
-        """Start k steps and return."""
+        """Start k steps and return immediately."""
         ...
 
     @abstractmethod
     def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
-        """Start k resets and return."""
+        """Start k resets and return immediately."""
         ...
 
     @abstractmethod
     def recv(self, timeout: float | None) -> Batch:
-        """Wait for the next ``batch_size`` finished rows, first come first served.
+        """Wait for the next ``batch_size`` finished rows, in the order in which they finish.
 
         In a synchronous pool each call returns the rows of one `send` or `send_reset`, oldest first, in
         the order sent. Raises `RecvTimeoutError` after ``timeout`` seconds, `KeyboardInterrupt` on Ctrl-C.
@@ -121,5 +120,5 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
 
     @abstractmethod
     def discard(self) -> None:
-        """Wait until nothing is in flight, and forget all results not yet received."""
+        """Wait until nothing is in flight, and drop all results not yet received."""
         ...

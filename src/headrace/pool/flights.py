@@ -1,4 +1,4 @@
-"""What is under way in a pool: sent, and not yet received; and what becomes of it after an exception."""
+"""Work in flight in a pool, sent and not yet received, and how it is cleaned up after an exception."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headrace.pool.turns import NOBODY, exclusive, receiving
 
 
 class Flights(BasePool[HostExecutor]):
-    """The half of a `Pool` that sends and receives, beside what every pool has.
+    """The part of a `Pool` that sends and receives.
 
     Attributes:
-        batch_size: rows that a receive brings; as many as there are environments in a synchronous pool.
+        batch_size: rows that `recv` returns; ``num_envs`` in a synchronous pool.
     """
 
     def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None):
-        # an executor keeps about N / B batches in flight, the caller a few results
+        # about N / B batches are in flight, and the caller keeps a few results
         self._ring = BatchRing(task.spec, settings.autoreset, 8 + settings.num_envs // settings.batch_size)
         executor = task.make_executor(task.spec, settings, self._ring)
         self._ring.serve(executor.bind, executor.allocate)
@@ -35,9 +35,9 @@ class Flights(BasePool[HostExecutor]):
         super().__init__(task.spec, settings, executor, self._manual, recipe)
         self.batch_size = settings.batch_size
         self._sent: deque[np.ndarray] = deque()  # synchronous pools: env_ids of each send
-        # synchronous pools: batches of a recv that timed out half-way, kept from reuse
+        # synchronous pools: batches of a recv that timed out half-way, protected from reuse
         self._received: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
-        self._arrived: Batch | None = None  # asynchronous pools: received, and not yet in the books
+        self._arrived: Batch | None = None  # asynchronous pools: received, and the status not yet updated
 
     # -- sending ---------------------------------------------------------------------------------
 
@@ -73,12 +73,12 @@ class Flights(BasePool[HostExecutor]):
             )
 
     def _sending(self, ids: np.ndarray, send: Callable[[], None], starts: bool = False) -> None:
-        """Send, and enter it in the books, beside which another thread may receive."""
+        """Send and update the status, while another thread may receive."""
         self._unsure = ids
         if self._executor.background:  # the results may be received before `send` returns
             self._status.note_sent(ids)
             send()
-        else:  # what is in the books can be received
+        else:  # results marked as in flight can be received immediately
             send()
             self._status.note_sent(ids)
         if starts:
@@ -90,7 +90,7 @@ class Flights(BasePool[HostExecutor]):
     # -- receiving -------------------------------------------------------------------------------
 
     def _received_batch(self, timeout: float | None) -> Batch:
-        """What the executor received; an exception while it waits leaves everything in flight."""
+        """The batch that the executor receives; an exception while it waits leaves everything in flight."""
         self._torn = True
         try:
             return self._executor.recv(timeout)
@@ -109,7 +109,7 @@ class Flights(BasePool[HostExecutor]):
             raise SequenceError(
                 f"recv returns {self.batch_size} results but {in_flight} are in flight: send more first"
             )
-        if self._arrived is None:  # else an exception ended the call that received it
+        if self._arrived is None:  # otherwise an exception ended the call that received it
             self._arrived = self._received_batch(timeout)
             self._torn = False
         batch = self._arrived
@@ -128,7 +128,7 @@ class Flights(BasePool[HostExecutor]):
             except EnvironmentFailure:
                 ids = self._sent.popleft()
                 self._status.note_received(ids)
-                if self._manual:  # which of them have finished is lost with their results
+                if self._manual:  # the lost results would say which of them have finished
                     self._status.note_broken(ids)
                 self._settled()
                 raise
@@ -145,13 +145,13 @@ class Flights(BasePool[HostExecutor]):
         self._settled()
         return whole
 
-    # -- what is never received ------------------------------------------------------------------
+    # -- cleaning up -----------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Make good a call that an exception has ended in its midst.
+        """Clean up after a call that an exception interrupted.
 
-        How far it got nobody knows, so nothing in flight is waited for, and whoever was in flight or called must be
-        reset.
+        Its progress is unknown, so all results in flight are dropped, and the environments in flight or in the call
+        must be reset.
         """
         self._status.note_broken(np.flatnonzero(self._status.in_flight))
         if self._unsure is not None:
@@ -159,7 +159,7 @@ class Flights(BasePool[HostExecutor]):
         self._forget()
 
     def _discard(self) -> None:
-        """Wait for what is in flight and forget it."""
+        """Wait for results in flight and drop them."""
         if self._status.num_in_flight:
             self._unsure = self.all_env_ids
             self._forget()

@@ -1,6 +1,6 @@
-"""Info dicts of single environments as one dict of arrays, by Gymnasium's convention for vector environments, and back.
+"""Converts info dicts of single environments into one dict of arrays, as Gymnasium's vector environments do, and back.
 
-A key has an array with a row for each environment of a batch, and ``_key`` a mask that says whose rows are set.
+Each key has an array with a row for each environment of a batch, and ``_key`` is a mask of the rows that are set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ OF_THE_BATCH = {"env_id", "players", "final_obs", "final_info", "_final_obs", "_
 
 
 def gathered(infos: dict[int, dict[str, Any]], rows: int) -> dict[str, Any]:
-    """Row → info dict, as arrays [rows, …] and their masks."""
+    """Returns the info dicts of single rows as arrays [rows, …] and their masks."""
     result: dict[str, Any] = {}
     for row, info in infos.items():
         _add(result, info, row, rows)
@@ -58,10 +58,10 @@ def _objects(array: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
 
 
 def by_row(info: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
-    """A batch's info as a dict for each row, as single environments tell it: `gathered`, undone.
+    """Returns a batch's info as one dict for each row, like that of a single environment; the inverse of `gathered`.
 
-    Every dict is new and its reader's alone. What is about the batch (``env_id``, ``players``, final observations) is
-    left out, and so is what a mask says was not set.
+    Every dict is new. Entries about the batch (``env_id``, ``players``, final observations) are left out, as are
+    values that a mask marks as not set.
     """
     named = {key: info[key] for key in info if key not in OF_THE_BATCH and not _is_mask(key, info)}
     full = {key: _values(info[key], rows) for key in named if f"_{key}" not in info}
@@ -75,7 +75,7 @@ def by_row(info: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
 
 
 def info_of_row(info: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """One row of a batch's info, as a single environment tells it; see `by_row`."""
+    """Returns one row of a batch's info, like that of a single environment; see `by_row`."""
     one = {key: info[key] for key in info if key not in OF_THE_BATCH and not _is_mask(key, info)}
     return {
         key: info_of_row(value, row) if isinstance(value, dict) else _values(value[row : row + 1], 1)[0]
@@ -89,7 +89,7 @@ def _is_mask(key: str, info: Mapping[str, Any]) -> bool:
 
 
 def _values(column: Any, rows: int) -> list[Any]:
-    """Python's own numbers where rows are numbers, else the rows."""
+    """The rows of a column: Python numbers if they are scalars, else arrays."""
     if isinstance(column, dict):
         return by_row(column, rows)
     return column.tolist() if column.ndim == 1 else list(column)

@@ -1,8 +1,8 @@
-"""What outlives a call: forks, and the interpreter's end.
+"""Closes pools in forked processes and at the interpreter's exit.
 
-Threads do not survive a fork, so a pool in a forked child is closed there without
-touching what the parent still uses; and threads must be gone before the interpreter is, a daemon
-thread that is inside a pool among them: it is waited for, and then kept out.
+Threads do not survive a fork, so a forked child marks the pool as closed without touching resources that the parent
+still uses. Threads must end before the interpreter does: a daemon thread inside a pool is waited for, and later calls
+raise `ClosedError`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any, Protocol
 
 
 class Mortal(Protocol):
-    """What has threads, processes or memory of this process."""
+    """An object that owns threads, processes or memory of this process."""
 
     def end(self, reason: str) -> None:
-        """Free them now."""
+        """Free them immediately; ``reason`` appears in later errors."""
         ...
 
     def disown(self) -> Any:
-        """Leave them to the process that forked this one; answers what must never be run or freed here."""
+        """Leave them to the parent process; returns objects that must never be run or freed in this one."""
         ...
 
 
 _watched: weakref.WeakSet[Mortal] = weakref.WeakSet()
-_orphans: list[Any] = []  # of the parent process: kept so that nothing of them is ever run here
+_orphans: list[Any] = []  # the parent process's objects, kept so that their finalisers never run here
 
 
 def watch(one: Mortal) -> None:
-    """End it at the interpreter's end, and disown it in forked children."""
+    """End an object at the interpreter's exit, and disown it in forked children."""
     _watched.add(one)
 
 

@@ -1,4 +1,4 @@
-"""Options of tasks: their defaults, what else they may be, and what is said of others."""
+"""Options of tasks: defaults, valid values, and errors for others."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 from headrace.errors import KernelError, OptionError
 
 Options = Mapping[str, Any]
-MOST = {int: 2**31 - 1, float: sys.float_info.max}  # what kernels can hold: int32, finite floats
+MOST = {int: 2**31 - 1, float: sys.float_info.max}  # kernels hold int32 and finite floats
 
 
 @dataclass(frozen=True)
 class Option:
-    """A task's option with its default, whose type (bool, int, float or str) is the option's.
+    """A task's option. Its type (bool, int, float or str) is that of its default.
 
     Attributes:
-        default: the value where none is given.
-        low, high: a number's bounds, both allowed.
-        choices: the values that a string may have.
+        default: the value if none is given.
+        low, high: inclusive bounds of a number; no upper bound if ``high`` is None.
+        choices: the valid values of a string.
     """
 
     default: Any
@@ -39,7 +39,7 @@ class Option:
             raise KernelError(f"an option's default must be {rule}, not {self.default!r}")
 
     def convert(self, task: str, name: str, value: Any) -> Any:
-        """The value in the option's type; raises `OptionError` where it does not fit."""
+        """Returns the value in the option's type; raises `OptionError` if it is not valid."""
         if not self._fits(value):
             raise OptionError(f"{name} of {task} must be {self._wanted}, not {value!r}")
         return type(self.default)(value)
@@ -69,17 +69,17 @@ class Option:
 
 
 def decimal(default: float) -> Option:
-    """An option that may be any finite number."""
+    """Returns an option whose value may be any finite number."""
     return Option(default, -math.inf)
 
 
 @dataclass(frozen=True)
 class Checked(Option):
-    """An option that a function checks and converts, raising `TypeError` or `ValueError` where it cannot.
+    """An option whose values a function checks and converts.
 
     Attributes:
-        check: the function: value → value.
-        wanted: what a value must be, in words.
+        check: a function value → converted value, which raises `TypeError` or `ValueError` for invalid values.
+        wanted: a description of valid values, for messages.
     """
 
     check: Callable[[Any], Any] = lambda value: value
@@ -93,10 +93,15 @@ class Checked(Option):
 
 
 def complete(task: str, known: Options, given: Options) -> dict[str, Any]:
-    """All options of a task, those given checked; ``known`` holds an `Option` or simply a default for each.
+    """Returns all options of a task with their values.
+
+    Args:
+        task: the task's name, for messages.
+        known: name → `Option`, or its default.
+        given: the options that the user gave.
 
     Raises:
-        OptionError: an option does not exist or does not fit.
+        OptionError: an option does not exist or its value is not valid.
     """
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""How a pool is pickled: as the call that makes it, and the states of its environments."""
+"""Pickles a pool as the call that makes it and the states of its environments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from headrace.errors import StateError
 
-Recipe = partial[Any]  # the call that makes a pool, all of its options named
+Recipe = partial[Any]  # the call that makes a pool, with all options as keywords
 
 
 def written(recipe: Recipe, task: str) -> bytes:
-    """The call, pickled: functions of a script, and those without a name, by value.
+    """Returns the pickled call; functions of a script and lambdas are pickled by value.
 
     Raises:
-        StateError: it holds what cannot be pickled, such as a lock or an open file.
+        StateError: an option cannot be pickled, such as a lock or an open file.
     """
     try:
         return pickle.dumps(recipe)
@@ -31,7 +31,7 @@ def written(recipe: Recipe, task: str) -> bytes:
 
 
 def made_again(recipe: bytes, env_ids: np.ndarray, blobs: list[bytes]) -> Any:
-    """What unpickling a pool calls: make it again, then load the states it had."""
+    """Makes a pool from a pickled call and loads the states it had; unpickling a pool calls this."""
     pool = pickle.loads(recipe)()
     if len(env_ids):
         pool.load_state(env_ids, blobs)

@@ -1,9 +1,8 @@
-"""The pool: a batch of environments behind one API, whatever advances them.
+"""The pool: a batch of environments behind one API, whichever executor advances them.
 
-Everything a caller can get wrong is caught here, once, so that executors stay small
-and fast: which environments have been started, which are in flight, which have
-finished, and whether the pool is still open. The pool itself never touches a result:
-executors write it into the arrays that the caller receives.
+All arguments and all calls are validated here, once, so that executors stay small and fast: which environments have
+been started, are in flight or have finished, and whether the pool is open. The pool itself never touches results:
+executors write them into the arrays that the caller receives.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class Pool(Flights):
 
     Results are ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``; rows come in
     the order sent (synchronous) or finished (asynchronous), and ``info["env_id"]`` names them. The
-    arrays are safe to keep: their memory is used again only after the last reference to them is gone. Dicts are the
-    caller's own.
+    arrays are safe to keep: their memory is reused only after the last reference to them is gone. Dicts are new for
+    every result.
 
     Example:
         >>> import headrace
@@ -46,16 +45,16 @@ class Pool(Flights):
     Args:
         task: the task.
         settings: the options that every task shares.
-        recipe: makes another such pool, for pickles; None for a pool that is not pickled.
+        recipe: the call that makes an equal pool, for pickling; None for a pool that cannot be pickled.
     """
 
     def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None = None):
         super().__init__(task, settings, recipe)
         self._check_action = action_check(task.spec.action)
-        self._free.atexit = False  # by then `lifetime` has closed it, when nobody was inside
+        self._free.atexit = False  # `lifetime` closes the pool earlier, once no thread is inside
         lifetime.watch(self)
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------
 
     @property
     def device(self) -> str:
@@ -77,14 +76,14 @@ class Pool(Flights):
 
         Args:
             env_id: the environments, in the order of the result's rows; all by default, in which case
-                whatever is in flight is waited for and discarded.
+                results in flight are waited for and discarded.
             seed: None continues each environment's random stream; an integer restarts them at
-                ``seed + env_id``; a list gives one seed a row.
-            options: ``{"reset_mask": bool[num_envs]}`` is Gymnasium's way to name environments. All others are handed
-                to the ``reset`` of each environment, where these are Python objects.
+                ``seed + env_id``; a list gives one seed for each row.
+            options: ``{"reset_mask": bool[num_envs]}`` is Gymnasium's way to name environments. All other options are
+                passed to the ``reset`` of each environment, where environments are Python objects.
 
-        An asynchronous pool returns the first ``batch_size`` rows; `recv` brings the others. There, environments can
-        be named only while nothing is in flight; `async_reset` resets some beside others that step.
+        An asynchronous pool returns the first ``batch_size`` rows; `recv` returns the others. There, environments
+        can be named only while nothing is in flight; `async_reset` resets some while others step.
 
         Raises:
             EnvIdError, OptionError: the arguments are wrong; nothing was reset.
@@ -107,16 +106,16 @@ class Pool(Flights):
         """Advance all environments, or those named, by one agent step.
 
         Args:
-            action: [k, *action_space.shape], row i for ``env_id[i]``; EnvPool's dict form
-                ``{"action": …, "env_id": …}`` too.
+            action: [k, *action_space.shape], row i for ``env_id[i]``, or EnvPool's dict form
+                ``{"action": …, "env_id": …}``.
             env_id: the environments to step; all by default.
             out: where to write: a batch from `make_batch`, or a dict of arrays. Synchronous pools only.
 
         Raises:
             ActionError, EnvIdError: the arguments are wrong; nothing was stepped.
-            SequenceError: the environment was not reset (since an exception interrupted it), has finished, or is in
-                flight.
-            EnvironmentFailure: an environment raised; the others were stepped. Reset it to go on.
+            SequenceError: an environment was never reset, was interrupted by an exception and not reset since, has
+                finished, or is in flight.
+            EnvironmentFailure: an environment raised; the others were stepped. It must be reset before its next step.
         """
         me = get_ident()
         if env_id is not None or type(action) is dict or self._unsure is not None or self._caller or not self._ready:
@@ -134,7 +133,7 @@ class Pool(Flights):
 
     @exclusive
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step in all environments, or those named, and return at once; see `step`."""
+        """Start one step in all environments, or those named, and return immediately; see `step`."""
         action, env_id = unpacked(action, env_id, self.action_space)
         ids = self.all_env_ids if env_id is None else check_env_ids(env_id, self.num_envs)
         self._status.check_steppable(ids)
@@ -147,12 +146,12 @@ class Pool(Flights):
         Args:
             timeout: seconds to wait, or None for as long as it takes. Ctrl-C is honoured either way.
             reset: return ``(obs, info)`` instead of the five-tuple, as EnvPool does after a reset.
-            return_info: with ``reset``, whether info is returned too.
+            return_info: with ``reset``, whether info is returned, too.
 
         Raises:
-            SequenceError: less is in flight than would be returned, so waiting would last for ever.
-            RecvTimeoutError: time is up; everything stays in flight.
-            EnvironmentFailure: an environment raised; it must be reset, the next `recv` goes on.
+            SequenceError: fewer results are in flight than would be returned, so waiting would never end.
+            RecvTimeoutError: the timeout has passed; everything stays in flight.
+            EnvironmentFailure: an environment raised and must be reset; the next `recv` returns the other results.
         """
         patience = patience_of(timeout)
         batch = self._recv_async(patience) if self.is_async else self._recv_sync(patience)
@@ -164,9 +163,9 @@ class Pool(Flights):
     def async_reset(
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Start new episodes, in all environments or those named, and return at once.
+        """Start new episodes, in all environments or those named, and return immediately.
 
-        `recv` brings their first observations, with reward 0 and ``elapsed_step`` 0, as it brings results of steps.
+        `recv` returns their first observations, with reward 0 and ``elapsed_step`` 0, like results of steps.
 
         Args:
             env_id, seed, options: as in `reset`.
@@ -174,15 +173,15 @@ class Pool(Flights):
         self._send_reset(*self._reset_arguments(env_id, seed, options))
 
     def make_batch(self, arrays: Mapping[str, Any] | None = None, **more: Any) -> Batch:
-        """Bind arrays of the caller's as the place where a step writes its results.
+        """Bind the caller's own arrays as the ones into which a step writes its results.
 
         Args:
             arrays, more: batch field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → array
                 [k, …], C-contiguous, writeable, of the field's dtype. Fields not given get new arrays.
 
         Returns:
-            What ``step(…, out=…)`` takes. Bind once for each row of a rollout buffer, and use it again
-            and again: a step then costs no copy and no allocation.
+            The `Batch` that ``step(…, out=…)`` takes. Bind one for each row of a rollout buffer and reuse it: a step
+            then neither copies nor allocates.
         """
         rows, given = bound_arrays({**(arrays or {}), **more}, self._ring.fields, self.num_envs)
         self._check_open()
@@ -192,23 +191,30 @@ class Pool(Flights):
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, env_ids: Any = None, **kwargs: Any) -> list[Any]:
-        """An attribute of the environments named (all by default), called with the arguments if it is a method.
+        """Returns an attribute of the environments named (all by default), called with the arguments if callable.
 
-        A function in place of a name is called in each environment's process, with the environment before the
-        arguments.
+        If ``name`` is a function, it is called in each environment's process, with the environment as its first
+        argument.
+
+        Returns:
+            One value for each environment.
 
         Raises:
-            OptionError: the task's environments are no Python objects: they do not run in processes.
+            OptionError: the task's environments are not Python objects in worker processes.
         """
         return self._objects().call(name, args, kwargs, self._not_in_flight(env_ids))
 
     def get_attr(self, name: str, env_ids: Any = None) -> list[Any]:
-        """An attribute of the environments named, as Gymnasium's vector environments have it; see `call`."""
+        """Returns an attribute of the environments named, as Gymnasium's vector environments do; see `call`."""
         return self.call(name, env_ids=env_ids)
 
     @exclusive
     def set_attr(self, name: str, values: Any, env_ids: Any = None) -> None:
-        """Set an attribute of the environments named, to one value each of a list, or the same for all."""
+        """Set an attribute of the environments named: a list or tuple holds one value each, anything else is for all.
+
+        Raises:
+            OptionError: the list's length is not the number of environments, or these are not Python objects.
+        """
         ids = self._not_in_flight(env_ids)
         each = list(values) if isinstance(values, list | tuple) else [values] * len(ids)
         if len(each) != len(ids):
@@ -227,10 +233,10 @@ class Pool(Flights):
         """Raise `SequenceError` unless these environments may be stepped now."""
         self._status.check_steppable(env_ids)
 
-    # -- the books -------------------------------------------------------------------------------
+    # -- status ----------------------------------------------------------------------------------
 
     def _reset_arguments(self, env_id: Any, seed: SeedLike, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
-        """The environments, their seeds, and where there are any the options for their own resets."""
+        """The environments, their seeds, and the options for their own resets if there are any."""
         takes_options = self._executor.takes_options
         ids, seeds, own = reset_arguments(env_id, seed, options, self.all_env_ids, takes_options)
         return (ids, seeds, own) if own else (ids, seeds)
@@ -244,7 +250,7 @@ class Pool(Flights):
         return batch
 
     def _advance(self, actions: Any, ids: np.ndarray | None, batch: Batch) -> None:
-        """Step, and enter it in the books."""
+        """Step the environments and update their status."""
         self._unsure = self.all_env_ids if ids is None else ids
         try:
             self._executor.step(actions, ids, batch)
@@ -253,7 +259,7 @@ class Pool(Flights):
             self._settled()
             raise
         except BaseException:
-            if self._executor.finishes_steps and not self._manual:  # nothing in the books hangs on the results
+            if self._executor.finishes_steps and not self._manual:  # the status does not depend on the results
                 self._unsure = None
             raise
         if self._manual:

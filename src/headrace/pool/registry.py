@@ -1,4 +1,4 @@
-"""Names of tasks, and the one function that turns a name and options into a pool."""
+"""The registry of task names, and the function that makes a pool from a name and options."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TaskLike = str | Callable[..., Any]
 PROCESSES = "processes"
 
 VERSION = re.compile(r"-v\d+$")
-ALIKE = 0.55  # of 1, from which on a name may have been meant
-MOST_NAMED = 5  # of what a file or module has, where nothing in it is alike
+ALIKE = 0.55  # least similarity, of 1, of a name that is suggested
+MOST_NAMED = 5  # most names of a file or module to suggest if none is similar
 
 _builders: dict[str, Build | str] = {}
 _registrars: dict[str, str] = {}  # task → the module that registered it
@@ -39,12 +39,12 @@ def register(task_id: str, build: Build | str, *, replace: bool = False) -> None
     """Make a task known by name.
 
     Args:
-        task_id: its name, such as ``"MyTask-v0"``.
-        build: a function ``(task, **options) → Task``, or where to import one from: ``"package.module:function"``.
-        replace: whether a task of this name may exist already.
+        task_id: the task's name, such as ``"MyTask-v0"``.
+        build: a function ``(task, **options) → Task``, or the place to import one from: ``"package.module:function"``.
+        replace: whether to replace an existing task of this name.
 
     Raises:
-        OptionError: the name is taken, or what was given is neither a function nor such a string.
+        OptionError: the name is taken, or ``build`` is neither a function nor such a string.
     """
     if not isinstance(task_id, str) or not task_id:
         raise OptionError(f"a task's name must be a non-empty string, not {task_id!r}")
@@ -63,17 +63,17 @@ def register_family(tasks: Iterable[str], build: str) -> None:
 
 
 def is_registered(task: str) -> bool:
-    """Whether a task of this very name is known, without a file or module in front of it."""
+    """Whether a task of exactly this name is registered; names with a file or module in front never are."""
     return task in _builders
 
 
 def list_all_envs() -> list[str]:
-    """All registered task names, sorted."""
+    """Returns all registered task names, sorted."""
     return sorted(_builders)
 
 
 def nearest(name: str, names: Iterable[str], n: int = 5) -> list[str]:
-    """The names most like this one, best first; versions (``-v1``) only decide between names alike."""
+    """Returns up to ``n`` similar names, best first; versions (``-v1``) only break ties."""
     asked = str(name).lower()
 
     def likeness(candidate: str) -> tuple[float, float]:
@@ -89,12 +89,17 @@ def nearest(name: str, names: Iterable[str], n: int = 5) -> list[str]:
 
 
 def build_task(task: TaskLike, executor: str | None = None, **options: Any) -> Task:
-    """The task of this name, or of what makes its environments, with its own options checked and completed.
+    """Returns a task, with its own options checked and completed.
 
     Args:
-        task: a registered name; a name of Gymnasium's registry; either with the file or module in front of it that
-            registers it; a class or function in a file or module; or such a class or function itself.
-        executor: ``"processes"`` for Gymnasium's environment where Headrace has one of this name, too.
+        task: a registered name; a name of Gymnasium's registry; either one with the file or module in front that
+            registers it; a class or function in a file or module; or a class or function that makes an environment.
+        executor: ``"processes"`` for Gymnasium's environment if Headrace has one of the same name.
+        options: the task's own options.
+
+    Raises:
+        UnknownTaskError: there is no such task.
+        OptionError: an option does not exist or does not fit.
     """
     if executor not in (None, PROCESSES):
         raise OptionError(f"executor must be None, for the task's own, or {PROCESSES!r}, not {executor!r}")
@@ -103,12 +108,12 @@ def build_task(task: TaskLike, executor: str | None = None, **options: Any) -> T
 
 
 def family(task: TaskLike) -> str:
-    """The module whose function builds a task; raises `UnknownTaskError` if there is none of this name."""
+    """Returns the name of the module whose function builds a task; raises `UnknownTaskError` for an unknown task."""
     return getattr(_builder(task, None)[0], "__module__", "")
 
 
 def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
-    """The function that builds a task, and what to call it with."""
+    """The function that builds a task, and its first argument."""
     from headrace.pool.executors.processes.task import callable_task, gymnasium_task, in_gymnasium, named_task
 
     if not isinstance(task, str):
@@ -131,12 +136,12 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
 
 
 def _place(source: str) -> str:
-    """A file or module as another process finds it."""
+    """A file or module as other processes can import it: an absolute path, or the module's name."""
     return str(Path(source).resolve()) if source.endswith(".py") else source
 
 
 def _hint(source: str, name: str, executor: str | None) -> str:
-    """What may have been meant by a name that nobody knows."""
+    """Suggestions for an unknown name."""
     import gymnasium
 
     if executor == PROCESSES and name in _builders:
@@ -146,7 +151,7 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         if name in _builders and not theirs:
             return f"{source} registers none of this name, nor has it such a class; {name} alone is Headrace's own"
         there = [*theirs, *_made_in(source)]
-        # what other modules registered with Gymnasium is a guess, so only where the source has nothing of its own
+        # tasks that other modules registered with Gymnasium are suggested only if the source registers none
         meant = nearest(name, there) or theirs or nearest(name, gymnasium.registry) or there[:MOST_NAMED]
         say = f"say {', '.join(f'{source}:{each}' for each in meant)}"
         return say if meant else f"{source} registers none of this name, nor has it such a class"
@@ -155,14 +160,14 @@ def _hint(source: str, name: str, executor: str | None) -> str:
 
 
 def _made_in(source: str) -> list[str]:
-    """The classes of a file or module, and the functions, which may make environments."""
+    """The names of the classes and functions of a file or module, which may make environments."""
     module = module_of(source)
     own = {name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
     return [name for name, each in own.items() if callable(each) and not name.startswith("_")]
 
 
 def _function(build: Build | str) -> Build:
-    """What builds a task, imported now if it was only named."""
+    """The function that builds a task, imported if it was given by name."""
     if not isinstance(build, str):
         return build
     module, _, name = build.partition(":")
@@ -170,7 +175,7 @@ def _function(build: Build | str) -> Build:
 
 
 def _registered_by(source: str) -> tuple[str, ...]:
-    """The tasks of a file or module: all that importing it registers, or that it did register if it was before."""
+    """The tasks that importing a file or module registers, or has registered if it was imported before."""
     if is_loaded(source):
         home = module_of(source).__name__
         return tuple(task for task, by in _registrars.items() if f"{by}.".startswith(f"{home}."))
@@ -197,7 +202,7 @@ def make_pool(
     max_num_players: int = 1,
     **options: Any,
 ) -> Pool:
-    """Make a pool of one task; see `headrace.make` for the options."""
+    """Make a pool of one task; see `headrace.make` for the options and errors."""
     if max_num_players != 1:
         raise OptionError(f"max_num_players must be 1 for a pool of dense rows, not {max_num_players!r}: see make")
     settings = pool_settings(num_envs, batch_size, num_threads, seed, autoreset, device, thread_affinity_offset)
@@ -229,7 +234,11 @@ def pool_settings(
     device: str = "cpu",
     thread_affinity_offset: int = -1,
 ) -> PoolSettings:
-    """The options that every task shares, checked and completed."""
+    """Returns the options that every task shares, checked and completed.
+
+    Raises:
+        OptionError: a value has the wrong type or is out of range.
+    """
     check_int("num_envs", num_envs, 1, MOST_ENVS)
     check_int("batch_size", batch_size, 0, num_envs)
     check_int("num_threads", num_threads, 0, MOST_THREADS)
@@ -247,7 +256,7 @@ def pool_settings(
 
 
 def autoreset_mode(mode: Any) -> AutoresetMode:
-    """Accepts our names and `gymnasium.vector.AutoresetMode`."""
+    """Returns the mode of an own name or a `gymnasium.vector.AutoresetMode`; raises `OptionError` for others."""
     names: dict[Any, AutoresetMode] = {name: name for name in get_args(AutoresetMode)}
     names |= {"NextStep": "next_step", "SameStep": "same_step", "Disabled": "disabled"}
     try:

@@ -1,4 +1,4 @@
-"""Turns what a caller gives as a seed into one 64-bit stream an environment."""
+"""Converts a seed, a list of seeds or None into one 64-bit seed for each environment."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ SeedLike = int | Sequence[int] | np.ndarray | None
 
 
 def seeds_of(seed: SeedLike, env_ids: np.ndarray) -> np.ndarray:
-    """uint64[k]: ``seed + env_id`` for an integer, one each for a list, fresh entropy for None.
+    """Returns uint64[k]: ``seed + env_id`` for an integer, the list's values for a list, fresh entropy for None.
 
-    An environment's seed follows from its own number, so that it does not depend on which others
-    are reset with it.
+    An environment's seed depends on its own number only, not on the environments that are reset with it.
+
+    Raises:
+        OptionError: a seed is not an integer in [0, 2**64), or a list does not have k elements.
     """
     if seed is None:
         seed = secrets.randbits(62)

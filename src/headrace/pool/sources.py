@@ -1,7 +1,7 @@
 """Tasks of a user's own file or module: ``my_env.py``, ``my_env.py:MyTask-v0``, ``package.module:MyTask-v0``.
 
-Importing it registers its tasks. Because the place is part of the name, every command and
-every run folder finds such a task again.
+Importing the file or module registers its tasks. Its path is part of the task's name, so that every command and every
+run folder finds the task again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SITES = {"site-packages", "dist-packages"}
 
 
 def split(task: str) -> tuple[str, str]:
-    """(file or module, name): either may be empty."""
+    """Splits a task's name into (file or module, name), either of which may be empty."""
     if task.endswith(".py"):
         return task, ""
     source, _, name = task.rpartition(":")
@@ -29,12 +29,12 @@ def split(task: str) -> tuple[str, str]:
 
 
 def import_source(source: str) -> ModuleType:
-    """Import a file (by a path that ends in ``.py``) or a module, as whatever Python would call it.
+    """Imports a file (a path that ends in ``.py``) or a module, and returns the module.
 
     Raises:
         UnknownTaskError: there is no such file or module.
-        OptionError: it cannot be imported; the message is what Python says of it, with its own lines alone.
-        KernelError: a class lacks @wp.struct. Other errors of Headrace's that it causes are passed on.
+        OptionError: it cannot be imported; the message is Python's traceback, limited to the user's own lines.
+        KernelError: a class lacks @wp.struct. Other errors of Headrace that the import raises are passed on.
     """
     try:
         return _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
@@ -51,7 +51,7 @@ def import_source(source: str) -> ModuleType:
 
 
 def _told(error: Exception) -> str:
-    """What Python prints of an error, with the lines of its author's own files alone, as far as there are any."""
+    """Returns the traceback of an error as text, limited to lines of the user's own files if there are any."""
     told = traceback.TracebackException.from_exception(error)
     one: traceback.TracebackException | None = told
     while one is not None:
@@ -85,12 +85,12 @@ def _import_module(name: str) -> ModuleType:
 
 
 def module_of(source: str) -> ModuleType:
-    """The module of a file or of a name, imported only if it was not before."""
+    """Returns the module of a file or of a module's name, importing it if necessary."""
     return _loaded(source) or import_source(source)
 
 
 def is_loaded(source: str) -> bool:
-    """Whether this file or module was imported before."""
+    """Whether this file or module has been imported."""
     return _loaded(source) is not None
 
 

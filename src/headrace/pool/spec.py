@@ -1,7 +1,7 @@
-"""What one environment of a task is (its spaces and info fields), and how many a pool has of it.
+"""The description of one environment of a task (spaces, info fields) and the options that all pools share.
 
-A family describes its task with a `TaskSpec`, the user's common options become `PoolSettings`, and both are
-handed to an executor; a `Task` says which.
+A family describes its task with a `TaskSpec`, and the user's common options become `PoolSettings`; both are
+passed to the executor that the `Task` builds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_THREADS = 1024
 LAST_CORE = 2**16 - 1
 POOL_OPTIONS = tuple(
     "num_envs batch_size num_threads seed autoreset device thread_affinity_offset max_num_players".split()
-)  # what a pool of any task is asked for
+)  # options of pools of any task
 RESERVED = {"action", "alive", "elapsed_step", "env_id", "players"}
 
 
@@ -32,7 +32,8 @@ class Field:
     """One named array of a batch; row i belongs to one environment.
 
     Attributes:
-        name, dtype: what it is called and holds.
+        name: the array's name in the batch.
+        dtype: of its elements.
         shape: of one environment's row.
         per_agent: whether the row's first dimension counts the agents of a multi-agent environment.
     """
@@ -45,11 +46,11 @@ class Field:
 
 @dataclass(frozen=True)
 class AgentType:
-    """Some agents of a multi-agent environment that are alike.
+    """The agents of a multi-agent environment that share a role and spaces.
 
     Attributes:
         name: an identifier, such as ``"tagger"``.
-        count: how many of them one environment has.
+        count: number of such agents in one environment.
         observation, action: spaces of one agent.
     """
 
@@ -61,23 +62,23 @@ class AgentType:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What one environment of a task observes, accepts and reports.
+    """The observations, actions and info of one environment of a task.
 
-    Agents of a multi-agent environment come in a fixed order, type by type, and what belongs to them is one
-    dense array [agents, …] for each environment: an observation and action array for all agents where their
-    spaces are equal, otherwise one for each type, by its name (`multi_agent_spec`); a reward for each agent;
-    and ``info["alive"]``. Episodes begin and end for all agents at once.
+    The agents of a multi-agent environment have a fixed order, type by type, and their data are dense arrays
+    [agents, …] for each environment: one observation and one action array for all agents if their spaces are equal,
+    otherwise one for each type, by its name (`multi_agent_spec`); a reward for each agent; and ``info["alive"]``.
+    Episodes begin and end for all agents together.
 
     Attributes:
         task: the registered name, such as ``"Pong-v5"``.
         observation: space of one environment's observation, a `Box`, `Discrete`, or a flat `Dict` of those.
         action: space of one environment's action, `Discrete`, `MultiDiscrete`, `Box`, or a flat `Dict` of those.
-        info: arrays that come with every step, beside ``env_id`` and ``elapsed_step``.
-        max_episode_steps: an episode is truncated after so many agent steps; 0 for never.
+        info: arrays that come with every step, in addition to ``env_id`` and ``elapsed_step``.
+        max_episode_steps: number of agent steps after which an episode is truncated; 0 for no limit.
         frame_skip: simulator frames in one agent step, for reporting frames/s.
         options: the task's own options, defaults filled in.
-        agents: the types of a multi-agent environment's agents; empty for one agent.
-        render_fps: agent steps a second at which pictures look natural: real time, where there is such a thing.
+        agents: the agent types of a multi-agent environment; empty for one agent.
+        render_fps: agent steps per second at which rendered frames show real time, or a natural speed.
 
     Raises:
         OptionError: ``max_episode_steps`` is negative.
@@ -110,10 +111,16 @@ class TaskSpec:
 
 
 def multi_agent_spec(task: str, agents: tuple[AgentType, ...], info: tuple[Field, ...] = (), **more: Any) -> TaskSpec:
-    """The spec of a multi-agent task: the agents' spaces joined, and ``alive`` bool[num_agents] in info.
+    """Returns the spec of a multi-agent task: the agents' spaces joined, and ``alive`` bool[num_agents] in info.
+
+    Args:
+        task: the registered name.
+        agents: the agent types, in order.
+        info: further info fields.
+        more: other attributes of `TaskSpec`.
 
     Raises:
-        TypeError: the agent types, their spaces or the info fields do not make a multi-agent task.
+        TypeError: the agent types, their spaces or the info fields are invalid; the message says which.
     """
     if not agents or any(kind.count < 1 or not kind.name.isidentifier() for kind in agents):
         raise TypeError(f"{task} needs agent types, each with a name that is an identifier and at least one agent")
@@ -137,7 +144,7 @@ def multi_agent_spec(task: str, agents: tuple[AgentType, ...], info: tuple[Field
 
 
 def _joined(task: str, spaces: list[tuple[str, gym.Space, int]]) -> gym.Space:
-    """One space for all agents where theirs are equal, else a `Dict` of one for each type."""
+    """One space for all agents if their spaces are equal, else a `Dict` with one for each type."""
     first = spaces[0][1]
     alike = all(space == first for _, space, _ in spaces)
     for name, space, _ in spaces:
@@ -150,7 +157,7 @@ def _joined(task: str, spaces: list[tuple[str, gym.Space, int]]) -> gym.Space:
 
 
 def _many(space: gym.Space, count: int) -> gym.Space:
-    """The space of ``count`` agents; integers stay `MultiDiscrete`, which says what each may be."""
+    """The space of ``count`` agents; discrete spaces become `MultiDiscrete`, which keeps each element's bounds."""
     if isinstance(space, gym.spaces.Dict):
         return gym.spaces.Dict({key: _many(sub, count) for key, sub in space.spaces.items()})
     if isinstance(space, gym.spaces.Discrete):
@@ -163,12 +170,12 @@ def _many(space: gym.Space, count: int) -> gym.Space:
 
 
 def subspaces(space: gym.Space, name: str = "") -> dict[str, gym.Space]:
-    """The spaces of a `Dict` by their keys; any other space alone, under the name given."""
+    """Returns the spaces of a `Dict` by their keys; any other space under ``name``."""
     return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else {name: space}
 
 
 def bounds(space: gym.Space) -> tuple[Any, Any]:
-    """The lowest and highest values of a space of one array, alone or for each element."""
+    """Returns the lowest and highest values of a space of one array, as scalars or for each element."""
     if isinstance(space, gym.spaces.Box):
         return space.low, space.high
     if isinstance(space, gym.spaces.Discrete):

@@ -1,7 +1,7 @@
-"""Environments' states as a caller sees them: sealed bytes to save, named arrays to look at.
+"""Environments' states as a caller sees them: sealed bytes to save, named arrays to inspect.
 
-Executors know how to write an environment down; this module makes sure that what is
-read back is whole, and was written by the same task with the same options.
+Executors serialise environments; this module makes sure that a state that is loaded is undamaged and was saved by the
+same task with the same options.
 """
 
 from __future__ import annotations
@@ -21,18 +21,23 @@ HEADER = struct.Struct("<4s8s?I")  # magic, which task, episode over, checksum o
 
 
 def task_key(spec: TaskSpec, autoreset: str) -> bytes:
-    """Eight bytes that differ between tasks, options, and autoreset modes; how pictures are drawn is no state."""
+    """Returns eight bytes that differ between tasks, options and autoreset modes; rendering options do not count."""
     options = [(name, value) for name, value in sorted(spec.options.items()) if not name.startswith("render_")]
     text = repr((spec.task, options, spec.max_episode_steps, autoreset))
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 def seal(payload: bytes, key: bytes, finished: bool) -> bytes:
+    """Returns an environment's state with a header: the task's `task_key`, whether its episode is over, a checksum."""
     return HEADER.pack(MAGIC, key, finished, zlib.crc32(payload)) + payload
 
 
 def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
-    """The payload and whether its episode is over; raises `StateError` naming the environment."""
+    """Returns the payload of a sealed state and whether its episode is over.
+
+    Raises:
+        StateError: the state is damaged or another task's; the message names environment ``env_id``.
+    """
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise StateError(f"the state for environment {env_id} must be bytes, not {type(blob).__name__}")
     blob = bytes(blob)
@@ -48,7 +53,7 @@ def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
 
 
 def unseal_all(blobs: Sequence[bytes], key: bytes, env_ids: np.ndarray) -> list[tuple[bytes, bool]]:
-    """`unseal` for one state an environment; raises `OptionError` where there are not as many, or is no list."""
+    """Returns `unseal` of each state; raises `OptionError` unless ``blobs`` is a list of one for each environment."""
     if isinstance(blobs, bytes | bytearray | memoryview | str) or not isinstance(blobs, Sequence | np.ndarray):
         raise OptionError(f"states must be a list of what save_state returned, not {type(blobs).__name__}")
     if len(blobs) != len(env_ids):
@@ -57,7 +62,7 @@ def unseal_all(blobs: Sequence[bytes], key: bytes, env_ids: np.ndarray) -> list[
 
 
 def chosen_arrays(task: str, known: Iterable[str], names: Sequence[str] | None) -> list[str]:
-    """The names of state arrays that are asked for, all by default; raises `OptionError` where there is no such."""
+    """Returns the names of the state arrays asked for, all by default; raises `OptionError` for an unknown name."""
     known = list(known)
     if not known:
         raise OptionError(f"{task} has no named state arrays: only kernel environments have; save_state works for all")

@@ -1,4 +1,4 @@
-"""How values of a space lie in arrays: one for each leaf of nested dicts and tuples."""
+"""Maps values of a space to arrays: one for each leaf of nested dicts and tuples."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Path = tuple[str | int, ...]
 
 
 def leaves(space: gym.Space) -> dict[Path, gym.Space]:
-    """The spaces that are no `Dict` and no `Tuple`, by the keys that lead to them."""
+    """Returns the leaves of a space (neither `Dict` nor `Tuple`), by the keys that lead to them."""
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
         return {(key, *path): leaf for key, part in _parts(space) for path, leaf in leaves(part).items()}
     return {(): space}
 
 
 def is_array(space: gym.Space) -> bool:
-    """Whether values of a leaf are arrays of one shape; those of any other are objects."""
+    """Whether values of a leaf are arrays of one shape, rather than objects."""
     return isinstance(space, ARRAYS)
 
 
 def leaf_name(prefix: str, path: Path) -> str:
-    """The name of a leaf's array, such as ``"obs:position"``."""
+    """Returns the name of a leaf's array, such as ``"obs:position"``."""
     return ":".join((prefix, *map(str, path)))
 
 
 def leaf_fields(prefix: str, space: gym.Space) -> list[Field]:
-    """The arrays that hold one value of a space; of objects where a leaf's values are no arrays."""
+    """Returns the fields that hold one value of a space; their dtype is object where a leaf's values are no arrays."""
     fields = []
     for path, leaf in leaves(space).items():
         dtype, shape = (np.dtype(leaf.dtype), tuple(leaf.shape or ())) if is_array(leaf) else (np.dtype(object), ())
@@ -40,7 +40,7 @@ def leaf_fields(prefix: str, space: gym.Space) -> list[Field]:
 
 
 def assembled(prefix: str, space: gym.Space, arrays: Mapping[str, Any]) -> Any:
-    """The leaves' arrays in the space's own dicts and tuples, made anew."""
+    """Returns the leaves' arrays in new dicts and tuples nested like the space."""
     if isinstance(space, gym.spaces.Dict):
         return {key: assembled(leaf_name(prefix, (key,)), part, arrays) for key, part in space.spaces.items()}
     if isinstance(space, gym.spaces.Tuple):
@@ -49,19 +49,19 @@ def assembled(prefix: str, space: gym.Space, arrays: Mapping[str, Any]) -> Any:
 
 
 def at(value: Any, path: Path) -> Any:
-    """What a path leads to within nested dicts and tuples."""
+    """Returns the element of nested dicts and tuples at ``path``."""
     for key in path:
         value = value[key]
     return value
 
 
 def row_of(value: Any, row: Any) -> Any:
-    """One row of arrays in nested dicts and tuples: views of them."""
+    """Returns one row of all arrays in nested dicts and tuples, as views."""
     return mapped(lambda array: array[row], value)
 
 
 def mapped(function: Callable[..., Any], *values: Any) -> Any:
-    """A function of the leaves of values that are nested alike, in dicts and tuples of their own."""
+    """Applies ``function`` to the leaves of equally nested values; returns new dicts and tuples of its results."""
     first = values[0]
     if isinstance(first, dict):
         return {key: mapped(function, *(value[key] for value in values)) for key in first}
@@ -71,14 +71,14 @@ def mapped(function: Callable[..., Any], *values: Any) -> Any:
 
 
 def renewed(value: Any) -> Any:
-    """The same leaves in dicts and tuples of their own."""
+    """Returns the same leaves in new dicts and tuples."""
     if isinstance(value, dict):
         return {key: renewed(part) for key, part in value.items()}
     return tuple(map(renewed, value)) if isinstance(value, tuple) else value
 
 
 def one_row(value: Any) -> Any:
-    """One environment's value as the rows of a batch of one."""
+    """Returns one environment's value as a batch of one row."""
     if isinstance(value, np.ndarray):
         return value[None]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A task ready to be pooled: what it is, and what runs it."""
+"""A task ready to be pooled: its spec and the functions that build its executors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class Task:
     """A task's spec, and how to build the executors that can run it.
 
     Attributes:
-        make_executor: builds what advances a `Pool`'s environments.
-        kernel: the kernel environment that the executor runs, where it is one.
-        make_on_device: builds what advances a `TorchPool`'s; None where the task cannot live on a device.
+        spec: the task's spaces, info fields and options.
+        make_executor: builds the executor of a `Pool`.
+        kernel: the kernel environment that the executor runs; None for any other kind of task.
+        make_on_device: builds the executor of a `TorchPool`; None if the task cannot run on a device.
     """
 
     spec: TaskSpec

@@ -1,11 +1,11 @@
-"""Whose turn it is in a pool, so that an interrupt cannot leave it taken and no two calls can mix.
+"""Mutual exclusion of a pool's calls that is safe against interrupts.
 
-An exception may come from a signal's handler at the end of any call of a function, and Python passes from one thread
-to another there, too. Between two statements without a call nothing comes. So whose turn it is is a plain attribute:
-it is looked at and taken without a call in between, right before the ``try`` whose ``finally`` gives it back.
-`threading.Lock.acquire` is a call: an interrupt at its end would leave the lock held for ever.
+CPython runs signal handlers, and switches threads, only at certain points, such as the end of a function call, and
+never between two simple statements without a call. The owner of a pool is therefore a plain attribute: it is tested
+and set without a call in between, directly before the ``try`` whose ``finally`` clears it. `threading.Lock.acquire` is
+a call: an exception raised by a signal handler at its end would leave the lock held for ever.
 
-A turn that ends within an executor's call leaves a mark of its own, `Turns._unsure`: the next call makes it good.
+A call that an exception interrupts inside the executor is recorded in `Turns._unsure`; the next call cleans up.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = TypeVar("T", bound="Turns")
 P = ParamSpec("P")
 R = TypeVar("R")
 NOBODY = 0  # no thread has this number
-MOMENT = 0.0005  # seconds between looks at whether it is one's turn
+MOMENT = 0.0005  # seconds between two looks at whether the pool is free
 
 
 def exclusive(call: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
-    """A pool's method that no other thread's call may overlap.
+    """Decorates a pool's method that must not overlap with a call of another thread.
 
-    In an asynchronous pool it waits for its turn, since one thread may send while another receives; in a synchronous
-    one the second thread is told.
+    In an asynchronous pool, where one thread may send while another receives, it waits for the other call; in a
+    synchronous pool it raises `SequenceError`.
     """
 
     @functools.wraps(call)
@@ -55,7 +55,7 @@ def exclusive(call: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P
 
 
 def receiving(call: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
-    """A method of an asynchronous pool that takes results: one thread at a time, beside the `exclusive` calls."""
+    """Decorates a method of an asynchronous pool that takes results: one thread at a time, beside `exclusive` calls."""
 
     @functools.wraps(call)
     def alone(self: T, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -77,37 +77,42 @@ def receiving(call: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P
 
 
 class Turns:
-    """What threads call in turn, until it is closed.
+    """An object whose methods threads call one at a time, until it is closed.
 
     Args:
-        name: of the task, for messages.
-        is_async: whether one thread may wait for another's turn to end.
-        wake: ends other threads' waiting.
-        free: frees everything, when nobody is inside any more.
+        name: the task's name, for messages.
+        is_async: whether a thread waits for another thread's call to end, rather than raise.
+        wake: makes other threads' waiting calls raise.
+        free: frees all resources; called once no thread is inside.
     """
 
     def __init__(self, name: str, is_async: bool, wake: Callable[[], object], free: Callable[[], object]):
         self._name, self._waits, self._wake = name, is_async, wake
         self._caller = self._receiver = NOBODY  # the threads inside
-        # with whom a call has begun that is not yet in the books, and whether a recv has: an exception may end it there
+        # the environments of a call that has begun and whose outcome is not recorded yet, and whether a recv is in
+        # that state: an exception may end either there
         self._unsure: np.ndarray | None = None
         self._torn = False
         self._closed: str | None = None
-        self._ready = False  # open, and nothing to wait for: a step need look at nothing else
+        self._ready = False  # open, and nothing in flight: a step may skip its checks
         self._free = weakref.finalize(self, free)
 
     def end(self, reason: str) -> None:
-        """Free threads, processes and memory now, for this reason. Another thread's call ends first."""
+        """Free threads, processes and memory immediately. A call in another thread ends first.
+
+        Args:
+            reason: completes "this pool is …" in the `ClosedError` of later calls.
+        """
         if self._closed is None:
             self._closed, self._ready = reason, False
             self._wake()
         mine = (NOBODY, get_ident())
         while self._caller not in mine or self._receiver not in mine:
             time.sleep(MOMENT)
-        self._end_if_closed()  # a signal's handler in the midst of a call leaves it to that call's end
+        self._end_if_closed()  # within a signal handler that interrupted a call, that call's end does it
 
     def disown(self) -> Any:
-        """Leave everything to the process that forked this one; answers what must never be run or freed here."""
+        """Leave all resources to the parent process; returns objects that must never be run or freed in this one."""
         detached = self._free.detach()
         if self._closed is None:
             self._closed = "of the process that forked this one"
@@ -120,28 +125,26 @@ class Turns:
             raise ClosedError(f"this pool of {self._name} is {self._closed}: make a new one")
 
     def _end_if_closed(self) -> None:
-        """Free everything, when the pool is closed and nobody is inside any more."""
+        """Free all resources if the pool is closed and no thread is inside."""
         if self._closed is not None and not self._caller and not self._receiver:
             self._free()
 
     def _wait_for_turn(self, me: int) -> None:
-        """Let the thread whose turn it is go on for a moment.
+        """Sleep for a moment while another thread's call runs.
 
         Raises:
-            SequenceError: the pool is synchronous, or the turn is this thread's own.
+            SequenceError: the pool is synchronous, or the running call is this thread's own.
         """
         if self._caller == me:
-            raise SequenceError(
-                "this pool is in the midst of a call of this very thread: a signal handler cannot use it"
-            )
+            raise SequenceError("this pool is inside a call of this same thread: a signal handler cannot use it")
         if not self._waits:
             raise SequenceError("another thread is using this pool: give each thread a pool of its own")
         time.sleep(MOMENT)
 
     def _recover(self) -> None:
-        """Make good a call that an exception has ended in its midst."""
+        """Clean up after a call that an exception interrupted."""
         raise NotImplementedError
 
     @exclusive
     def _recovered(self) -> None:
-        """Every exclusive call begins with `_recover` where there is need."""
+        """Does nothing itself: every exclusive call begins with `_recover` if necessary."""

@@ -1,1 +1,1 @@
-"""The ways to advance a pool's environments; each implements `headrace.pool.executor.Executor`."""
+"""Executors: ways to advance a pool's environments; each implements `headrace.pool.executor.Executor`."""

@@ -1,7 +1,7 @@
-"""What a compiled simulator declares, compared with its task when a pool is made.
+"""Compares the fields that a compiled simulator declares with its task's spec when a pool is made.
 
-Its code writes into a batch's arrays by their addresses: a field that the task has not, or one of another type or
-size, would be written over somebody else's memory.
+A simulator's code writes into a batch's arrays by address: a field that the task does not have, or one of another type
+or size, would overwrite unrelated memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.pool.spec import ARRAYS, Field, TaskSpec
 
 
 def check_simulator(simulator: Any, spec: TaskSpec) -> None:
-    """Raise `SimulatorError` where a module's simulator and the task's spec differ; it names the field, and both."""
+    """Raise `SimulatorError` if a simulator and the task's spec differ; the message names the field and both sides."""
     infos = [Field(INFO + f.name, f.dtype, f.shape) for f in spec.info]
     _check_one_agent(spec)
     _check_fields(spec.task, [_field(f) for f in simulator.fields], [*observation_fields(spec.observation), *infos])

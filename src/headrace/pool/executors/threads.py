@@ -1,9 +1,8 @@
 """Runs native simulators on the C++ engine's threads.
 
-The engine (``native/engine``) is compiled into each simulator's own extension module;
-this class is the same for all of them. A synchronous pool runs loops in which the
-calling thread takes part; an asynchronous pool keeps a few batches with the engine,
-which fills their rows in the order in which environments finish.
+The engine (``native/engine``) is compiled into each simulator's own extension module; the executor is the same for all
+of them. A synchronous pool runs loops in which the calling thread takes part; an asynchronous pool provides the engine
+with a few batches, whose rows it fills in the order in which environments finish.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Sent:
     """A step or reset that a synchronous pool has sent and not yet received; owns its arguments.
 
     Attributes:
-        begun, done: whether the engine has been given it, and has done it.
-        failure: what an environment raised in it.
+        begun, done: whether the engine has started it, and has finished it.
+        failure: the failure of an environment, if one raised.
     """
 
     start: Callable[..., None]
@@ -49,10 +48,10 @@ class ThreadsExecutor(HostExecutor):
 
     Args:
         module: the extension module that binds the engine; see ``native/engine/module.hpp``.
-        simulator: what the module's own factory returned for this task and its options.
+        simulator: the object that the module's factory returned for this task and its options.
 
     Raises:
-        SimulatorError: it does not declare what the task has.
+        SimulatorError: the fields that it declares differ from the task's.
     """
 
     background = True
@@ -75,9 +74,9 @@ class ThreadsExecutor(HostExecutor):
             pin_from=settings.thread_affinity_offset,
         )
         self.waiting = False
-        # what a loop in which the caller takes part reads and writes: an exception may end the call before the loop
+        # the arrays of a loop in which the caller takes part: an exception may end the call before the loop ends
         self._used: tuple[Any, ...] | None = None
-        # asynchronous: the batches that the engine fills, by position, and what keeps them from reuse
+        # asynchronous: the batches that the engine fills, by position, and the references that prevent their reuse
         self._filling: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
         self._fresh: tuple[Batch, tuple[np.ndarray, ...]] | None = None  # the next to be filled
         self._full: list[int] = []  # position of the batch that the engine has given back for it
@@ -120,12 +119,12 @@ class ThreadsExecutor(HostExecutor):
         return self._recv_filled(timeout) if self._settings.is_async else self._recv_sent(timeout)
 
     def _recv_filled(self, timeout: float | None) -> Batch:
-        """The batch that is full, in exchange for one to fill; an exception leaves it to the next call."""
+        """The next full batch, in exchange for a new one; after an exception the next call returns it."""
         if self._fresh is None:
             fresh = self._ring.take(self._settings.batch_size)
             self._fresh = fresh, fresh.hold()
         if not self._full or self._full[0] < 0:
-            # map: no exception comes between the exchange and the note of it, as both are made by compiled code
+            # map: exchange and append both run in compiled code, so that no signal handler can raise between them
             self._full = []
             self._full.extend(map(self._engine.recv, [timeout], [self._fresh[0].binding]))
         position = self._full[0]
@@ -154,7 +153,7 @@ class ThreadsExecutor(HostExecutor):
             self._engine.discard()
             return
         if self._used is not None:
-            with suppress(EnvironmentFailure):  # nobody wants to know: these results are discarded
+            with suppress(EnvironmentFailure):  # failures of discarded results are discarded, too
                 self._engine.finish(None)
             self._used = None
         self._finish_sent()
@@ -187,7 +186,7 @@ class ThreadsExecutor(HostExecutor):
         self._fresh = self._used = None
 
     def _prime(self) -> None:
-        """Give the engine its first batches to fill."""
+        """Provide the engine with its first batches."""
         if not self._filling:
             filling = []
             for _ in range(self._engine.num_slots):
@@ -202,7 +201,7 @@ class ThreadsExecutor(HostExecutor):
         self._begin_next()
 
     def _begin_next(self) -> None:
-        """Give the engine the oldest that is not done, unless it has it."""
+        """Start the oldest unfinished call in the engine, unless it has begun."""
         for sent in self._sent:
             if not sent.done:
                 if not sent.begun:
@@ -211,7 +210,7 @@ class ThreadsExecutor(HostExecutor):
                 return
 
     def _finished(self, sent: Sent, timeout: float | None = None) -> bool:
-        """Wait until the engine has done it, the oldest that was not; whether it has."""
+        """Wait until the engine has finished ``sent``, the oldest unfinished call; returns whether it has."""
         if not sent.done:
             self._begin_next()
             try:
@@ -223,18 +222,18 @@ class ThreadsExecutor(HostExecutor):
         return True
 
     def _finish_sent(self) -> None:
-        """Let all that was sent run to its end, for the engine runs one loop at a time."""
+        """Wait for all calls sent, since the engine runs one loop at a time."""
         for sent in self._sent:
             self._finished(sent)
 
 
 def get_include() -> str:
-    """The folder to give a C++ compiler so that it finds ``headrace/engine/module.hpp`` and its sources.
+    """Returns the include folder for a C++ compiler, which holds ``headrace/engine/module.hpp`` and its sources.
 
     Raises:
         FileNotFoundError: this installation was made without the compiled core.
     """
-    package = find_spec("headrace")  # its folders: of a checkout one, of what was built for it another
+    package = find_spec("headrace")  # may have several folders: a checkout's, and that of its compiled parts
     for root in map(Path, (package and package.submodule_search_locations) or ()):
         if (root / "include" / "headrace" / "engine").is_dir():
             return str(root / "include")

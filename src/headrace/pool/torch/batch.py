@@ -1,4 +1,4 @@
-"""Where a step of a `TorchPool` writes its results: tensors that stay, and are written over."""
+"""Result batches of a `TorchPool`: tensors that every step overwrites."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ class TorchBatch:
 
     Args:
         rows: k.
-        fields: what a batch of the pool holds, by name.
-        given: tensors of the caller's; fields not among them get new ones.
-        space: of one observation.
+        fields: the fields of the pool's batches, by name.
+        given: the caller's tensors; other fields get new ones.
+        device: the pool's device.
+        space: the space of one observation.
         owner: the executor that writes here.
 
     Attributes:
         tensors: field (``obs``, ``reward``, ``info:lives``, …) → tensor [k, …].
-        held: the same once more, over memory that stays theirs whatever becomes of those above.
-        binding: whatever the executor needs to fill this batch without looking anything up.
+        held: aliases of the tensors, which keep the memory alive if the caller resizes or reassigns the originals.
+        binding: the executor's handle for filling this batch.
     """
 
     __slots__ = ("_addresses", "_note_done", "_result", "binding", "held", "owner", "rows", "tensors")
@@ -54,8 +55,8 @@ class TorchBatch:
         self.binding: Any = None
         if device.type == "cpu":
             for tensor in held.values():
-                tensor.numpy()  # torch refuses to resize from now on
-        # where memory lay when it was bound, if it can be moved
+                tensor.numpy()  # after this torch refuses to resize the tensor
+        # the addresses at binding, of tensors that can still be resized
         self._addresses = [] if device.type == "cpu" else [tensor.data_ptr() for tensor in held.values()]
         self._note_done: Callable[[], object] | None = None  # same-step mode: says which rows have final: values
         info = info_of(tensors) | {"players": {"env_id": tensors["env_id"]}}
@@ -67,14 +68,14 @@ class TorchBatch:
         self._result: TorchResult = (observation_of(space, tensors), *earned, info)
 
     def result(self) -> TorchResult:
-        """The five-tuple of a step over this batch's tensors, in dicts that are the caller's own."""
+        """Returns ``(obs, reward, terminated, truncated, info)`` over this batch's tensors, in new dicts."""
         if self._note_done is not None:
             self._note_done()
         obs, reward, terminated, truncated, info = self._result
         return _own(obs), reward, terminated, truncated, _own(info)
 
     def check_place(self) -> None:
-        """Raise `OptionError` unless the tensors lie where launches write to."""
+        """Raise `OptionError` if a tensor's memory has moved since it was bound."""
         if self._addresses and [tensor.data_ptr() for tensor in self.held.values()] != self._addresses:
             places = zip(self.held.items(), self._addresses, strict=True)
             moved = next(name for (name, tensor), address in places if tensor.data_ptr() != address)
@@ -86,7 +87,7 @@ def _own(value: Any) -> Any:
 
 
 def _either(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
-    """A function that writes ``a | b`` of booleans; NumPy is quicker about it where it can be asked."""
+    """A function that writes ``a | b`` of booleans to ``out``; on a CPU with NumPy, which is faster."""
     if out.device.type == "cpu":
         return partial(np.logical_or, a.numpy(), b.numpy(), out.numpy())
     return partial(torch.logical_or, a, b, out=out)

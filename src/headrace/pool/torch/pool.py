@@ -1,8 +1,7 @@
-"""A pool whose arrays are torch tensors on one device, for learners that live there.
+"""A pool whose arrays are torch tensors on one device, for learners on the same device.
 
-Environments, actions and results share the device's memory with torch: nothing is copied
-to the host, nothing is allocated in a step, and nothing waits, so that a step can be part
-of a CUDA graph with the policy that chooses its actions.
+Environments, actions and results share the device's memory with torch: a step copies nothing to the host, allocates
+nothing and does not wait, so that it can be part of a CUDA graph together with the policy that chooses its actions.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from headrace.pool.turns import exclusive
 class TorchPool(BasePool[DeviceExecutor]):
     """N environments of one task, stepped together, with torch tensors on one device.
 
-    `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``, the same tensors
-    every time, in dicts that are new: the next step writes over them. Copy what must last, or let a step write
-    straight into the rows of a rollout buffer (`make_batch`). Launches go to torch's current stream. Call it from one
+    `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``. The tensors are the same
+    every time, in new dicts: the next step overwrites them. Copy results that must last, or let a step write directly
+    into the rows of a rollout buffer (`make_batch`). Launches use torch's current stream. The pool is for a single
     thread.
 
-    On a GPU the values of actions are looked at by the device: an integer outside the action space is clipped,
-    a float that is not finite becomes 0, and `check_errors` says so later; `reset`, `save_state` and `close`
-    call it. Shapes, dtypes and devices, and on a CPU values too, are checked at once.
+    On a GPU the device checks the values of actions: an integer outside the action space is clipped, a float that is
+    not finite becomes 0, and `check_errors` raises the error later; `reset`, `save_state` and `close` call it. Shapes,
+    dtypes and devices, and on a CPU values too, are checked immediately.
 
     Example:
         >>> pool = headrace.make_torch("CartPole-v1", num_envs=4096, device="cuda:0", seed=1)
@@ -53,7 +52,7 @@ class TorchPool(BasePool[DeviceExecutor]):
                 f"{task.spec.task} cannot be a pool of torch tensors: it is no kernel environment, or runs as plain "
                 "Python (debug=True, HEADRACE_DEBUG=1). Take headrace.make, without a device"
             )
-        # who may not be stepped any more the device knows, and the books do not
+        # the device tracks finished environments, so the host's status does not (manual is False)
         super().__init__(task.spec, settings, task.make_on_device(task.spec, settings), False, recipe)
         self.device = torch.device(settings.device)
         self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
@@ -94,12 +93,12 @@ class TorchPool(BasePool[DeviceExecutor]):
         Args:
             action: tensor [k, *action_space.shape] on the pool's device, contiguous, of the action space's
                 dtype; a dict of them for a `Dict` space.
-            env_id: integers [k], distinct; on a GPU best a tensor there, so that nothing need be copied.
-            out: where to write: a batch from `make_batch`.
+            env_id: distinct integers [k]; on a GPU preferably a tensor on the device, which needs no copy.
+            out: the batch to write to, from `make_batch`.
 
         Raises:
             ActionError: shape, dtype or device of the action is wrong; nothing was stepped.
-            SequenceError: an environment was not reset yet.
+            SequenceError: an environment has never been reset.
         """
         if env_id is not None:
             return self._step_some(action, env_id, out)
@@ -110,11 +109,11 @@ class TorchPool(BasePool[DeviceExecutor]):
         return batch.result()
 
     def bind(self, action: Any, out: TorchBatch) -> Callable[[], TorchResult]:
-        """Check a step's tensors once, for a learner that uses the same ones again and again.
+        """Check a step's tensors once, for a learner that uses the same ones for every step.
 
         Returns:
-            A function that does what ``step(action, out=out)`` would do with what the tensors hold by then, values
-            checked as ever. Their memory must stay where it is.
+            A function without arguments that does what ``step(action, out=out)`` does with the tensors' contents at
+            the time of the call; values are checked as usual. The tensors' memory must not move.
 
         Raises:
             ActionError: shape, dtype or device of the action is wrong.
@@ -132,14 +131,14 @@ class TorchPool(BasePool[DeviceExecutor]):
         return step
 
     def make_batch(self, tensors: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> TorchBatch:
-        """Bind tensors of the caller's as the place where a step writes its results.
+        """Bind the caller's own tensors as the ones into which a step writes its results.
 
         Args:
             tensors, more: field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → contiguous tensor
                 [k, …] on the pool's device, of the field's dtype. Fields not given get new tensors.
 
         Returns:
-            What ``step(…, out=…)`` takes. Bind once for each row of a rollout buffer and use it again and again.
+            The `TorchBatch` that ``step(…, out=…)`` takes. Bind one for each row of a rollout buffer and reuse it.
         """
         self._check_open()
         given = {**(tensors or {}), **more}
@@ -151,33 +150,36 @@ class TorchPool(BasePool[DeviceExecutor]):
         return self._new_batch(rows, given)
 
     def check_errors(self) -> None:
-        """Wait for the device, and raise what was wrong with earlier steps, once.
+        """Wait for the device, and raise an error of earlier steps, once.
 
         Raises:
             ActionError: actions were outside the action space or not finite; they were clipped, or taken as 0.
-            EnvIdError: env_ids were out of range or repeated: other environments were stepped than were meant.
+            EnvIdError: env_ids were out of range or repeated, so that other environments than intended were stepped.
             SequenceError: with autoreset disabled, environments were stepped whose episodes were over.
-            KernelError: a kernel of the environment went wrong on the device.
+            KernelError: a kernel of the environment failed on the device.
         """
         self._check_open()
         self._executor.check()
 
     def faults_named(self) -> AbstractContextManager[None]:
-        """Around any use of the device: a fault of the environment's kernels comes out as a `KernelError`.
+        """Returns a context in which a device fault of the environment's kernels is raised as `KernelError`.
 
-        A GPU reports it at whatever call comes next, be it another library's.
+        A GPU reports a fault at any later call, also one of another library; wrap such calls in this context.
         """
         return self._executor.faults_named()
 
     # -- states ----------------------------------------------------------------------------------
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Everything that decides the environments' futures, one blob each; any pool of the task can load them."""
+        """Returns the complete state of the environments named (all by default), one `bytes` each.
+
+        Any pool of the task, also one on another device, can load it.
+        """
         self.check_errors()
         return super().save_state(env_ids)
 
     def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
-        """Copies of the environments' state as NumPy arrays on the host; see `Pool.state_arrays`."""
+        """Returns copies of the environments' state as NumPy arrays; see `Pool.state_arrays`."""
         self.check_errors()
         return super().state_arrays(names, env_ids)
 
@@ -192,7 +194,7 @@ class TorchPool(BasePool[DeviceExecutor]):
     # -- lifetime --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Free the device's memory, and raise what `check_errors` would. Calling it again does nothing."""
+        """Free the device's memory, and raise what `check_errors` raises. Calling it again does nothing."""
         if self._closed is None:
             guards = self._executor.guards
             super().close()
@@ -209,11 +211,11 @@ class TorchPool(BasePool[DeviceExecutor]):
             if kind is None:
                 raise
 
-    # -- how -------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------
 
     @exclusive
     def _check_started(self, env_ids: np.ndarray) -> None:
-        """That these environments can be stepped."""
+        """Raise `SequenceError` unless these environments have been reset."""
         self._status.check_started(env_ids)
 
     def _step_some(self, action: Any, env_id: Any, out: TorchBatch | None) -> TorchResult:
@@ -226,7 +228,7 @@ class TorchPool(BasePool[DeviceExecutor]):
             raise EnvIdError(f"env_id must be a contiguous list of integers (int32 or int64), not {what}")
         elif not 1 <= len(tensor) <= self.num_envs:
             raise EnvIdError(f"env_id names {len(tensor)} environments; this pool has {self.num_envs}")
-        if not self._ready:  # looked at on the host only until all were reset once
+        if not self._ready:  # the host checks only until all environments have been reset once
             self._check_started(check_env_ids(_host(tensor), self.num_envs))
         batch = self._batch(len(tensor), out)
         self._executor.step(action, tensor.to(self.device), batch)

@@ -1,4 +1,4 @@
-"""Tensors as a pool takes and gives them."""
+"""Dtypes and checks of the tensors that a pool takes and returns."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 
 
 def torch_dtype(dtype: Any) -> torch.dtype:
-    """The torch dtype of a NumPy dtype."""
+    """Returns the torch dtype of a NumPy dtype."""
     return torch.from_numpy(np.zeros(0, dtype)).dtype
 
 
 def mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> str:
-    """What is wrong with a tensor, in words; empty where nothing is."""
+    """Returns a description of how a tensor's dtype, shape, device or layout is wrong; empty if it is right."""
     if not isinstance(tensor, torch.Tensor):
         return f"must be a torch tensor on {device}, not {type(tensor).__name__}"
     if tensor.device != device:

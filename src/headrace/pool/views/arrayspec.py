@@ -1,4 +1,4 @@
-"""One array of a batch as EnvPool describes it, and the names and dtypes that it has there."""
+"""EnvPool's description of one array of a batch, with EnvPool's names and dtypes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headrace.pool.spec import TaskSpec
 
 
 class ArraySpec:
-    """One array of a batch as EnvPool describes it.
+    """EnvPool's description of one array of a batch.
 
     Attributes:
         dtype: of its elements.
-        shape: of one environment's row; -1 comes first, or alone, where EnvPool has a row for each player.
+        shape: of one environment's row; the first extent is -1 if EnvPool has a row for each player.
         minimum, maximum: one number, or an array where elements differ.
-        is_discrete: whether its values are numbers of choices.
+        is_discrete: whether its values are discrete choices.
     """
 
     def __init__(self, dtype: Any, shape: list[int], low: Any = None, high: Any = None, is_discrete: bool = False):
@@ -32,12 +32,12 @@ class ArraySpec:
 
 
 def observed_name(spec: TaskSpec) -> str:
-    """What EnvPool calls an observation that is one array, where it has a name."""
+    """Returns EnvPool's name of an observation that is a single array."""
     return "pixels" if spec.options.get("from_pixels") else OBS
 
 
 def action_dtype(space: gym.Space) -> np.dtype:
-    """EnvPool's dtype for actions: int32 for choices. A pool takes any integers."""
+    """Returns EnvPool's dtype of actions: int32 for discrete ones. A pool accepts any integer dtype."""
     return np.dtype(np.int32) if isinstance(space, gym.spaces.Discrete) else np.dtype(space.dtype)
 
 

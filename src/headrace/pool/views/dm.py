@@ -31,7 +31,7 @@ class DmPool(EnvPool, dm_env.Environment):
         pool, rest: as in `EnvPool`.
 
     Raises:
-        OptionError: the pool resets within a step, for which `dm_env` has no words.
+        OptionError: the pool resets within a step, which `dm_env` cannot represent.
     """
 
     def __init__(self, pool: Pool, *rest: Any):
@@ -40,16 +40,18 @@ class DmPool(EnvPool, dm_env.Environment):
         super().__init__(pool, *rest)
         self._observation_spec = observation_spec(pool.spec)
         self._state = type(self._observation_spec)
-        self._over = np.zeros(pool.num_envs, np.bool_)  # whose last time step was the episode's last
+        self._over = np.zeros(pool.num_envs, np.bool_)  # whether the last time step was the episode's last
 
     def observation_spec(self) -> Any:
         """Specs of one environment's observation, in a named tuple like the observation itself."""
         return self._observation_spec
 
     def reward_spec(self) -> specs.Array:
+        """Spec of one environment's reward: float32, with one element for each agent of a multi-agent task."""
         return specs.Array(self.pool.spec.reward_shape, np.float32, "reward")
 
     def discount_spec(self) -> specs.BoundedArray:
+        """Spec of one environment's discount: float32 in [0, 1]."""
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
@@ -64,7 +66,7 @@ class DmPool(EnvPool, dm_env.Environment):
         return self._presented(self._step(action, env_id))
 
     def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> dm_env.TimeStep:
-        """The next results; a time step says by itself what EnvPool's arguments ask for."""
+        """Returns the next results; EnvPool's arguments have no effect, since a time step holds everything."""
         return self._presented(self.pool.recv(timeout))
 
     def _presented(self, result: StepResult) -> dm_env.TimeStep:
@@ -72,7 +74,7 @@ class DmPool(EnvPool, dm_env.Environment):
         first, last = int(dm_env.StepType.FIRST), int(dm_env.StepType.LAST)
         step_type = np.full(len(reward), int(dm_env.StepType.MID), np.int32)
         over, ids = terminated | truncated, info["env_id"]
-        step_type[(info["elapsed_step"] == 0) | self._over[ids]] = first  # steps of a life lost count on
+        step_type[(info["elapsed_step"] == 0) | self._over[ids]] = first  # elapsed_step continues after a lost life
         step_type[over] = last
         self._over[ids] = over
         discount = info.get("discount", 1.0 - terminated).astype(np.float32)

@@ -1,4 +1,4 @@
-"""dm_env's specs of what a task observes and accepts."""
+"""dm_env's specs of a task's observations and actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Players = namedtuple("Players", ["env_id"])
 
 
 def observation_spec(spec: TaskSpec) -> Any:
-    """A named tuple of specs: env_id, players, observation fields, infos, elapsed_step."""
+    """Returns a named tuple of specs: env_id, players, observation fields, info fields, elapsed_step."""
     number = _bounded("env_id", ArraySpec(np.int32, []))
     found = {"env_id": number, "players": Players(number)}
     found |= {
@@ -31,13 +31,13 @@ def observation_spec(spec: TaskSpec) -> Any:
 
 
 def action_spec(spec: TaskSpec) -> Any:
-    """Spec of one environment's action; a dict of them for a `Dict` space."""
+    """Returns the spec of one environment's action; a dict of specs for a `Dict` space."""
     found = {key: spec_of(sub, key, action_dtype(sub)) for key, sub in subspaces(spec.action, "action").items()}
     return found if isinstance(spec.action, gym.spaces.Dict) else found["action"]
 
 
 def spec_of(space: gym.Space, name: str, dtype: Any) -> specs.Array:
-    """The spec of one array."""
+    """Returns the dm_env spec of one array."""
     if isinstance(space, gym.spaces.Discrete) and space.start == 0:
         return specs.DiscreteArray(int(space.n), dtype, name)
     return _bounded(name, ArraySpec(dtype, list(space.shape or ()), *bounds(space)))

@@ -1,9 +1,8 @@
 """EnvPool's surface over a pool, so that programs written for EnvPool run with their import changed.
 
-A pool is strict and has few names. EnvPool's programs use more of them, and lean on habits
-that a pool does not have: single-environment spaces on something that is a Gymnasium
-environment too, whole numbers as floats, a first step without a reset. What of that does no
-harm is here and nowhere else; what differs by intent is in ``docs/coming-from-envpool.md``.
+A pool is strict and has few names. EnvPool's programs use more of them, and rely on behaviour that a pool does not
+have: single-environment spaces on an object that is also a Gymnasium environment, whole numbers as floats, a first step
+without a reset. This module supports all of that; intended differences are listed in ``docs/coming-from-envpool.md``.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ MODES = {
 
 
 class EnvPool:
-    """What EnvPool's objects have in common, whichever interface they are for.
+    """The base of EnvPool's objects for all interfaces.
 
     Args:
-        pool: the pool to present; closed with this object.
-        spec: the task and the options that the pool was made with; the pool's own where not given.
-        pictures: how `render` shows environments.
-        render_mode: ``"rgb_array"`` or None, for whoever asks; `render` returns frames either way.
+        pool: the underlying pool; closed with this object.
+        spec: the task and the options that the pool was made with; the pool's own if not given.
+        pictures: renders environments.
+        render_mode: ``"rgb_array"`` or None; only reported, `render` returns frames in either case.
 
     Attributes:
         spec, num_envs, is_async, all_env_ids: as in EnvPool.
-        pool: the pool itself, with all that EnvPool does not have.
+        pool: the underlying pool, with everything that EnvPool does not have.
     """
 
     num_envs: int  # a plain attribute: programs assign it
@@ -55,7 +54,7 @@ class EnvPool:
     ):
         self.pool = pool
         self._spec = spec or EnvSpec(pool.spec, pool.config)
-        self.spec: Any = self._spec  # for which `gymnasium.make_vec` puts its own
+        self.spec: Any = self._spec  # which `gymnasium.make_vec` replaces by its own
         self.render_mode = render_mode
         self.num_envs, self.is_async, self.all_env_ids = pool.num_envs, pool.is_async, pool.all_env_ids
         self._pictures = pictures or Pictures(pool)
@@ -89,35 +88,35 @@ class EnvPool:
         warnings.warn("seed() does nothing: use make(…, seed=…) or reset(seed=…)", stacklevel=2)
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step in all environments, or those named, and return at once; see `Pool.send`."""
+        """Start one step in all environments, or those named, and return immediately; see `Pool.send`."""
         self.pool.send(self._numbers(action), env_id)
 
     def async_reset(
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Start new episodes and return at once; `recv` brings the observations. See `Pool.async_reset`."""
+        """Start new episodes and return immediately; `recv` returns the observations. See `Pool.async_reset`."""
         self.pool.async_reset(env_id, seed=seed, options=options)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
-        """RGB frames uint8[k, height, width, 3] of the environments named, ``render_env_id`` by default."""
+        """Returns RGB frames uint8[k, height, width, 3] of the environments named, ``render_env_id`` by default."""
         return self._pictures.draw(env_ids, camera_id)
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Everything that decides the environments' futures; see `Pool.save_state`."""
+        """Returns the complete state of the environments named; see `Pool.save_state`."""
         return self.pool.save_state(env_ids)
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Put saved states into the environments named; see `Pool.load_state`."""
+        """Load saved states into the environments named; see `Pool.load_state`."""
         self.pool.load_state(env_ids, blobs)
 
     def xla(self) -> tuple[Any, Any, Any, Any]:
-        """(handle, recv, send, step) for use under `jax.jit`; see `headrace.pool.views.xla`."""
+        """Returns (handle, recv, send, step) for use under `jax.jit`; see `headrace.pool.views.xla`."""
         from headrace.pool.views.xla import functions
 
         return functions(self)
 
     def close(self, **kwargs: Any) -> None:
-        """Free threads, processes and memory now."""
+        """Free threads, processes and memory immediately."""
         self._pictures.close()
         self.pool.close()
         self.closed = True
@@ -130,7 +129,7 @@ class EnvPool:
         return result
 
     def _numbers(self, action: Any) -> Any:
-        """EnvPool makes integers of floats; here of those only that lose nothing by it."""
+        """EnvPool converts floats to integers; here only whole numbers are converted."""
         return whole_numbers(action, self.pool.action_space)
 
     def _step(self, action: Any, env_id: Any) -> StepResult:
@@ -145,7 +144,7 @@ class EnvPool:
         return self.pool.step(self._numbers(action), env_id)
 
     def _first_step(self, action: Any, ids: np.ndarray, new: np.ndarray) -> StepResult:
-        """Reset those that are new, step the others."""
+        """Reset environments that have never been reset, and step the others."""
         action = self._check_action(action, len(ids))
         obs, info = self.pool.reset(ids[new])
         never = np.zeros(len(obs if not isinstance(obs, dict) else info["env_id"]), np.bool_)
@@ -184,12 +183,12 @@ class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
         return self._step(action, env_id)
 
     def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> Any:
-        """The next results; see `Pool.recv`."""
+        """Returns the next results; see `Pool.recv`."""
         return self.pool.recv(timeout, reset=reset, return_info=return_info)
 
 
 def _joined(first: Any, second: Any, where: np.ndarray) -> Any:
-    """Results of two calls as those of one, whose rows are the first's ``where`` says so."""
+    """Results of two calls as those of one: the rows ``where`` are the first's, the others the second's."""
     if isinstance(first, tuple):
         return tuple(_joined(one, other, where) for one, other in zip(first, second, strict=True))
     if isinstance(first, dict):

@@ -1,8 +1,7 @@
-"""What EnvPool's programs ask of a spec: spaces, specs, and all options as attributes.
+"""EnvPool's interface to a spec: spaces, specs, and all options as attributes.
 
-A pool needs only a `TaskSpec`. EnvPool shows the same task in three further languages
-(Gymnasium's spaces, dm_env's specs, arrays by their names), together with the options of
-the pool that is made of it; all that is derived here, where it is asked for.
+A pool needs only a `TaskSpec`. EnvPool describes the same task in three further forms (Gymnasium's spaces, dm_env's
+specs, arrays by their names), together with the options of a pool; all of them are derived here on demand.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ COMMON: dict[str, Any] = {
 
 
 class EnvSpec(TaskSpec):
-    """A task's spec with the options of a pool, as EnvPool has it: what `make_spec` returns and ``env.spec`` is.
+    """A task's spec with the options of a pool, as in EnvPool; `make_spec` and ``env.spec`` return it.
 
     Args:
         spec: the task, its own options filled in.
-        common: those of `COMMON` that were given, and ``reward_threshold``.
+        common: the options of `COMMON` that were given, and ``reward_threshold``.
 
     Attributes:
         id: the task's name; may be set, as Gymnasium's programs do.
-        reward_threshold: the mean return at which the task is held solved, by Gymnasium if nobody says; or None.
+        reward_threshold: the mean return at which the task counts as solved; Gymnasium's by default, or None.
     """
 
     def __init__(self, spec: TaskSpec, common: Mapping[str, Any]):
@@ -56,7 +55,7 @@ class EnvSpec(TaskSpec):
         self.id = spec.task
         threshold = known.reward_threshold if known else None
         self.reward_threshold: float | None = common.get("reward_threshold", threshold)
-        self.additional_wrappers: tuple[Any, ...] = ()  # Gymnasium's wrappers put themselves down here
+        self.additional_wrappers: tuple[Any, ...] = ()  # Gymnasium's wrappers record themselves here
 
     @property
     def config(self) -> Any:
@@ -116,7 +115,7 @@ class EnvSpec(TaskSpec):
 
 
 def described(name: str, spec: EnvSpec) -> str:
-    """What it prints as: its task and all options."""
+    """Returns a text with the task's name and all options."""
     options = ", ".join(f"{key}={value!r}" for key, value in spec.config._asdict().items())
     return f"{name}({spec.task!r}, {options})"
 

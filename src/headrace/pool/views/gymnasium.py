@@ -1,8 +1,7 @@
-"""A pool as Gymnasium knows environments: `VectorEnv` for many, `Env` for one.
+"""A pool behind Gymnasium's interfaces: `VectorEnv` for many environments, `Env` for one.
 
-Stepping goes straight to the pool; what this module adds is Gymnasium's bookkeeping:
-batched spaces, the autoreset mode in the instance's metadata, ``reset_mask``, and
-final observations as an object array with None where no episode ended.
+Steps are passed to the pool unchanged; this module adds Gymnasium's conventions: batched spaces, the autoreset mode in
+the instance's metadata, ``reset_mask``, and final observations as an object array with None where no episode ended.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
     pool's `send` and `recv`; its `step` returns the rows that finish first.
 
     Args:
-        pool, rest: as in `EnvPool`; with ``render_mode="rgb_array"``, `render` returns one frame an environment.
+        pool, rest: as in `EnvPool`; with ``render_mode="rgb_array"``, `render` returns one frame per environment.
     """
 
     def __init__(self, pool: Pool, *rest: Any):
@@ -41,20 +40,21 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         self.observation_space = batch_space(pool.observation_space, pool.batch_size)
         self.action_space = batch_space(pool.action_space, pool.batch_size)
         self.send, self.make_batch = pool.send, pool.make_batch
-        self._seen: list[tuple[Any, np.ndarray]] = []  # observations and env_ids: of all environments, the newest
-        self._unseen = np.zeros(pool.num_envs, np.bool_)  # a state was loaded, and nothing observed since
+        self._seen: list[tuple[Any, np.ndarray]] = []  # (observations, env_ids): the newest of each environment
+        self._unseen = np.zeros(pool.num_envs, np.bool_)  # a state was loaded after the newest observation
 
     def reset(
         self, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None, env_id: Any = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes; with ``options={"reset_mask": …}`` only there.
+        """Start new episodes; with ``options={"reset_mask": …}`` only in the environments of the mask.
 
-        With a mask every environment has a row: those not reset the last observation (zeros before their first),
-        and in ``info`` zeros, where as everywhere in Gymnasium ``_<key>`` says which rows have a value.
+        With a mask every environment has a row: environments that are not reset return their last observation (zeros
+        before the first), and zeros in ``info``, where the mask ``_<key>`` marks rows that have a value, as usual in
+        Gymnasium.
 
         Raises:
             SequenceError: a mask leaves out an environment whose state was loaded and that was not stepped since: its
-                last observation is not known.
+                last observation is unknown.
         """
         mask = options.get("reset_mask") if options else None
         if mask is not None and self._unseen.any():
@@ -74,23 +74,23 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return obs, info
 
     def step(self, actions: Any, env_id: Any = None, *, out: Batch | None = None) -> StepResult:
-        """One agent step; see `Pool.step`."""
+        """Advance by one agent step; see `Pool.step`."""
         return self._returned(self.pool.step(actions, env_id, out=out))
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
-        """The next results; see `Pool.recv`."""
+        """Returns the next results; see `Pool.recv`."""
         obs, *rest, info = self._returned(self.pool.recv(timeout))
         if reset:
             return (obs, info) if return_info else obs
         return (obs, *rest, info)
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Put saved states into the environments named (None: all); see `Pool.load_state`."""
+        """Load saved states into the environments named (None: all); see `Pool.load_state`."""
         super().load_state(env_ids, blobs)
         self._unseen[slice(None) if env_ids is None else np.asarray(env_ids)] = True
 
     def render(self) -> tuple[np.ndarray, ...] | None:  # type: ignore[override]
-        """One RGB frame uint8[height, width, 3] for each environment, with ``render_mode="rgb_array"``."""
+        """Returns one RGB frame uint8[height, width, 3] for each environment with ``render_mode="rgb_array"``."""
         return tuple(super().render(self.all_env_ids)) if self.render_mode == "rgb_array" else None
 
     def __reduce__(self) -> Any:
@@ -111,18 +111,18 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return obs, reward, terminated, truncated, info
 
     def _remember(self, obs: Any, ids: np.ndarray) -> None:
-        """Keep every environment's newest observation, for `reset`; where these are of all, without a copy."""
+        """Keep every environment's newest observation, for `reset`; without a copy if these are of all environments."""
         if self._unseen.any():
             self._unseen[ids] = False
         if len(ids) < self.num_envs:
             obs, ids = self._whole(*self._seen, (obs, ids)), self.all_env_ids
         else:
-            obs = renewed(obs)  # the caller's dicts are the caller's
+            obs = renewed(obs)  # the caller may change its dicts
         self._seen = [(obs, ids)]
 
     def _check_seen(self, mask: np.ndarray) -> None:
         if mask.shape != self._unseen.shape or mask.dtype != np.bool_:
-            return  # the pool will say so
+            return  # the pool raises for such a mask
         unknown = np.flatnonzero(self._unseen & ~mask)
         if unknown.size:
             raise SequenceError(
@@ -165,32 +165,39 @@ class GymnasiumEnv(gym.Env):
         self.action_space = self.pool.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; returns ``(obs, info)`` of one environment, without a batch dimension."""
         super().reset(seed=seed)
         obs, info = self.pool.reset(seed=seed)
         return _observed(self.observation_space, obs), row_of(info, 0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Advance by one agent step; returns ``(obs, reward, terminated, truncated, info)`` without a batch dimension.
+
+        The reward is a float, or float32[agents] of a multi-agent task.
+        """
         obs, reward, terminated, truncated, info = self.pool.step(one_row(action))
         earned = float(reward[0]) if reward.ndim == 1 else reward[0]
         seen = _observed(self.observation_space, obs)
         return seen, earned, bool(terminated[0]), bool(truncated[0]), row_of(info, 0)
 
     def render(self) -> Any:
+        """Returns an RGB frame uint8[height, width, 3] with render_mode ``"rgb_array"``, else None."""
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
+        """Close the pool."""
         self.pool.close()
 
 
 def _observed(space: gym.Space, rows: Any) -> Any:
-    """The first of a batch's rows; choices as integers of Python's, as Gymnasium has them."""
+    """The first row of a batch, with discrete values as Python integers, as in Gymnasium."""
     if isinstance(rows, dict):
         return {key: _observed(part, rows[key]) for key, part in space.spaces.items()}  # type: ignore[attr-defined]
     return int(rows[0]) if isinstance(space, gym.spaces.Discrete) else rows[0]
 
 
 def metadata(pool: Pool) -> dict[str, Any]:
-    """What Gymnasium wants to know about pictures."""
+    """Returns Gymnasium's ``metadata`` about rendering."""
     return {**GymnasiumEnv.metadata, "render_fps": pool.spec.render_fps}
 
 
@@ -208,11 +215,11 @@ def register_with_gymnasium(families: Mapping[str, Iterable[str]]) -> None:
 
 
 def gymnasium_ids(families: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """What Gymnasium calls each task: ``headrace/<task>``.
+    """Returns Gymnasium's id of each task: ``headrace/<task>``.
 
-    Tasks whose names differ only in the version Gymnasium takes for versions of one, and warns of the older. Where
-    they are of several families, and so different games, all but the family with the lowest version have a
-    namespace of their own: ``headrace/Blackjack-v1`` is the card game, ``headrace-atari/Blackjack-v5`` Atari's.
+    Gymnasium treats tasks whose names differ only in the version as versions of one task, and warns about older ones.
+    If such tasks are different games of several families, all families but the one with the lowest version have their
+    own namespace: ``headrace/Blackjack-v1`` is the card game, ``headrace-atari/Blackjack-v5`` Atari's.
     """
     versions: dict[str, list[tuple[int, str]]] = {}
     named = [(task, family, *task.rsplit("-v", 1)) for family, tasks in families.items() for task in tasks]

@@ -1,4 +1,4 @@
-"""`make` and its kin: a task's name and options in, a pool behind the wanted interface out."""
+"""`make` and related functions, which make a pool behind an interface from a task's name and options."""
 
 from __future__ import annotations
 
@@ -61,25 +61,25 @@ def make(
         num_envs: environments in the pool, 1 by default.
         batch_size: rows that `recv` returns; 0 or ``num_envs`` makes the pool synchronous.
         num_threads: threads that step environments; 0 for the smaller of batch size and cores.
-        seed: environment i starts at ``seed + i``; a list, also called ``env_seed``, gives one each; None draws fresh
-            entropy.
+        seed: environment i is seeded with ``seed + i``; a list, also accepted as ``env_seed``, gives one for each; None
+            draws fresh entropy.
         autoreset: ``"next_step"`` (default), ``"same_step"`` (with ``info["final_obs"]``) or ``"disabled"``.
         device: ``"cpu"``; or ``"cuda:0"``, for kernel environments and MuJoCo's tasks, which makes a `TorchPool`.
         max_num_players: at least the number of agents of a multi-agent task for EnvPool's flat ``players`` layout
-            (a `PlayersPool`); 1 (default) for one dense row an environment.
+            (a `PlayersPool`); 1 (default) for one dense row per environment.
         thread_affinity_offset: first core to pin threads to; -1 for no pinning.
         executor: ``"processes"`` for Gymnasium's environment where Headrace has one of the same name.
         debug: run a kernel environment as plain Python, slowly, with every index and result checked.
         render_mode: None or ``"rgb_array"``.
-        render_env_id, render_width, render_height, render_camera_id: with an ``env_type``, whose pictures `render`
-            shows by default, of how many pixels, seen from where; 0 and -1 for what the task draws by itself.
-        reward_threshold: with an ``env_type``, what its spec says in place of Gymnasium's.
+        render_env_id, render_width, render_height, render_camera_id: with an ``env_type``, the environment that
+            `render` shows by default, the frame's size in pixels, and the camera; 0 and -1 for the task's defaults.
+        reward_threshold: with an ``env_type``, the threshold that its spec reports in place of Gymnasium's.
         options: the task's own; `make_spec(task_id).options` lists them with their defaults.
 
     Raises:
         UnknownTaskError: no such task; the message names the nearest ones.
         OptionError: an option is unknown or has a wrong value, or the file of a task cannot be imported.
-        KernelError: a kernel environment or robot task of your own does not compile, or went wrong in its first steps,
+        KernelError: a kernel environment or robot task of the user does not compile, or failed in its first steps,
             which are played in debug mode once for each version of it.
 
     Example:
@@ -108,10 +108,10 @@ def make(
 
 
 def _settle(options: dict[str, Any]) -> None:
-    """Check EnvPool's options that a pool has under another name, or has no use for, and take them out."""
+    """Check and remove EnvPool's options that a pool has under another name or does not use."""
     if options.pop("gym_reset_return_info", True) is not True:
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
-    options.pop("base_path", None)  # where EnvPool finds its files; a pool's tasks know where theirs are
+    options.pop("base_path", None)  # EnvPool's folder of asset files, which pools do not need
     seeds = options.pop("env_seed", None)
     if seeds is not None and len(seeds):
         if options.get("seed") is not None:
@@ -120,7 +120,7 @@ def _settle(options: dict[str, Any]) -> None:
 
 
 def _viewed(task_id: TaskLike, options: dict[str, Any]) -> dict[str, Any]:
-    """Take out what is about the view alone, which is most of how `render` shows environments."""
+    """Remove and return the options of the view itself, most of which concern `render`."""
     found = {name: options.pop(name) for name in VIEWED & options.keys()}
     mode = found.get("render_mode")
     if mode not in (None, "rgb_array"):
@@ -140,7 +140,7 @@ def _players(task: TaskLike, env_type: EnvType | None, max_num_players: Any, opt
 
 
 def _view(kind: Callable[..., View], pool: Pool, *more: Any) -> View:
-    """The pool behind an interface; closed where the interface is not for it."""
+    """The pool behind an interface; closes the pool if the interface does not support it."""
     try:
         return kind(pool, *more)
     except OptionError:
@@ -170,32 +170,32 @@ def _presented(
 
 
 def make_gym(task_id: TaskLike, **options: Any) -> GymPool:
-    """EnvPool's object over a pool, which is a `gymnasium.Env` with the spaces of one environment; see `make`."""
+    """Returns EnvPool's object over a pool, a `gymnasium.Env` with the spaces of one environment; see `make`."""
     return make(task_id, "gym", **options)
 
 
 def make_gymnasium(task_id: TaskLike, **options: Any) -> GymPool:
-    """The same as `make_gym`, as in EnvPool. Where Gymnasium's batched spaces are wanted, use `make_vec`."""
+    """The same as `make_gym`, as in EnvPool. `make_vec` returns an object with Gymnasium's batched spaces."""
     return make(task_id, "gymnasium", **options)
 
 
 def make_vec(task_id: TaskLike, **options: Any) -> GymnasiumPool:
-    """A `gymnasium.vector.VectorEnv` over a pool, as `gymnasium.make_vec` makes it; see `make`."""
+    """Returns a `gymnasium.vector.VectorEnv` over a pool, as `gymnasium.make_vec` does; see `make`."""
     return make(task_id, "vec", **options)
 
 
 def make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> GymnasiumPool:
-    """What ``gymnasium.make_vec("headrace:headrace/…")`` calls."""
+    """Returns a vector environment for ``gymnasium.make_vec("headrace:headrace/…")``, which calls this function."""
     return make_vec(task, num_envs=num_envs, render_mode=render_mode, **options)
 
 
 def make_dm(task_id: TaskLike, **options: Any) -> DmPool:
-    """A `dm_env.Environment` over a pool; see `make`."""
+    """Returns a `dm_env.Environment` over a pool; see `make`."""
     return make(task_id, "dm", **options)
 
 
 def make_spec(task_id: TaskLike, **options: Any) -> EnvSpec:
-    """A task's spaces, info fields and options, without making any environment; takes what `make` takes.
+    """Returns a task's spaces, info fields and options without making a pool; takes the arguments of `make`.
 
     Raises:
         UnknownTaskError, OptionError: as in `make`.
@@ -216,11 +216,11 @@ def make_torch(
     num_threads: int = 0,
     **options: Any,
 ) -> TorchPool:
-    """A pool of kernel environments, or of a MuJoCo task, whose arrays are torch tensors on one device, copied nowhere.
+    """Returns a pool of kernel environments, or of a MuJoCo task, whose arrays are torch tensors on one device.
 
     Args:
-        task_id: a kernel environment's name, or a MuJoCo task's, which runs over MuJoCo Warp then; Atari games, say,
-            have none on a GPU.
+        task_id: the name of a kernel environment, or of a MuJoCo task, which then runs over MuJoCo Warp. Other tasks,
+            such as Atari games, cannot run on a GPU.
         device: ``"cpu"``, ``"cuda:0"``, …, or a `torch.device`; one pool is on one device.
         num_threads: threads that share large launches on a CPU; 0 for the smaller of ``num_envs`` and cores.
         num_envs, seed, autoreset, options: as in `make`.

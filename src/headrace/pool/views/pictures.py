@@ -1,4 +1,4 @@
-"""How a view's `render` shows environments: whose pictures, how large, and from which camera."""
+"""Rendering of views: which environments, at which size, and from which camera."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int, make_pool
 from headrace.pool.state import seal, unseal
 
-MOST = 8192  # pixels a side
+MOST = 8192  # most pixels a side
 CAMERA, OTHER_NAMES = "render_camera_id", {"camera_id", "camera_name", "render_camera_name"}
 
 
 class Pictures:
-    """Draws environments of a pool.
+    """Renders environments of a pool.
 
     Args:
-        pool: whose environments.
-        env_id: the one shown where none is named.
-        camera_id: from where, for a task whose options do not say it; -1, for it has one view.
-        width, height: pixels; 0 for what the task draws, which else is scaled by averaging.
+        pool: the pool.
+        env_id: the environment shown by default.
+        width, height: pixels; 0 for the task's own size, other sizes are scaled by averaging.
+        camera_id: the camera, for a task whose options do not name one; -1 for a task with a single view.
 
     Raises:
         OptionError: a number is out of range.
@@ -36,12 +36,16 @@ class Pictures:
         self.env_id, self.width, self.height = env_id, width, height
         self._pool = pool
         self._camera: int = pool.spec.options.get(CAMERA, -1)
-        self._twins: dict[int, Pool] = {}  # by other cameras: one environment each, which is lent a state to draw
+        self._twins: dict[int, Pool] = {}  # other camera → a pool of one environment, which loads a state to draw it
         if camera_id != self._camera:
             self._check_camera(camera_id)
 
     def draw(self, env_ids: Any = None, camera_id: int | None = None) -> np.ndarray:
-        """RGB frames uint8[k, height, width, 3] of the environments named, seen from a camera of the task's model."""
+        """Returns RGB frames uint8[k, height, width, 3] of the environments named, from a camera of the task's model.
+
+        Raises:
+            OptionError: there is no such camera, or the pool cannot be made again for another camera.
+        """
         ids = self.env_id if env_ids is None else env_ids
         if camera_id is None or camera_id == self._camera:
             frames = self._pool.render(ids)
@@ -52,6 +56,7 @@ class Pictures:
         return frames if frames.shape[1:3] == (height, width) else _scaled(frames, width, height)
 
     def close(self) -> None:
+        """Close the pools that draw from other cameras."""
         for twin in self._twins.values():
             twin.close()
         self._twins.clear()

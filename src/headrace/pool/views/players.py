@@ -1,9 +1,9 @@
-"""Multi-agent environments in EnvPool's ``players`` layout: one flat row for each player there is.
+"""Multi-agent environments in EnvPool's ``players`` layout: one flat row for each player in the game.
 
-The pool's own form is dense, with a place for every agent whether it lives or not. EnvPool
-instead lays the players of a batch end to end and says whose rows they are. Where all
-agents live the two are the same memory and nothing is copied; where some have left, their
-rows are dropped on the way out and filled in on the way in.
+The pool's own layout is dense, with a place for every agent whether it is alive or not. EnvPool concatenates the rows
+of the players of a batch, with an index of their environments. If all agents are alive, the two layouts are the same
+memory and nothing is copied; otherwise the rows of agents that have left are removed from results, and filled in in
+actions.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class PlayersPool:
     """A pool of a multi-agent task in EnvPool's layout; made by ``headrace.make(task, max_num_players=…)``.
 
     Results are ``(obs [p, …], reward float32[p], terminated bool[k], truncated bool[k], info)`` for the p
-    players of k environments: those who were in the game before the step or are in it after. ``info`` has what
-    the pool's has, except that what belongs to players is in ``info["players"]``: ``env_id`` int32[p], ``id``
-    int32[p] (the agent's number in its environment), ``alive`` bool[p] (whether it plays on), and the task's
-    info fields for agents [p, …]. Rows come environment by environment, players in the order of their numbers.
+    players of k environments: those in the game before the step or after it. ``info`` is the pool's, except that
+    fields of agents are in ``info["players"]``: ``env_id`` int32[p], ``id`` int32[p] (the agent's number in its
+    environment), ``alive`` bool[p] (whether it continues), and the task's info fields for agents [p, …]. Rows come
+    environment by environment, players in the order of their numbers.
 
-    Where agent types differ, obs is a dict with an array for each, its rows those of the players of the type.
+    If agent types have different spaces, obs is a dict with an array for each type, whose rows are its players.
 
     Args:
-        pool: the pool to present; closed with this object.
-        max_num_players: at least the number of agents of one environment; what `config` says.
+        pool: the underlying pool; closed with this object.
+        max_num_players: at least the number of agents of one environment; reported in `config`.
     """
 
     def __init__(self, pool: Pool, max_num_players: int):
@@ -59,7 +59,7 @@ class PlayersPool:
         self.action_space = self.single_action_space = _single(self._acted)
         self._per_agent = [f.name for f in pool.spec.info if f.per_agent]
         self._numbers = np.arange(agents, dtype=np.int32)
-        # of every environment's last result: who plays on, and who had a row
+        # of every environment's last result: which agents continue, and which had a row
         self._alive = np.zeros((pool.num_envs, agents), np.bool_)
         self._shown = np.zeros((pool.num_envs, agents), np.bool_)
 
@@ -82,13 +82,13 @@ class PlayersPool:
         return self._stepped(*self.pool.step(*self._dense(action, env_id)))
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step and return at once.
+        """Start one step and return immediately.
 
         Args:
-            action: one row for each player, in the order of the last results; rows of those who have left may
-                be there or not. Or a dict: ``action``, or one array for each agent type; ``env_id``; and
-                ``players.env_id`` (with ``players.id``, rows may come in any order). EnvPool's nested form,
-                ``{"players": {"env_id": …, "action": …}}``, is the same.
+            action: one row for each player, in the order of the last results, with or without rows for players that
+                have left. Or a dict: ``action``, or one array for each agent type; ``env_id``; and
+                ``players.env_id`` (with ``players.id``, rows may be in any order). EnvPool's nested form,
+                ``{"players": {"env_id": …, "action": …}}``, is equivalent.
             env_id: the environments to step; all by default.
 
         Raises:
@@ -97,20 +97,20 @@ class PlayersPool:
         self.pool.send(*self._dense(action, env_id))
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
-        """The next results; see `Pool.recv`."""
+        """Returns the next results; see `Pool.recv`."""
         obs, *rest, info = self._stepped(*self.pool.recv(timeout))
         if reset:
             return (obs, info) if return_info else obs
         return (obs, *rest, info)
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Everything that decides the environments' futures: one blob each; see `Pool.save_state`."""
+        """Returns the complete state of the environments named, one `bytes` each; see `Pool.save_state`."""
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
         rows = np.hstack([self._alive, self._shown])
         return [blob + rows[i].tobytes() for i, blob in zip(ids, self.pool.save_state(ids), strict=True)]
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Put saved states into the environments named (None: all); see `Pool.load_state`."""
+        """Load saved states into the environments named (None: all); see `Pool.load_state`."""
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
         size = 2 * self._alive.shape[1]
         if any(len(blob) <= size or max(blob[-size:]) > 1 for blob in blobs):
@@ -142,9 +142,9 @@ class PlayersPool:
         return self._players(obs, shown), _flat(reward, shown), terminated, truncated, info
 
     def _note(self, info: dict[str, Any], over: np.ndarray) -> np.ndarray:
-        """Whose rows are shown, bool[k, agents]: who acted or acts next. Moves what is theirs in info to them."""
+        """bool[k, agents], which agents have a row: those that acted or act next. Moves agents' info to players."""
         ids, alive = info["env_id"], info["alive"]
-        fresh = (info["elapsed_step"] == 0) & ~over  # nobody acts in a reset
+        fresh = (info["elapsed_step"] == 0) & ~over  # no agent acts in a reset
         acted = self._alive[ids] & ~fresh[:, None]
         shown = alive | acted
         self._alive[ids], self._shown[ids] = alive, shown
@@ -172,13 +172,13 @@ class PlayersPool:
         values, named = self._unpack(action)
         given = named.get("env_id") if env_id is None else env_id
         ids = self.all_env_ids if given is None else check_env_ids(given, self.num_envs)
-        self.pool.check_steppable(ids)  # else a wrong moment would look like a wrong number of rows
+        self.pool.check_steppable(ids)  # otherwise a call out of sequence would look like a wrong number of rows
         whose = self._whose(values, named, ids)
         dense = {c.name: _filled(c, values[c.name], whose, len(ids)) for c in self._acted}
         return dense.get(None, dense), None if given is None else ids
 
     def _unpack(self, action: Any) -> tuple[dict[str | None, np.ndarray], dict[str, Any]]:
-        """The arrays of actions by their columns' names, and what else a dict of EnvPool's says."""
+        """The arrays of actions by their columns' names, and the other entries of a dict in EnvPool's form."""
         names = [c.name for c in self._acted]
         if not isinstance(action, Mapping):
             if names != [None]:
@@ -199,7 +199,7 @@ class PlayersPool:
     def _whose(
         self, values: Mapping[Any, np.ndarray], named: Mapping[str, Any], ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Rows of ``ids`` and numbers of the players that the actions belong to; None for everybody in order."""
+        """The players of the actions, as rows of ``ids`` and agents' numbers; None for all players in order."""
         alive, shown = self._alive[ids], self._shown[ids]
         env_id, number = named.get(f"{PLAYERS}.env_id"), named.get(f"{PLAYERS}.id")
         if env_id is None:
@@ -223,7 +223,7 @@ class PlayersPool:
         return rows, agents
 
     def _expected(self, values: Mapping[Any, np.ndarray], alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Whose actions these are, by their number: of those who play on, or of all in the last result."""
+        """bool[k, agents], the agents of the actions, by their number: the living ones, or all of the last result."""
         for mask in (alive, shown):
             if all(values[c.name].shape[:1] == (mask[:, c.first : c.first + c.count].sum(),) for c in self._acted):
                 return mask
@@ -232,10 +232,10 @@ class PlayersPool:
 
 
 def _agents_in_order(rows: np.ndarray, env_id: np.ndarray, alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Numbers of the players in these rows of environments, each environment's in order.
+    """Numbers of the players in these rows of environments, in order within each environment.
 
-    An environment that is named as often as it has players who play on is given their actions; else it must be
-    all that were in its last result.
+    An environment that is named once for each living player has actions of these; otherwise it must be named once for
+    each player of its last result.
     """
     order = np.argsort(rows, kind="stable")
     expected = np.where((np.bincount(rows, minlength=len(alive)) == alive.sum(1))[:, None], alive, shown)
@@ -248,7 +248,7 @@ def _agents_in_order(rows: np.ndarray, env_id: np.ndarray, alive: np.ndarray, sh
 
 
 def _check_each_acts_once(rows: np.ndarray, agents: np.ndarray, ids: np.ndarray, alive: np.ndarray) -> None:
-    """Raise `ActionError` unless every player that plays on has one action, and nobody has two."""
+    """Raise `ActionError` unless every living player has one action, and none has two."""
     if len(agents) != len(rows):
         raise ActionError(f"players.id has {len(agents)} rows, players.env_id {len(rows)}")
     times = np.zeros(alive.shape, int)
@@ -270,12 +270,12 @@ def _single(of: list[Column]) -> gym.Space:
 
 
 def _flat(dense: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Dense [k, agents, …] → [p, …]; without a copy where everybody is shown."""
+    """Dense [k, agents, …] → [p, …], without a copy if all agents have a row."""
     return dense.reshape(-1, *dense.shape[2:]) if shown.all() else dense[shown]
 
 
 def _filled(column: Column, array: np.ndarray, whose: tuple[np.ndarray, np.ndarray] | None, k: int) -> np.ndarray:
-    """Dense actions [k, count, …] from those of some players; the others get one that any pool accepts."""
+    """Dense actions [k, count, …] from those of some players; the others get a valid action."""
     space, name, count = column.space, column.name or "action", column.count
     shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
     own = None if whose is None else (whose[1] >= column.first) & (whose[1] < column.first + count)

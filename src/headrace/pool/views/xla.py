@@ -1,7 +1,7 @@
-"""A pool's calls as functions that JAX can compile into a loop, as EnvPool's ``xla()`` offers them.
+"""A pool's calls as functions that JAX can compile into a loop, like EnvPool's ``xla()``.
 
-JAX calls back into the pool in the order of the program. Shapes must be known before the first
-call, so every call is about one whole batch. Doubles come as floats unless JAX has them enabled.
+JAX calls back into the pool in the order of the program. Shapes must be known before the first call, so every call
+handles one whole batch. float64 becomes float32 unless JAX has 64-bit types enabled.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from headrace.errors import OptionError
 
 
 def functions(env: Any) -> tuple[Any, Any, Any, Any]:
-    """(handle, recv, send, step): ``recv(handle) → (handle, results)``, ``send(handle, action, env_id) → handle``.
+    """Returns (handle, recv, send, step).
 
-    ``step(handle, action, env_id)`` is one after the other. The handle stands for the pool.
+    ``recv(handle) → (handle, results)``, ``send(handle, action, env_id) → handle``, and
+    ``step(handle, action, env_id) → (handle, results)``, which sends and receives. The handle represents the pool.
 
     Args:
         env: a view that is an `EnvPool`.

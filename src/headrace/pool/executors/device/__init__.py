@@ -1,1 +1,1 @@
-"""What advances the environments of a pool of torch tensors, on a CPU or a GPU."""
+"""Executors of pools whose arrays are torch tensors, on a CPU or a GPU."""

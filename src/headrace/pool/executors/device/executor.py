@@ -1,7 +1,7 @@
-"""What executors on a device have in common: requests, checks of what is sent, launches, states.
+"""The base of executors on a device: requests, checks of arguments, launches, states.
 
-Their memory is torch's, on a CPU or a GPU. Nothing here waits for the device, except what must bring
-bytes to the host (`save_state`, `on_host`), and `check`.
+Their memory is torch's, on a CPU or a GPU. Only functions that copy bytes to the host (`save_state`, `on_host`) and
+`check` wait for the device.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensors = torch.Tensor | Mapping[str, torch.Tensor]
 
 @dataclass(slots=True)
 class _Binding:
-    """The launches that fill a batch: from every environment in order, from some, or from those that are reset."""
+    """The launches that fill a batch: for all environments in order, for some, and for a reset."""
 
     everyone: Run | None = None
     some: Run | None = None
@@ -44,18 +44,18 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
     """The executor of a `TorchPool`: N environments on one device, and the launches that advance them.
 
     Args:
-        env: what they are made of; its `name` and functions are for messages.
+        env: the kernel environment or MuJoCo task; its name and functions appear in messages.
         state, streams, episodes: see below.
         actions: see below.
 
     Attributes:
         env: as above.
-        state, streams, episodes: tables of what lives from step to step.
-        actions: name → tensor [N, …]: what the next step reads, row i for row i of the requests.
+        state, streams, episodes: tables of the data that persist from step to step.
+        actions: name → tensor [N, …]: the actions of the next step, row i for row i of the requests.
         everyone, some, resets: requests: a step of all in order, a step of those named, a reset.
-        over: bool [N], the episode has ended and no other has begun.
-        guards: what looks at actions and env_ids as they are taken.
-        divisible: whether a launch may be shared among threads.
+        over: bool [N], whether the episode has ended and no other has begun.
+        guards: checks of actions and env_ids.
+        divisible: whether a launch may be split among threads.
     """
 
     divisible = False
@@ -80,9 +80,9 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
 
     @abstractmethod
     def record(self, requests: Any, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
-        """The launch that serves ``rows`` requests from row ``first`` on into the same rows of these tensors.
+        """Returns the launch that serves the ``rows`` requests from row ``first`` into the same rows of these tensors.
 
-        On a GPU it goes to torch's current stream.
+        On a GPU it uses torch's current stream.
         """
         ...
 
@@ -111,7 +111,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         binding.some()
 
     def advance(self, batch: TorchBatch) -> None:
-        """Step all, in order, with the actions that were taken."""
+        """Step all environments, in order, with the actions copied by `Guards.taking`."""
         batch.check_place()
         if self.guards.manual:
             self.guards.refuse_finished(self.everyone.arrays["env_id"], batch.rows)
@@ -134,15 +134,15 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
     def _bound(self, requests: Any, batch: TorchBatch) -> Run:
         return self._sharing.launch(batch.rows, partial(self.record, requests, batch.held))
 
-    # -- what went wrong -------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Wait for the device, and raise what was wrong with what was taken, once; see `TorchPool.check_errors`."""
+        """Wait for the device and raise errors in earlier arguments, once; see `TorchPool.check_errors`."""
         with self.faults_named():
             self.guards.check()
 
     def faults_named(self) -> AbstractContextManager[None]:
-        """Around any use of the device: a fault of the environment's kernels comes out as a `KernelError`."""
+        """Returns a context in which a device fault of the environment's kernels is raised as `KernelError`."""
         return faults_named(self.env)
 
     # -- states ----------------------------------------------------------------------------------
@@ -162,18 +162,18 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         return self.state.arrays
 
     def on_host(self, name: str, env_ids: np.ndarray) -> np.ndarray:
-        """A copy of these environments' rows of one of the state's arrays, with the dtype that the state says."""
+        """Returns a copy of these environments' rows of one state array, [k, …], in the dtype of the struct."""
         array = self.state_arrays()[name][self._where(env_ids)].cpu().numpy()
         return array.view(self.state.dtypes[name]) if name in self.state.dtypes else array
 
     def memory(self) -> list[torch.Tensor]:
-        """Everything that decides the environments' futures, as bytes [N, …] over the same memory."""
+        """Returns the environments' complete state as tensors uint8 [N, …] over the same memory."""
         return [rows for table in (self.state, self.streams, self.episodes) for rows in table.rows.values()]
 
     def close(self) -> None:
         if sharing := vars(self).pop("_sharing", None):
             sharing.close()
-        vars(self).clear()  # every tensor goes with its last reference
+        vars(self).clear()  # tensors are freed with their last reference
 
     def _where(self, env_ids: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(env_ids.astype(np.int64)).to(self.device)

@@ -1,9 +1,8 @@
-"""Checks of what a caller sends that never wait for the device.
+"""Kernels that check arguments without waiting for the device.
 
-An action on a GPU cannot be looked at from the host without stopping everything. So a
-kernel looks at it: it copies what is right into the pool's own memory, puts something
-harmless where anything is wrong, and remembers the first wrong row on the device.
-Whoever reads those rows later, when it must wait anyway, turns them into an exception.
+Reading an action on a GPU from the host would synchronise with the device. A kernel checks it instead: it copies valid
+values into the pool's own memory, replaces invalid ones by harmless values, and records the first invalid row on the
+device. A later call that waits for the device anyway turns these records into an exception.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -14,14 +13,14 @@ from typing import Any
 import warp as wp
 
 NONE = 2**31 - 1  # no row is wrong
-ACTION, ENV_ID, REPEATED, FINISHED = range(4)  # what may be wrong: indices of the array ``wrong``
+ACTION, ENV_ID, REPEATED, FINISHED = range(4)  # kinds of errors: indices of the array ``wrong``
 WRONG_ACTION, WRONG_ENV_ID = wp.constant(ACTION), wp.constant(ENV_ID)
 WRONG_REPEATED, WRONG_FINISHED = wp.constant(REPEATED), wp.constant(FINISHED)
 
 
 @functools.cache
 def integer_guard(dtype: Any) -> Any:
-    """A kernel over elements: ``given`` → ``kept``, clipped to [low, high] of its column."""
+    """Returns a kernel over elements that copies ``given`` to ``kept``, clipped to [low, high] of its column."""
 
     def guard_integers(given, low, high, kept, wrong):
         i = wp.tid()
@@ -37,9 +36,9 @@ def integer_guard(dtype: Any) -> Any:
 
 @functools.cache
 def float_guard(dtype: Any) -> Any:
-    """A kernel over elements: ``given`` → ``kept``, 0 where it is beyond ±``limit`` or no number.
+    """Returns a kernel over elements that copies ``given`` to ``kept``, with 0 for NaN and values beyond ±``limit``.
 
-    ``columns`` of them are a row.
+    A row has ``columns`` elements.
     """
 
     def guard_floats(given, columns, limit, kept, wrong):
@@ -62,9 +61,9 @@ def _kernel(function: Any, dtype: Any, bounds: int) -> Any:
 
 @functools.cache
 def env_id_guard(dtype: Any) -> Any:
-    """A kernel over rows: ``given`` → ``env_ids``, some environment where there is none of that number.
+    """Returns a kernel over rows that copies ``given`` to ``env_ids``, with some valid number for an invalid one.
 
-    ``claims`` [num_envs] remembers a row that names each environment, for `repeat_guard`.
+    ``claims`` [num_envs] records a row that names each environment, for `repeat_guard`.
     """
 
     def guard_env_ids(given, claims, env_ids, wrong):
@@ -84,7 +83,7 @@ def env_id_guard(dtype: Any) -> Any:
 
 @wp.kernel(module="unique", enable_backward=False)
 def repeat_guard(claims: wp.array[wp.int32], env_ids: wp.array[wp.int32], wrong: wp.array[wp.int32]):
-    """Over rows: an environment that another row has claimed is named twice."""
+    """Kernel over rows: records rows whose environment another row has claimed, so that it is named twice."""
     row = wp.tid()
     if claims[env_ids[row]] != row:
         wp.atomic_min(wrong, WRONG_REPEATED, row)
@@ -92,7 +91,7 @@ def repeat_guard(claims: wp.array[wp.int32], env_ids: wp.array[wp.int32], wrong:
 
 @wp.kernel(module="unique", enable_backward=False)
 def finished_guard(over: wp.array[wp.bool], env_ids: wp.array[wp.int32], wrong: wp.array[wp.int32]):
-    """Over rows: without autoreset an environment whose episode is over must not be stepped."""
+    """Kernel over rows: records rows whose environment's episode is over, which need a reset without autoreset."""
     row = wp.tid()
     if over[env_ids[row]]:
         wp.atomic_min(wrong, WRONG_FINISHED, row)

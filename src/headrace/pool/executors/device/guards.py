@@ -1,7 +1,7 @@
-"""What a caller of a `TorchPool` sends is checked here, and brought where the environments read it.
+"""Checks the arguments of a `TorchPool`'s calls, and copies them to where the environments read them.
 
-On a GPU the device looks at the values, and they become exceptions later; on a CPU NumPy does, at once. There
-a step of a few environments costs less than one operation of torch, so none is made.
+On a GPU the device checks the values, and errors are raised later; on a CPU NumPy checks them immediately. There a step
+of a few environments takes less time than one operation of torch, so none is used.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ BLOCK = 256
 
 
 class Guards:
-    """Takes what a caller sends into the environments' memory, and remembers what was wrong with it.
+    """Copies arguments into the environments' memory, and records errors in them.
 
     Args:
-        actions: where actions go to, see `DeviceExecutor`.
-        env_ids: where the numbers of environments go to that are to be stepped, int32 [N].
-        over: bool [N], whose episodes are over.
+        spec: the task's spec.
+        device: the pool's device.
+        actions: the destination of actions, see `DeviceExecutor`.
+        env_ids: the destination of the numbers of environments to step, int32 [N].
+        over: bool [N], whether each environment's episode is over.
+        manual: see below.
 
     Attributes:
-        manual: autoreset is disabled, so finished environments must not be stepped.
-        now: nothing is left for later, as on a CPU: the exception comes from the call itself.
+        manual: whether autoreset is disabled, so that finished environments must not be stepped.
+        now: whether errors are raised by the call itself, as on a CPU, rather than by `check`.
     """
 
     def __init__(
@@ -59,16 +62,17 @@ class Guards:
         self._kept = {name: t.numpy() for name, t in actions.items()} if self.now else {}
         self._bounds = {name: self._bounds_of(sub) for name, sub in subspaces(space, ACTION).items()}
         self._recorded: dict[Any, Any] = {}
-        for name, tensor in actions.items():  # compiled now, since a CUDA graph cannot wait for it
+        for name, tensor in actions.items():  # compiled here, since it could not be during a CUDA graph's capture
             self._recorded[name, len(tensor)] = self._record_actions(name, tensor)
 
     def taking(self, action: Any, rows: int) -> Run:
-        """A function that copies what these very tensors hold by then to the first rows of what environments read.
+        """Returns a function that copies the tensors' contents at the time of the call to the first ``rows`` rows.
 
-        Shape, dtype and device are looked at here, once; the tensors' memory must stay where it is.
+        Shape, dtype and device are checked once, here; the tensors' memory must not move. With `now`, the function
+        raises `ActionError` for an invalid value.
 
         Raises:
-            ActionError: one of them is wrong; from the function, with ``now``: a value is.
+            ActionError: a shape, dtype or device is wrong.
         """
         given = self._columns(action, rows)
         if self.now:
@@ -76,7 +80,7 @@ class Guards:
         return partial(self._take_later, dict(given))
 
     def _columns(self, action: Any, rows: int) -> Mapping[str, torch.Tensor]:
-        """Actions by the names of `action_fields`, once they are known to be tensors of the right kind."""
+        """Actions by the names of `action_fields`; raises `ActionError` unless they are tensors of the right kind."""
         plain, device = ACTION in self._wanted, self._place
         given = {ACTION: action} if plain else action
         if not isinstance(given, dict) or given.keys() != self._wanted.keys():
@@ -99,7 +103,7 @@ class Guards:
             self._recorded[key](tensor.data_ptr())
 
     def take_env_ids(self, given: torch.Tensor) -> None:
-        """Copy env_ids [k] to the requests for some environments; with ``now`` they are known to be right."""
+        """Copy env_ids [k] to the requests for some environments; with `now` they have been checked already."""
         env_ids = self._env_ids
         if self.now:
             env_ids[: len(given)].copy_(given)
@@ -112,7 +116,7 @@ class Guards:
         repeats()
 
     def refuse_finished(self, env_ids: torch.Tensor, rows: int) -> None:
-        """Without autoreset: note environments among these, in the first rows, whose episodes are over."""
+        """Record environments among the first ``rows`` of ``env_ids`` whose episodes are over (without autoreset)."""
         key = (env_ids.data_ptr(), rows)
         if key not in self._recorded:
             arguments = [self._array(t) for t in (self._over, env_ids, self._wrong)]
@@ -122,7 +126,11 @@ class Guards:
             self.check()
 
     def check(self) -> None:
-        """Wait, raise what was wrong since the last time, and forget it."""
+        """Wait for the device, and raise and clear an error recorded since the last check.
+
+        Raises:
+            EnvIdError, ActionError, SequenceError: the first error of the first kind found, in this order.
+        """
         first = self._wrong.tolist()
         if min(first) == guards.NONE:
             return
@@ -140,12 +148,12 @@ class Guards:
     # -- launches --------------------------------------------------------------------------------
 
     def _bounds_of(self, space: gym.Space) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The least and greatest value of each column of a row, or None where any finite number will do."""
+        """The least and greatest value of each column of a row, or None if any finite number is valid."""
         dtype = np.dtype(space.dtype)
         if dtype.kind == "f":
             return None
         low, high = bounds(space)
-        if isinstance(space, gym.spaces.Box):  # environments clip integers as their originals do
+        if isinstance(space, gym.spaces.Box):  # environments clip integers themselves, as the originals do
             low, high = np.iinfo(dtype.name).min, np.iinfo(dtype.name).max
         columns = (torch.from_numpy(np.ravel(bound).astype(dtype)) for bound in (low, high))
         low, high = (column.to(self._place) for column in columns)

@@ -1,4 +1,4 @@
-"""Memory that is torch's, which kernels see too: everything that they read or write is a tensor."""
+"""Memory of kernels in torch tensors: everything that they read or write is a tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.pool.torch.tensors import torch_dtype
 
 
 def check_device(device: str | torch.device) -> str:
-    """``"cpu"`` or ``"cuda:i"``; raises `OptionError` naming the devices that there are."""
+    """Returns ``"cpu"`` or ``"cuda:i"``; raises `OptionError` naming the available devices."""
     with quiet():
         usable = wp.get_cuda_device_count() if torch.cuda.is_available() else 0
     here = ["cpu", *(f"cuda:{i}" for i in range(min(usable, torch.cuda.device_count())))]
@@ -35,7 +35,7 @@ def check_device(device: str | torch.device) -> str:
 
 
 def signed(dtype: Any) -> np.dtype:
-    """The NumPy dtype as which torch can work with the same bytes: unsigned integers become signed ones."""
+    """Returns the dtype under which torch can use the same bytes: unsigned integers become signed ones."""
     dtype = np.dtype(dtype)
     return np.dtype(f"i{dtype.itemsize}") if dtype.kind == "u" and dtype.itemsize > 1 else dtype
 
@@ -60,7 +60,7 @@ class DeviceTable:
 
 
 class DeviceMemory:
-    """Tensors on one device."""
+    """Allocates tensors on one device; implements `headrace.pool.executors.kernels.simulation.Memory`."""
 
     def __init__(self, device: torch.device):
         self._device, self._name = device, str(device)
@@ -73,6 +73,15 @@ class DeviceMemory:
         scalars: Mapping[str, Any] | None = None,
         shared: Mapping[str, np.ndarray] | None = None,
     ) -> DeviceTable:
+        """Returns rows for a `warp.struct`, all zero.
+
+        Args:
+            struct: the `warp.struct`.
+            rows: number of rows of each array field.
+            shapes: name → shape of one row, where extents may be names of scalar fields; ``()`` by default.
+            scalars: name → value of each scalar field.
+            shared: name → values of the array fields that all rows share.
+        """
         table, shared, scalars = DeviceTable(struct(), {}, {}, {}, []), shared or {}, scalars or {}
         for name, kind in array_fields(struct).items():
             if name in shared:
@@ -96,7 +105,9 @@ class DeviceMemory:
         return table
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
+        """Returns a tensor of zeros with the torch dtype of the NumPy dtype ``dtype``."""
         return torch.zeros(shape, dtype=torch_dtype(np.dtype(dtype)), device=self._device)
 
     def put(self, array: torch.Tensor, values: np.ndarray) -> None:
+        """Copy ``values`` from the host into a tensor of the same shape, whose dtype is `signed`."""
         array.copy_(torch.from_numpy(values.view(signed(values.dtype))))

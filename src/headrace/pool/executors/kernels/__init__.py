@@ -1,6 +1,6 @@
 """Environments written in Python as Warp kernels, advanced together at compiled speed.
 
-What an environment's author needs is listed here, and offered as `headrace.kernels`.
+`headrace.kernels` exports these names to authors of environments.
 """
 
 from headrace.pool.executors.kernels.agents import MultiAgentEnv

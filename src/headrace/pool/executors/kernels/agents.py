@@ -1,8 +1,8 @@
-"""Environments of many agents, and the kernel that is generated around one.
+"""Multi-agent environments, and the kernel that is generated around one.
 
-All agents act at once, so what one agent's move does to another must not depend on who
-is computed first. An author therefore writes a step as phases: functions of one agent,
-each done by all agents of an environment before the next begins.
+All agents act simultaneously, so the effect of one agent's move on another must not depend on the order in which they
+are computed. An author therefore writes a step as phases: functions of one agent, each executed for all agents of an
+environment before the next begins.
 
 One source serves both devices. On a CPU a thread serves a whole environment and loops
 over its agents. On a GPU an environment is served by a group of lanes, a power of two:
@@ -56,7 +56,7 @@ class AgentsOutcome:
 
 @dataclass(frozen=True, eq=False)
 class MultiAgentEnv:
-    """An environment of many agents as Warp functions over named arrays.
+    """A multi-agent environment as Warp functions over named arrays.
 
     In every function ``env`` is the environment's row of the state and ``agent`` counts its agents from 0, in
     the order of the task's agent types. A phase may write what other agents read in the next phase; where
@@ -64,18 +64,18 @@ class MultiAgentEnv:
     results do not depend on the order. Debug mode and ``headrace check`` find agents that race.
 
     Attributes:
-        name: what the compiled kernel is called: an identifier.
+        name: the compiled kernel's name: an identifier.
         state: a `warp.struct`: array fields [environments, …], usually [environments, agents]; scalar fields
             as in `KernelEnv`; ``num_agents`` and ``max_episode_steps`` arrive there too, where it has them.
-        view: a `warp.struct` of what is seen: ``obs`` [rows, agents, …], or ``obs_<type>`` [rows, agents of
+        view: a `warp.struct` of the outputs: ``obs`` [rows, agents, …], or ``obs_<type>`` [rows, agents of
             the type, …] where the types' spaces differ; and the task's info fields [rows, …].
         reset: phases ``(state, env, agent, streams)`` that begin an episode.
         step: phases ``(state, env, agent, actions, row, streams)`` that advance by one agent step; the agent's
             action is ``actions[row, agent]``, or ``actions.<type>[row, i]`` where the types' spaces differ.
-        reward: ``(state, env, agent) → float32``: what the agent earned in this step.
-        over: ``(state, env) → bool``: whether the episode terminated in this step; computed by the threads of
-            all agents, it only reads.
-        observe: ``(state, env, agent, view, row)``: write what the agent sees into ``row`` of the view.
+        reward: ``(state, env, agent) → float32``: the agent's reward in this step.
+        over: ``(state, env) → bool``: whether the episode terminated in this step; the threads of all agents
+            compute it, so it must only read.
+        observe: ``(state, env, agent, view, row)``: write the agent's observation into ``row`` of the view.
         alive: ``(state, env, agent) → bool``; None where agents never leave.
         actions: a `warp.struct` with one array for each agent type, where the types' action spaces differ.
         render, shapes, constants, tables: as in `KernelEnv`.
@@ -103,16 +103,16 @@ class MultiAgentEnv:
 
 
 def lanes_for(num_agents: int, device: str) -> int:
-    """How many threads serve one environment: a power of two, 1 on a CPU."""
+    """Returns the number of threads that serve one environment: a power of two, 1 on a CPU."""
     if device == "cpu":
         return 1
     return min(1 << max(num_agents - 1, 0).bit_length(), MOST_LANES)
 
 
 def block_for(lanes: int, device: str) -> int:
-    """Threads of a launch's block: whole environments, and just one where the barrier is the block's own.
+    """Returns the threads of a block: those of several whole environments, or of one if the barrier spans the block.
 
-    Environments that share a block need not take the same branches, so they may not share a barrier.
+    Environments that share a block may take different branches, so they must not share a barrier.
     """
     return lanes if device == "cpu" or lanes > WARP else BLOCK
 
@@ -132,20 +132,20 @@ def block_for(lanes: int, device: str) -> int:
 """
 )
 def barrier(lanes: int):
-    """Wait for the other lanes of this environment, and see what they wrote.
+    """Waits for the other lanes of this environment, and makes their writes visible.
 
-    All lanes of an environment must come here equally often, so it stands in no loop over agents.
+    All lanes of an environment must reach it equally often, so it is never inside a loop over agents.
     """
 
 
 @wp.func
 def whose_turn(turn: int) -> int:
-    """The agent whose turn it is: interpreted, who acts is noted here, and the order may be another."""
+    """Returns the agent that acts at position ``turn``: that number itself, unless debug mode shuffles the order."""
     return turn & NOT_NEGATIVE
 
 
 def _function(of: MultiAgentEnv, function: Any, name: str, actions_type: Any) -> Any:
-    """A Warp function of a name that no other has, with the types of its arguments."""
+    """A Warp function with a unique name and typed arguments."""
     function.__name__ = function.__qualname__ = f"{of.name}_{name}"
     types = {"actions": actions_type, "state": of.state, "streams": AgentStreams}
     function.__annotations__ = {
@@ -155,7 +155,7 @@ def _function(of: MultiAgentEnv, function: Any, name: str, actions_type: Any) ->
 
 
 def _by_everyone(of: MultiAgentEnv, phase: Any, acting: bool, actions_type: Any, name: str) -> Any:
-    """One phase, done by all agents of an environment."""
+    """One phase, executed for all agents of an environment."""
 
     def act(state, env, actions, row, streams, lane, lanes):
         for turn in range(lane, streams.num_agents, lanes):
@@ -171,7 +171,7 @@ def _by_everyone(of: MultiAgentEnv, phase: Any, acting: bool, actions_type: Any,
 
 
 def _then(of: MultiAgentEnv, before: Any, now: Any, actions_type: Any, name: str) -> Any:
-    """One function of two."""
+    """A function that calls ``before`` and then ``now``."""
 
     def both(state, env, actions, row, streams, lane, lanes):
         before(state, env, actions, row, streams, lane, lanes)
@@ -199,7 +199,7 @@ def _everyone_lives(of: MultiAgentEnv) -> Any:
 
 @functools.cache
 def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -> Any:
-    """The kernel that serves requests for a multi-agent environment; see `build_kernel`.
+    """Returns the kernel that serves requests for a multi-agent environment; see `build_kernel`.
 
     It is launched with ``rules.lanes`` threads for each row, in blocks of ``block_dim`` (`block_for`).
     """

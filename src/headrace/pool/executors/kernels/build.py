@@ -1,4 +1,4 @@
-"""From an environment's functions to what an executor launches, for one agent or many."""
+"""Builds the kernel that an executor launches from an environment's functions, for one agent or many."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ AnyEnv = KernelEnv | MultiAgentEnv
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel and what belongs to it.
+    """A kernel with its types and launch parameters.
 
     Attributes:
-        kernel: serves one row of requests with each ``lanes`` threads.
+        kernel: serves each row of requests with ``lanes`` threads.
         actions: the type of the actions: an array, or the environment's struct of arrays.
         outcome: the struct of the results that every environment has.
         lanes: threads for each row.
         block_dim: threads of a block in every launch.
-        streams: the struct of its random streams, whose fields' row shapes and scalars are in
+        streams: the struct of the random streams, whose fields' row shapes and scalars are in
             ``stream_shapes`` and ``stream_scalars``.
     """
 
@@ -53,7 +53,7 @@ class Program:
 
 
 def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
-    """The program of an environment on a device."""
+    """Returns the program of an environment on a device, ``"cpu"`` or ``"cuda:i"``; it is not compiled yet."""
     actions = actions_type_of(env, spec)
     lanes = lanes_for(spec.num_agents, device)
     block_dim = block_for(lanes, device)
@@ -75,7 +75,11 @@ def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
 
 
 def actions_type_of(env: AnyEnv, spec: TaskSpec) -> Any:
-    """The type of the kernel's argument ``actions``: an array, or the environment's own struct of them."""
+    """Returns the type of the kernel's argument ``actions``: an array, or the environment's struct of arrays.
+
+    Raises:
+        KernelError: the environment's struct does not fit the task's action space.
+    """
     wanted = {
         name: wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=1 + len(shape))
         for name, (dtype, shape) in action_fields(spec.action).items()
@@ -98,20 +102,20 @@ def actions_type_of(env: AnyEnv, spec: TaskSpec) -> Any:
 
 
 def scalars_of(env: AnyEnv, spec: TaskSpec) -> dict[str, Any]:
-    """What the scalar fields of the environment's state may be, and names in its shapes stand for."""
+    """Returns the values of scalars by name, for scalar fields of the environment's state and extents in shapes."""
     limits = {"max_episode_steps": spec.max_episode_steps, "num_agents": spec.num_agents}
     return {**limits, **env.constants, **spec.options}
 
 
 def rules_of(spec: TaskSpec, autoreset: AutoresetMode, program: Program) -> Any:
-    """The `Rules` of a pool, as kernels take them."""
+    """Returns the `Rules` of a pool, as kernels take them."""
     rules = Rules()
     rules.autoreset, rules.max_episode_steps, rules.lanes = MODES[autoreset], spec.max_episode_steps, program.lanes
     return rules
 
 
 def actions_over(program: Program, arrays: Mapping[str, Any]) -> Any:
-    """What a kernel takes as ``actions``, over arrays or tensors [rows, …] by the names of `action_fields`."""
+    """Returns the kernel's argument ``actions`` over arrays or tensors [rows, …] by the names of `action_fields`."""
     if wp.types.is_array(program.actions):
         return view_of(arrays[ACTION], program.actions.dtype)
     return struct_over(program.actions, arrays)

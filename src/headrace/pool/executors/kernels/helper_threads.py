@@ -1,7 +1,7 @@
 """Helper threads that share one large launch with the calling thread.
 
-Kernels release the GIL, so plain Python threads suffice. Handing a part to a helper
-costs tens of microseconds: whether that pays is the caller's to decide.
+Kernels release the GIL, so plain Python threads suffice. Handing work to a helper costs tens of microseconds: the
+caller decides whether that is worthwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Job = Callable[[], object]
 
 
 class HelperThreads:
-    """``helpers`` threads, idle until `run`; close it to end them.
+    """``helpers`` threads, idle until `run`; `close` ends them.
 
     Raises:
         OptionError: the system refuses a thread; none is left behind.
@@ -38,9 +38,9 @@ class HelperThreads:
             raise OptionError(what) from error
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Do all jobs, at most one more than there are helpers, and return when the last is done.
+        """Run all jobs, at most one more than there are helpers, and return when all are done.
 
-        What a job raises is raised here then, interrupts of the waiting too: rows are whole before they are used.
+        An exception of a job, or an interrupt while waiting, is raised only then, so that all rows are complete.
         """
         helpers = self._helpers[: len(jobs) - 1]
         try:
@@ -61,7 +61,7 @@ class HelperThreads:
 
 
 class _Helper:
-    """One thread. It is told and tells by locks of compiled code: an exception comes before such a call or after it."""
+    """One thread. Both sides signal with locks, whose calls run in compiled code: exceptions come before or after."""
 
     def __init__(self, core: int | None):
         self._core = core
@@ -94,12 +94,12 @@ class _Helper:
                 return
             self.raised = _attempt(self._job)
             self.busy = False
-            with suppress(RuntimeError):  # free already: whoever waits was told of an earlier job, and looks again
+            with suppress(RuntimeError):  # already released: the waiting thread saw an earlier job, and looks again
                 self.done.release()
 
 
 def _wait_for(helpers: Sequence[_Helper]) -> None:
-    """Until they are idle, whatever a signal's handler raises meanwhile; the last of that is raised then."""
+    """Wait until all helpers are idle; the last exception that a signal handler raised meanwhile is raised then."""
     raised = None
     for helper in helpers:
         while helper.busy:

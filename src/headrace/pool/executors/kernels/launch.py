@@ -1,9 +1,9 @@
-"""Launches with as little between Python and the compiled kernel as possible.
+"""Launches of Warp kernels with minimal overhead.
 
 A step of one CartPole takes 30 ns; launching it by `warp.launch` takes 50 µs, by Warp's
 recorded launch 1.8 µs, and by calling Warp's compiled function with arguments packed
-once, 0.2 µs. The last is Warp's private interface: it is used here and nowhere else, and
-where it is not as expected, the recorded launch takes its place.
+once, 0.2 µs. The last is Warp's private interface: it is used only here, and if it is not
+as expected, the recorded launch is used instead.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import warp as wp
 
 Run = Callable[[], object]
 
-COMPILING = threading.RLock()  # Warp makes and loads kernels in one thread at a time
-PATIENCE = 1.0  # seconds that something may take without a word
+COMPILING = threading.RLock()  # Warp compiles and loads kernels in one thread at a time
+PATIENCE = 1.0  # seconds after which a message is printed
 
 
 def load(kernel: Any, device: str, block_dim: int, what: str) -> None:
-    """Compile the kernel for blocks of so many threads, or find it compiled in Warp's cache.
+    """Compile a kernel for blocks of ``block_dim`` threads, or load it from Warp's cache.
 
-    Mistakes in the environment's functions come out here, with the line that Warp could not translate. What takes
-    long is said to be compiled for ``what``: a task's name, which is all that a user knows of it.
+    Warp raises here for mistakes in the environment's functions, with the line that it could not translate. If it
+    takes long, a message says that ``what`` (a task's name) is being compiled.
     """
     note = f"headrace: compiling {what} for {device}, this once …"
     with told_after(note), COMPILING, quiet():
@@ -41,7 +41,7 @@ def load(kernel: Any, device: str, block_dim: int, what: str) -> None:
 
 @contextlib.contextmanager
 def told_after(note: str) -> Iterator[None]:
-    """Say this on standard error where what is done here takes longer than `PATIENCE`."""
+    """Print ``note`` on standard error if the body of the context takes longer than `PATIENCE` seconds."""
     told = threading.Timer(PATIENCE, print, (note,), {"file": sys.stderr})
     told.daemon = True
     told.start()
@@ -52,15 +52,15 @@ def told_after(note: str) -> Iterator[None]:
 
 
 def fingerprint(kernel: Any, block_dim: int) -> bytes:
-    """What Warp tells versions of a loaded kernel by: all functions and constants that are part of it."""
+    """Returns Warp's hash of a loaded kernel, which covers all functions and constants that are part of it."""
     return kernel.module.get_module_hash(block_dim)
 
 
 def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
-    """A function that launches the kernel over so many threads.
+    """Returns a function that launches the kernel over ``threads`` threads.
 
-    On a CPU it releases the GIL and returns when they are done; on a GPU the launch goes to torch's current stream,
-    whichever that is when it is called. It keeps only the addresses of arrays: their memory must outlive it.
+    On a CPU the function releases the GIL and returns when the kernel is done; on a GPU it launches on the stream that
+    is torch's current one when it is called. It holds only the addresses of arrays: their memory must outlive it.
     """
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
     if device == "cpu":
@@ -69,13 +69,13 @@ def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, blo
 
 
 def _direct_call(recorded: Any) -> Run | None:
-    """Warp's compiled CPU function over packed arguments; None where this Warp has no such thing."""
+    """Warp's compiled CPU function over packed arguments; None if this version of Warp has no such thing."""
     parts = _compiled_parts(recorded)
     if parts is None:
         return None
     forward, bounds, packed = parts
     run: Any = functools.partial(forward, ctypes.byref(bounds), ctypes.byref(packed))
-    run.module = recorded.module_exec  # else the code is unloaded
+    run.module = recorded.module_exec  # keeps the code loaded
     return run
 
 
@@ -95,12 +95,12 @@ def _compiled_parts(recorded: Any) -> tuple[Any, ctypes.Structure, ctypes.Struct
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel of one thread as native code calls it: ``function(bounds, arguments)``.
+    """A kernel of one thread, for calls from native code: ``function(bounds, arguments)``.
 
     Attributes:
-        function: its address.
+        function: the function's address.
         bounds, arguments: the two blocks of bytes whose addresses it takes.
-        module: keep it, or the code is unloaded.
+        module: keeps the code loaded.
     """
 
     function: int
@@ -110,7 +110,7 @@ class Compiled:
     _layout: Any
 
     def offset(self, argument: str, field: str = "") -> int:
-        """Where an argument lies within the arguments, or where the address of the array in its field does."""
+        """Returns the offset in bytes of an argument, or of the address of the array in one of its fields."""
         place, kind = getattr(self._layout, argument).offset, dict(self._layout._fields_)[argument]
         if not field:
             return place
@@ -119,7 +119,7 @@ class Compiled:
 
 
 def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:
-    """A kernel for the CPU, with its arguments packed.
+    """Returns a kernel for the CPU, with its arguments packed.
 
     Raises:
         RuntimeError: this version of Warp has another private interface.
@@ -136,7 +136,7 @@ def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:
 def record_over(
     kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int
 ) -> Callable[[int], None]:
-    """As `record`, but the first argument's array begins at another address at each call."""
+    """Like `record`, but the function takes the address of the first argument's array at each call."""
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
     first = recorded.params[1]  # behind the launch's bounds
 
@@ -152,13 +152,13 @@ def _recorded(kernel: Any, threads: int, arguments: Sequence[Any], device: str, 
         recorded: Any = wp.launch(
             kernel, dim=threads, inputs=arguments, device=device, record_cmd=True, block_dim=block_dim
         )
-    recorded.fwd_args = None  # kept for graph capture alone, and would keep all arrays alive
+    recorded.fwd_args = None  # used for graph capture only, and would keep all arrays alive
     return recorded
 
 
 @contextlib.contextmanager
 def on_torch_stream(device: str) -> Iterator[None]:
-    """Around launches of Warp's own making: on a GPU they go to torch's current stream."""
+    """Launches of Warp within this context use torch's current stream on a GPU."""
     if device == "cpu":
         yield
         return
@@ -170,7 +170,7 @@ _streams: dict[int, wp.Stream] = {}
 
 
 def _torch_stream(device: Any) -> wp.Stream:
-    """Torch's current stream as Warp's launches take it."""
+    """Torch's current stream as a Warp stream."""
     import torch
 
     handle = torch.cuda.current_stream(device.ordinal).cuda_stream
@@ -181,7 +181,7 @@ def _torch_stream(device: Any) -> wp.Stream:
 
 
 def view_of(array: Any, dtype: Any) -> wp.array:
-    """A Warp array over the memory of a NumPy array or a tensor, which the caller keeps alive."""
+    """Returns a Warp array over the memory of a NumPy array or a tensor, which the caller must keep alive."""
     if isinstance(array, np.ndarray):
         return wp.array(ptr=array.ctypes.data, shape=array.shape, dtype=dtype, strides=array.strides, device="cpu")
     strides = tuple(array.element_size() * step for step in array.stride())
@@ -192,7 +192,7 @@ def view_of(array: Any, dtype: Any) -> wp.array:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep Warp's banner and its notes on loading kernels away from the terminal."""
+    """Suppress Warp's banner and its messages about loading kernels."""
     level = wp.config.log_level
     wp.config.log_level = max(level, wp.LOG_WARNING)
     try:
@@ -219,7 +219,7 @@ def _has_driver() -> bool:
 
 @contextlib.contextmanager
 def _native_stderr_dropped() -> Iterator[None]:
-    """Send what compiled code writes to file descriptor 2 nowhere, for a moment."""
+    """Discard everything written to file descriptor 2 within this context."""
     try:
         kept = os.dup(2)
     except OSError:  # the process has no standard error

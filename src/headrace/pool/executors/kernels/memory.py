@@ -1,4 +1,4 @@
-"""Named arrays that kernels and NumPy both see, and how they become bytes and back."""
+"""Named arrays that kernels and NumPy share, and their conversion to bytes and back."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from headrace.pool.executors.kernels.launch import quiet, view_of
 
 
 def array_fields(struct: Any) -> dict[str, Any]:
-    """Name → Warp array type, for the fields of a `warp.struct` that are arrays."""
+    """Returns name → Warp array type of the array fields of a `warp.struct`."""
     return {name: var.type for name, var in struct.vars.items() if wp.types.is_array(var.type)}
 
 
 def scalar_fields(struct: Any) -> list[str]:
-    """The names of the other fields."""
+    """Returns the names of the fields of a `warp.struct` that are not arrays."""
     return [name for name, var in struct.vars.items() if not wp.types.is_array(var.type)]
 
 
 def row_shape(name: str, shapes: Mapping[str, Any], scalars: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of one row of an array field, names in it replaced by the scalars that they stand for."""
+    """Returns the shape of one row of an array field, with names in it replaced by those scalars' values."""
     return tuple(scalars[extent] if isinstance(extent, str) else extent for extent in shapes.get(name, ()))
 
 
 class AnyTable(Protocol):
-    """Rows for the array fields of a `warp.struct`, whosever memory they are.
+    """Rows for the array fields of a `warp.struct`, in NumPy's or torch's memory.
 
     Attributes:
         struct: the struct's instance, as kernels take it.
@@ -40,7 +40,7 @@ class AnyTable(Protocol):
 
 
 class Table:
-    """Arrays with one row an environment, for the array fields of a `warp.struct`.
+    """Arrays with one row for each environment, for the array fields of a `warp.struct`.
 
     Attributes:
         struct: the struct's instance, as kernels take it.
@@ -73,14 +73,16 @@ class Table:
 
 
 class HostMemory:
-    """NumPy arrays that kernels see, too."""
+    """Allocates NumPy arrays that kernels read and write; implements `simulation.Memory`."""
 
     table = Table
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Returns an array of zeros."""
         return np.zeros(shape, dtype)
 
     def put(self, array: np.ndarray, values: np.ndarray) -> None:
+        """Copy ``values`` into an array of the same shape."""
         array[:] = values
 
 
@@ -88,7 +90,7 @@ HOST = HostMemory()
 
 
 def struct_over(struct: Any, arrays: Mapping[str, Any]) -> Any:
-    """An instance of a `warp.struct` whose array fields are the given arrays or tensors; the others stay empty."""
+    """Returns an instance of a `warp.struct` over the given arrays or tensors; other array fields stay empty."""
     instance = struct()
     for name, kind in array_fields(struct).items():
         if name in arrays:
@@ -97,13 +99,13 @@ def struct_over(struct: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def pack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray) -> list[bytes]:
-    """The bytes of some rows of all arrays, one string a row."""
+    """Returns the bytes of the rows ``ids`` of all arrays, one `bytes` for each row."""
     parts = [array[ids].reshape(len(ids), -1).view(np.uint8) for array in arrays]
     return [row.tobytes() for row in np.hstack(parts)]
 
 
 def unpack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray, blobs: Sequence[bytes]) -> None:
-    """Write what `pack_rows` returned into some rows; raises `StateError` before anything is written."""
+    """Write what `pack_rows` returned into the rows ``ids``; raises `StateError` for a wrong size, before writing."""
     sizes = [array[:1].nbytes for array in arrays]
     for env_id, blob in zip(ids, blobs, strict=True):
         if len(blob) != sum(sizes):

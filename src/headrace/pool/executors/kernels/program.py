@@ -1,10 +1,9 @@
-"""What a kernel environment is, and the kernel that is generated around it.
+"""The definition of a kernel environment, and the kernel that is generated around it.
 
-An environment's author writes three functions over named arrays: how an episode starts,
-what one action does, what is seen. Everything that is the same for all environments is
-here, around those three, in one kernel: autoreset in three modes, truncation, random
-streams, partial steps, final observations. Warp compiles the whole into one loop (CPU)
-or one grid (CUDA), so a step of a pool is a single launch.
+An environment's author writes three functions over named arrays: how an episode starts, the effect of an action, and
+the observation. Everything that is common to all environments is generated around those three, in one kernel:
+autoreset in three modes, truncation, random streams, partial steps, final observations. Warp compiles the whole into
+one loop (CPU) or one grid (CUDA), so a step of a pool is a single launch.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -38,7 +37,7 @@ ROUNDING = {"fuse_fp": False, "fast_math": False}
 
 @wp.struct
 class Episodes:
-    """Where each environment's episode stands: arrays [N]."""
+    """The progress of each environment's episode: arrays [N]."""
 
     elapsed: wp.array[wp.int32]
     over: wp.array[wp.bool]
@@ -46,7 +45,7 @@ class Episodes:
 
 @wp.struct
 class Requests:
-    """What is asked of which environment: arrays [rows]. Seeds are read where the command is RESEED."""
+    """The commands for environments: arrays [rows]. Seeds are read only if the command is RESEED."""
 
     env_id: wp.array[wp.int32]
     command: wp.array[wp.uint8]
@@ -55,7 +54,7 @@ class Requests:
 
 @wp.struct
 class Rules:
-    """What a pool decided for all of its environments."""
+    """The settings of a pool that apply to all of its environments."""
 
     autoreset: int
     max_episode_steps: int
@@ -79,21 +78,21 @@ class KernelEnv:
     """An environment as Warp functions over named arrays, for one agent.
 
     Attributes:
-        name: what the compiled kernel is called: an identifier.
-        state: a `warp.struct`. Its array fields are the environments' state, one row an environment;
+        name: the compiled kernel's name: an identifier.
+        state: a `warp.struct`. Its array fields are the environments' state, one row for each environment;
             its scalar fields are shared by all: options of the task by name, and constants.
-        view: a `warp.struct` of what is seen: ``obs`` (or ``obs_<key>`` for each entry of a `Dict`
-            space) and the task's info fields by name; arrays whose row i is one environment's.
+        view: a `warp.struct` of the outputs: ``obs`` (or ``obs_<key>`` for each entry of a `Dict`
+            space) and the task's info fields by name; arrays with one row for each environment.
         reset: ``(state, env, streams)``: begin an episode in row ``env`` of the state.
         step: ``(state, env, actions, row, streams) → (reward float32, terminated bool)``: advance by
             one agent step; the environment's action is ``actions[row]``, or ``actions.<key>[row]`` for each
             entry of a `Dict` space.
-        observe: ``(state, env, view, row)``: write what is seen of ``env`` into ``row`` of the view.
-        render: from the state's values of one environment, by name, and the scalars, to uint8[H, W, 3].
+        observe: ``(state, env, view, row)``: write the observation of ``env`` into ``row`` of the view.
+        render: a function of one environment's state values, by name, and the scalars → frame uint8[H, W, 3].
         shapes: the shape of one environment's row, for state arrays of more than one dimension; a name in
             it stands for the scalar field of that name.
         constants: values of the state's scalar fields that are not options.
-        tables: values of the state's array fields that all environments share and none writes, such as maps.
+        tables: values of the state's array fields that all environments share and only read, such as maps.
         actions: a `warp.struct` with one array for each key of the action space, where that is a `Dict`.
     """
 
@@ -112,7 +111,7 @@ class KernelEnv:
 
 @functools.cache
 def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
-    """The kernel that serves requests: row ``first + tid`` of the requests fills that row of the result.
+    """Returns the kernel that serves requests: row ``first + tid`` of the requests fills that row of the result.
 
     ``actions_type`` is the Warp type of ``actions``: an array [rows, …], or a struct of them.
     """
@@ -166,5 +165,5 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
         "first": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
-    # in a module of its own, so that what is found in Warp's cache does not depend on what else this process made
+    # in a module of its own, so that its key in Warp's cache does not depend on other kernels of this process
     return wp.kernel(advance, module="unique", module_options=ROUNDING, enable_backward=False)

@@ -1,4 +1,4 @@
-"""What has been sent to an asynchronous pool and not yet received, oldest first."""
+"""The queue of requests sent to an asynchronous pool and not yet received, oldest first."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 class RequestQueue:
     """A ring of request rows. An environment is in flight at most once, so N rows always suffice.
 
-    An exception, which may come at the end of any call, leaves a push or a pop made or not made.
+    Pushes and pops are atomic with respect to exceptions from signal handlers.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
-        """``columns`` gives each column's name and, by example, its row's shape and dtype; N is their length."""
+        """``columns``: name → an array [N, …] whose row shape and dtype the column has."""
         self._columns = {name: np.empty_like(column) for name, column in columns.items()}
         self._capacity = len(next(iter(columns.values())))
-        self._pushed = self._popped = 0  # rows, ever
-        self._ends: deque[int] = deque()  # of each push, among all rows ever pushed
+        self._pushed = self._popped = 0  # total rows
+        self._ends: deque[int] = deque()  # end of each push, counted in total rows pushed
 
     @property
     def size(self) -> int:
@@ -27,12 +27,12 @@ class RequestQueue:
 
     @property
     def oldest(self) -> int:
-        """Rows left of the oldest push."""
+        """Number of rows left of the oldest push."""
         self._forget_popped()
         return self._ends[0] - self._popped
 
     def push(self, rows: int, values: Mapping[str, np.ndarray | int]) -> None:
-        """Add rows at the end; columns not given keep whatever they held."""
+        """Append rows; columns not given keep their previous contents."""
         start = self._pushed % self._capacity
         end = min(start + rows, self._capacity)
         around = start + rows - end  # rows that go to the ring's beginning

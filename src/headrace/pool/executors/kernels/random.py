@@ -1,13 +1,12 @@
-"""Random numbers that depend on a seed and a count, and on nothing else.
+"""Counter-based random numbers, which depend on a seed and a count only.
 
-Every environment has a stream of its own: the n-th number of the stream with seed s is
-a pure function of (s, n), so it is the same on every device, at any batch size and any
-number of threads, and an environment's whole random state is two integers.
+Every environment has its own stream: the n-th number of the stream with seed s is a pure function of (s, n), so it is
+the same on every device, at any batch size and any number of threads, and an environment's whole random state is two
+integers.
 
-The function is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: "Parallel
-random numbers: as easy as 1, 2, 3", SC 2011), the cipher that JAX uses too. The seed is
-the key and the count is the block, so a stream repeats only after 2**64 numbers, and
-two seeds are two keys.
+The function is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
+3", SC 2011), which JAX uses as well. The seed is the key and the count is the block, so a stream repeats only after
+2**64 numbers, and different seeds are different keys.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -47,7 +46,7 @@ def _mix(a: wp.uint32, b: wp.uint32, turn: wp.uint32):
 
 @wp.func
 def threefry(key: wp.uint64, block: wp.uint64) -> wp.uint64:
-    """The 64 bits that belong to a key and a block number (low word first)."""
+    """Returns the 64 bits of a key and a block number (low word first)."""
     k0 = wp.uint32(key)
     k1 = wp.uint32(key >> wp.uint64(32))
     k2 = PARITY ^ k0 ^ k1
@@ -93,7 +92,7 @@ def threefry(key: wp.uint64, block: wp.uint64) -> wp.uint64:
 
 @wp.func
 def random_bits(streams: Streams, env: int) -> wp.uint64:
-    """The next 64 random bits of an environment's stream."""
+    """Returns the next 64 random bits of an environment's stream."""
     count = streams.drawn[env]
     streams.drawn[env] = count + wp.uint64(1)
     return threefry(streams.seed[env], count)
@@ -101,7 +100,7 @@ def random_bits(streams: Streams, env: int) -> wp.uint64:
 
 @wp.func
 def agent_random_bits(streams: AgentStreams, env: int, agent: int) -> wp.uint64:
-    """The next 64 random bits of an agent's stream: blocks of its environment's key that are its own."""
+    """Returns the next 64 random bits of an agent's stream: the agent's own blocks of its environment's key."""
     count = streams.drawn[env, agent]
     streams.drawn[env, agent] = count + wp.uint32(1)
     return threefry(streams.seed[env], (wp.uint64(agent) << wp.uint64(32)) | wp.uint64(count))
@@ -120,30 +119,30 @@ def _to_range(bits: wp.uint64, low: int, high: int) -> int:
 
 @wp.func
 def uniform(streams: Streams, env: int, low: wp.float64, high: wp.float64) -> wp.float64:
-    """The next number of an environment's stream, uniform in [low, high)."""
+    """Returns the next number of an environment's stream, uniform in [low, high)."""
     return low + (high - low) * _to_unit(random_bits(streams, env))
 
 
 @wp.func
 def normal(streams: Streams, env: int, mean: wp.float64, deviation: wp.float64) -> wp.float64:
-    """A number of a normal distribution, from the next two of an environment's stream (Box and Muller, 1958)."""
+    """Returns a normally distributed number, from the next two of an environment's stream (Box and Muller, 1958)."""
     radius = wp.sqrt(wp.float64(-2.0) * wp.log(wp.float64(1.0) - _to_unit(random_bits(streams, env))))
     return mean + deviation * radius * wp.cos(TWO_PI * _to_unit(random_bits(streams, env)))
 
 
 @wp.func
 def agent_uniform(streams: AgentStreams, env: int, agent: int, low: wp.float64, high: wp.float64) -> wp.float64:
-    """The next number of an agent's stream, uniform in [low, high)."""
+    """Returns the next number of an agent's stream, uniform in [low, high)."""
     return low + (high - low) * _to_unit(agent_random_bits(streams, env, agent))
 
 
 @wp.func
 def integers(streams: Streams, env: int, low: int, high: int) -> int:
-    """The next number of an environment's stream, an integer in [low, high); every one as likely, but for 2⁻³²."""
+    """Returns the next number of an environment's stream, an integer uniform in [low, high) up to 2⁻³²."""
     return _to_range(random_bits(streams, env), low, high)
 
 
 @wp.func
 def agent_integers(streams: AgentStreams, env: int, agent: int, low: int, high: int) -> int:
-    """The next number of an agent's stream, an integer in [low, high)."""
+    """Returns the next number of an agent's stream, an integer uniform in [low, high) up to 2⁻³²."""
     return _to_range(agent_random_bits(streams, env, agent), low, high)

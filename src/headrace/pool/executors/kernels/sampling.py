@@ -1,4 +1,4 @@
-"""Random actions that keep to an environment's ``action_mask``."""
+"""Random actions that respect an environment's ``action_mask``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from headrace.pool.spec import AgentType, TaskSpec
 
 
 def allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.random.Generator) -> Any:
-    """One environment's action, with choices that its mask forbids drawn again from those that it allows.
+    """Returns one environment's action, with choices that its mask forbids replaced by random allowed ones.
 
     Args:
+        spec: the task's spec.
         action: a sample of ``spec.action``.
-        mask: [actions], of many agents [agents, actions], as training takes it; None where nothing is forbidden.
+        mask: bool [actions], or [agents, actions] of a multi-agent task; None if every action is allowed.
+        random: the source of randomness.
     """
     if mask is None:
         return action
@@ -37,7 +39,7 @@ def allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.ran
 
 
 def _draw(mask: np.ndarray, chosen: np.ndarray, heads: list[tuple[int, int]], random: np.random.Generator) -> None:
-    """Choose for each head, (first action, number of actions), among its part of the mask; what allows none is kept."""
+    """Redraw forbidden choices of each head (first action, number of actions); heads that allow none keep theirs."""
     at = 0
     for head, (start, number) in enumerate(heads):
         free = np.flatnonzero(mask[at : at + number])

@@ -1,10 +1,9 @@
-"""How kernel environments are served on the host: calls become rows of requests, and those a launch.
+"""Serves kernel environments on the host: calls become rows of requests, and rows of requests a launch.
 
-Where an environment's step takes nanoseconds, everything around it is what costs. So a
-step of a whole pool is one launch, prepared when its batch was bound: copy the actions
-into place, call, done. Results are written by the kernel into the batch's own arrays.
-All kinds of calls (full, partial, reset, mixed) are rows of requests to the same kernel;
-an asynchronous pool keeps them in a queue and serves them when they are received.
+If an environment's step takes nanoseconds, the overhead dominates. A step of a whole pool is therefore a single
+launch, prepared when its batch was bound: the actions are copied and the launch is called. The kernel writes results
+into the batch's own arrays. All kinds of calls (full, partial, reset, mixed) are rows of requests to the same kernel;
+an asynchronous pool keeps them in a queue and serves them in `recv`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 
 @dataclass(slots=True)
 class _Binding:
-    """The launches that fill a batch: from every environment in order, or from those picked."""
+    """The launches that fill a batch: for all environments in order, and for those picked."""
 
     everyone: Run | None = None
     picked: Run | None = None
@@ -39,12 +38,12 @@ class _Binding:
 class SimulationExecutor(HostExecutor):
     """An executor over a `Simulation` in NumPy's memory.
 
-    Results do not depend on the number of threads or the size of a call: each row is one
-    environment's, and what happens in it follows from that environment's arrays alone.
+    Results do not depend on the number of threads or the size of a call: each row belongs to one environment and
+    depends on that environment's arrays only.
     """
 
     background = False
-    finishes_steps = False  # helpers may have begun, or not
+    finishes_steps = False  # some helpers may have begun
     waiting = False
 
     def __init__(self, simulation: Simulation[Table], spec: TaskSpec, settings: PoolSettings, ring: BatchRing):
@@ -100,7 +99,7 @@ class SimulationExecutor(HostExecutor):
         self._queue.push(len(env_ids), {"env_id": env_ids, **asked})
 
     def recv(self, timeout: float | None) -> Batch:
-        """The oldest requests are served here and now, so there is nothing to wait for."""
+        """Serves the oldest requests immediately, so the timeout never passes."""
         return self._serve_queued(self._batch_size if self._is_async else self._queue.oldest)
 
     def discard(self) -> None:
@@ -151,5 +150,5 @@ class SimulationExecutor(HostExecutor):
 
 
 def _columns_of(actions: Actions) -> dict[str, np.ndarray]:
-    """Actions as columns of requests; the prefix keeps a `Dict`'s keys from theirs."""
+    """Actions as columns of requests; the prefix separates a `Dict`'s keys from other columns."""
     return {f"{ACTION}:{name}": array for name, array in action_columns(actions).items()}

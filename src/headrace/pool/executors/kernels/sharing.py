@@ -1,9 +1,8 @@
-"""Large launches are shared with helper threads, where that pays.
+"""Splits large launches among helper threads if that is faster.
 
-A helper costs tens of microseconds each time it is called, and how long a row takes only
-running it tells. So the first large launches of a pool are timed whole, and the next ones
-shared, if that may pay; from then on its size decides whether a launch is split. Rows do not
-touch each other's memory, so results are the same either way.
+Calling a helper costs tens of microseconds, and the time of a row is known only from running it. The first large
+launches of a pool are therefore timed undivided, and the next ones split if that may be faster; afterwards the size of
+a launch decides whether it is split. Rows do not share memory, so results are the same either way.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from headrace.pool.executors.kernels.helper_threads import HelperThreads
 from headrace.pool.executors.kernels.launch import Run
 
 NEVER = 1 << 62
-PROBE_ROWS = 512  # launches of fewer rows (or agents) are not worth a look
-HANDOVER_NS = 30_000  # what a helper thread costs at least: from release to release, on two busy cores
+PROBE_ROWS = 512  # launches of fewer rows (or agents) are never split
+HANDOVER_NS = 30_000  # least cost of a helper thread, from release to release, on two busy cores
 PROBES = 5
-WORTH = 0.9  # of the time alone, that sharing must not exceed
+WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, for splitting to stay
 
 
 class Sharing:
-    """The helper threads of one pool, hired when first needed, and what is known of its launches.
+    """The helper threads of one pool, started when first needed, and the measured times of its launches.
 
     Args:
-        num_threads: how many threads may share a launch, the caller's own included; 1 for no helpers.
-        num_agents: of one row; the more, the fewer rows make a large launch.
+        num_threads: number of threads that may share a launch, the caller's own included; 1 for no helpers.
+        num_agents: agents of one row; the more there are, the fewer rows make a large launch.
         first_core: ≥ 0 pins helper i to the core ``first_core + 1 + i`` of those this process may use.
     """
 
@@ -39,14 +38,16 @@ class Sharing:
         self._helpers: HelperThreads | None = None
         self._fewest = max(num_threads, PROBE_ROWS // num_agents)
         self._split_from = self._fewest if num_threads > 1 else NEVER
-        self._alone: list[float] = []  # nanoseconds a row
+        self._alone: list[float] = []  # ns per row of undivided launches
         self._shared: list[float] = []
         _sharings.add(self)
 
     def launch(self, rows: int, record: Callable[[int, int], Run]) -> Run:
-        """A function that runs a launch of so many rows, alone or shared.
+        """Returns a function that runs a launch of ``rows`` rows, undivided or split.
 
-        ``record(first, rows)`` prepares the launch of some of them; it is not kept.
+        Args:
+            rows: number of rows.
+            record: a function (first, rows) → launch of some of the rows; it is not kept.
         """
         if rows < self._split_from:
             return record(0, rows)
@@ -63,7 +64,7 @@ class Sharing:
             helpers.close()
 
     def _learn(self, rows: int, whole: Run, parts: list[Run]) -> None:
-        """Run a launch that was prepared before it was known from which size on sharing pays."""
+        """Run a launch that was prepared before the measurements were complete, and measure it."""
         if rows < self._split_from:
             whole()
         elif len(self._alone) < PROBES:
@@ -73,7 +74,7 @@ class Sharing:
         elif len(self._shared) < PROBES:
             self._shared.append(_timed(partial(self._share, parts)) / rows)
             if len(self._shared) == PROBES and min(self._shared) > WORTH * min(self._alone):
-                self._split_from = 2 * rows  # helpers wake more slowly here: larger launches only
+                self._split_from = 2 * rows  # helpers are slower than assumed: split only larger launches
         else:
             self._share(parts)
 
@@ -84,7 +85,7 @@ class Sharing:
 
 
 def _timed(run: Run) -> int:
-    """Nanoseconds that it took."""
+    """Run it; returns the time in nanoseconds."""
     start = time.perf_counter_ns()
     run()
     return time.perf_counter_ns() - start
@@ -94,7 +95,7 @@ _sharings: weakref.WeakSet[Sharing] = weakref.WeakSet()
 
 
 def _forget_crews() -> None:
-    """Threads do not survive a fork: a child that goes on needs helpers of its own."""
+    """In a forked child: drop helpers, since threads do not survive a fork."""
     for sharing in list(_sharings):
         sharing._helpers = None
 

@@ -1,6 +1,6 @@
-"""Where a kernel environment is set up, for the host and for devices: checked, compiled, tried, and given memory.
+"""Sets up a kernel environment on the host or a device: checks it, compiles it, plays it, and allocates its memory.
 
-What differs is whose memory it is (NumPy's or torch's), and in debug mode that nothing is compiled.
+The memory is NumPy's or torch's; in debug mode nothing is compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Launch = Callable[[Any, int, Sequence[Any], str, int], Run]
 
 
 class Memory(Protocol[Tb]):
-    """Where a simulation's arrays lie."""
+    """Allocates a simulation's arrays."""
 
     def table(
         self,
@@ -36,34 +36,34 @@ class Memory(Protocol[Tb]):
         scalars: Mapping[str, Any] | None = None,
         shared: Mapping[str, np.ndarray] | None = None,
     ) -> Tb:
-        """Rows for a `warp.struct`, all zero: see `headrace.pool.executors.kernels.memory.Table`."""
+        """Returns rows for a `warp.struct`, all zero: see `headrace.pool.executors.kernels.memory.Table`."""
         ...
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array or tensor of a NumPy dtype."""
+        """Returns an array or tensor of zeros of a NumPy dtype."""
         ...
 
     def put(self, array: Any, values: np.ndarray) -> None:
-        """Copy values from the host into an array or tensor of the same number of bytes an element."""
+        """Copy values from the host into an array or tensor whose elements have the same size."""
         ...
 
 
 class Simulation(Generic[Tb]):
-    """N environments of a kernel environment on one device: the compiled program, and the memory that it works on.
+    """N environments of a kernel environment on one device: the compiled program and its memory.
 
     Args:
-        memory: whose arrays it works on.
-        load: compiles the program, and finds out whether it may be launched.
-        launch: prepares a launch, as `record`.
+        memory: allocates the arrays.
+        load: compiles the program and tests it; see `load_and_try`.
+        launch: prepares a launch, like `record`.
 
     Attributes:
-        env, program: what they are made of, and what it was compiled to.
-        state, streams, episodes: tables of what lives from step to step.
-        actions: name → array or tensor [N, …]: what the next step reads, row i for row i of the requests.
+        env, program: the environment, and the program that it was compiled to.
+        state, streams, episodes: tables of the data that persist from step to step.
+        actions: name → array or tensor [N, …]: the actions of the next step, row i for row i of the requests.
         rules: see `headrace.pool.executors.kernels.program.Rules`.
 
     Raises:
-        KernelError: the environment and the task's spec do not fit together, or it does not pass ``load``.
+        KernelError: the environment and the task's spec do not fit together, or ``load`` raises it.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Simulation(Generic[Tb]):
             self._actions = actions_over(program, self.actions)
 
     def record(self, requests: AnyTable, arrays: Mapping[str, Any], first: int, rows: int) -> Run:
-        """The launch that serves ``rows`` requests from row ``first`` on into the same rows of a batch's arrays."""
+        """Returns the launch that serves the ``rows`` requests from row ``first`` into the same rows of a batch."""
         with quiet():
             results = _result_structs(self.env, self.program, arrays)
         tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
@@ -99,7 +99,7 @@ class Simulation(Generic[Tb]):
         return self._launch(program.kernel, rows * program.lanes, arguments, self._device, program.block_dim)
 
     def render(self, arrays: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-        """Frames uint8[rows, height, width, 3] of environments whose state is in these arrays [rows, …]."""
+        """Returns frames uint8[rows, height, width, 3] of environments whose state is in these arrays [rows, …]."""
         draw = self.env.render
         if draw is None:
             raise RenderError(f"{self.env.name} has no rendering")
@@ -107,7 +107,7 @@ class Simulation(Generic[Tb]):
 
 
 def requests_for(memory: Memory[Tb], num_envs: int) -> Tb:
-    """Requests for a step of all environments in order; whoever asks for something else writes over them."""
+    """Returns requests for a step of all environments in order; other calls overwrite them."""
     requests = memory.table(Requests, num_envs)
     memory.put(requests.arrays["env_id"], np.arange(num_envs, dtype=np.int32))
     memory.put(requests.arrays["command"], np.full(num_envs, int(STEP), np.uint8))
@@ -115,7 +115,7 @@ def requests_for(memory: Memory[Tb], num_envs: int) -> Tb:
 
 
 def _result_structs(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """A batch's arrays as kernels take them: outcome, view, and the view of what was last seen of an episode."""
+    """A batch's arrays as kernels take them: outcome, view, and the view of final observations."""
     outcome = {name.replace(FINAL, "final_").replace(INFO, ""): array for name, array in arrays.items()}
     seen = {view_name(name): a for name, a in arrays.items() if not name.startswith(FINAL)}
     last = {view_name(name[len(FINAL) :]): a for name, a in arrays.items() if name.startswith(FINAL)}

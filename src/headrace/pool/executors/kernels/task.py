@@ -1,7 +1,6 @@
-"""A kernel environment as a task: its spaces, its options, and what they decide.
+"""A kernel environment as a task: its spaces and its options.
 
-A `KernelTask` is what `headrace.register` takes for an environment written as kernels;
-Headrace's own families are made of them too.
+`headrace.register` takes a `KernelTask` for an environment written as kernels; Headrace's own families use it, too.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelTask:
-    """A kernel environment with its spaces and options: what `headrace.register` takes.
+    """A kernel environment with its spaces and options, as `headrace.register` takes it.
 
     Example:
         >>> headrace.register("TargetCart-v0", KernelTask(CART, observation=…, action=…, max_episode_steps=100))
         >>> pool = headrace.make("TargetCart-v0", num_envs=1024)
 
     Attributes:
-        env: the environment; or a function of the options that answers one.
-        observation, action: one environment's spaces; or functions of the options that answer them.
+        env: the environment; or a function options → environment.
+        observation, action: one environment's spaces; or functions options → space.
         agents: the agent types of a multi-agent environment, in place of observation and action; or a function.
         info: the arrays that come with every step; or a function of the options.
         options: name → `Option`, or simply its default. Those whose names are scalar fields of the
             environment's state arrive there.
-        max_episode_steps: an episode is truncated after so many agent steps, 0 for never; an option too.
-        render_fps: agent steps a second at which pictures look natural.
+        max_episode_steps: number of agent steps after which an episode is truncated, 0 for no limit; also an option.
+        render_fps: agent steps per second at which rendered frames look natural.
     """
 
     env: AnyEnv | Callable[[Options], AnyEnv]
@@ -54,10 +53,10 @@ class KernelTask:
     render_fps: float = 30.0
 
     def __call__(self, task: str, **options: Any) -> Task:
-        """The task of this name; raises `OptionError` for options that do not exist or do not fit.
+        """Returns the task of this name; raises `OptionError` for options that do not exist or do not fit.
 
-        Every kernel task has the option ``debug`` too: run as plain Python, with every index checked; the
-        environment variable ``HEADRACE_DEBUG=1`` asks for that everywhere.
+        Every kernel task also has the option ``debug``: run as plain Python, with every index checked; the
+        environment variable ``HEADRACE_DEBUG=1`` turns it on for all tasks.
         """
         from headrace.pool.executors.kernels.agents import MultiAgentEnv
 
@@ -80,7 +79,7 @@ class KernelTask:
 
 
 def _executor(debug: bool) -> type[SimulationExecutor]:
-    """What runs a pool on the CPU."""
+    """The executor class of a pool on the CPU."""
     if debug:
         from headrace.pool.executors.kernels.diagnostics.debug import DebugExecutor
 
@@ -91,7 +90,7 @@ def _executor(debug: bool) -> type[SimulationExecutor]:
 
 
 def _on_device(env: AnyEnv, spec: TaskSpec, settings: PoolSettings) -> KernelDeviceExecutor:
-    """What runs a pool of torch tensors."""
+    """The executor of a pool of torch tensors."""
     from headrace.pool.executors.kernels.device import KernelDeviceExecutor
 
     return KernelDeviceExecutor(env, spec, settings)

@@ -1,7 +1,7 @@
-"""Sine and cosine together, in float64, at half the price of the two library calls.
+"""Sine and cosine together, in float64, at half the cost of the two library calls.
 
-Light environments spend most of their time in these. Written out they are inlined, share
-their work, and give the same bits wherever the arithmetic is IEEE 754 without contraction.
+Light environments spend most of their time in these functions. Written out, they are inlined, share their work, and
+give the same bits wherever the arithmetic is IEEE 754 without contraction.
 
 The angle is reduced to [-π/4, π/4] by a multiple of π/2 that is kept in two parts (Cody and
 Waite, "Software manual for the elementary functions", 1980); there the Taylor series are
@@ -30,7 +30,7 @@ C2, C4, C6, C8, C10, C12, C14, C16 = (
 
 @wp.func
 def sincos_near_zero(x: wp.float64):
-    """(sin, cos) of an angle in [-π/4, π/4], in which case it is what `sincos` says, bit by bit, but sooner."""
+    """Returns (sin, cos) of an angle in [-π/4, π/4], bit for bit the result of `sincos`, but faster."""
     x2 = x * x
     x4 = x2 * x2
     x8 = x4 * x4
@@ -42,7 +42,7 @@ def sincos_near_zero(x: wp.float64):
 
 @wp.func
 def sincos(angle: wp.float64):
-    """(sin, cos) of an angle in radians."""
+    """Returns (sin, cos) of an angle in radians."""
     turns = (angle * TWO_OVER_PI + TO_INTEGER) - TO_INTEGER
     sin, cos = sincos_near_zero((angle - turns * HALF_PI_HIGH) - turns * HALF_PI_LOW)
 

@@ -1,6 +1,6 @@
 """MuJoCo tasks: native physics on threads, rewards and observations in Python, compiled.
 
-What a task's author needs is listed here, and offered as `headrace.mujoco`.
+`headrace.mujoco` exports these names to authors of tasks.
 """
 
 from headrace.pool.executors.kernels.random import Streams, integers, normal, random_bits, uniform

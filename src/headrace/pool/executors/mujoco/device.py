@@ -1,7 +1,7 @@
-"""A MuJoCo task whose memory is torch's, over MuJoCo Warp, on a CPU or a GPU.
+"""Runs a MuJoCo task over MuJoCo Warp, in torch's memory, on a CPU or a GPU.
 
-The same task functions as on threads; what the engine does there for each environment (autoreset,
-truncation, seeds) is done here for all at once, with masks. Nothing waits for the device.
+The task's functions are the same as on threads; autoreset, truncation and seeds, which the engine handles there for
+each environment, are handled here for all environments together, with masks. Nothing waits for the device.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class WarpExecutor(DeviceExecutor):
     # -- a call ----------------------------------------------------------------------------------
 
     def _serve(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> None:
-        """Do what is asked of the environments of the first rows, and write the same rows of these tensors."""
+        """Serve the first ``rows`` requests, and write the results to the same rows of these tensors."""
         ids = requests.arrays["env_id"][:rows].long()
         self._take(requests, ids, rows)
         if requests is not self.resets:
@@ -112,7 +112,7 @@ class WarpExecutor(DeviceExecutor):
         self._write(tensors, ids)
 
     def _take(self, requests: DeviceTable, ids: torch.Tensor, rows: int) -> None:
-        """Note who steps, who starts, and with what."""
+        """Record which environments step and which start an episode, with their actions and seeds."""
         command = requests.arrays["command"][:rows]
         steps = command == int(STEP)
         if self._settings.autoreset == "next_step":
@@ -144,7 +144,7 @@ class WarpExecutor(DeviceExecutor):
         physics.pull()
         self._seen.warning.copy_(torch.where(stepping, warning, self._seen.warning))
         sound = stepping & (warning == 0)
-        self._command(program.STEP, sound)  # else what was last seen stays, and the episode ends
+        self._command(program.STEP, sound)  # others keep their last observation, and their episode ends
         self._reward.copy_(self._outcome.arrays["reward"].masked_fill(~sound, 0.0))
         self._terminated.copy_((self._outcome.arrays["terminated"] & sound) | (stepping & ~sound))
         self._elapsed += stepping
@@ -157,7 +157,7 @@ class WarpExecutor(DeviceExecutor):
         physics, starting = self._physics, self._starting
         before = physics.save()
         for f in self._seen.described:
-            if f.name.startswith(INFO):  # what belongs to a step is zero before there was one
+            if f.name.startswith(INFO):  # a step's info is zero before the first step
                 rows = self._seen.newest[f.name]
                 rows.masked_fill_(starting.view(-1, *(1,) * (rows.dim() - 1)), 0)
         left = starting
@@ -186,7 +186,7 @@ class WarpExecutor(DeviceExecutor):
         self._stack(starting, from_nothing=True)
 
     def _stack(self, picked: torch.Tensor, from_nothing: bool) -> None:
-        """Put what was seen last behind what was seen before."""
+        """Append the latest observations of the environments picked to their stacks."""
         for name, stack in self._seen.stacks.items():
             newest = self._seen.newest[name].unsqueeze(1)
             kept = newest.expand_as(stack[:, 1:]) if from_nothing else stack[:, 1:]
@@ -212,7 +212,7 @@ class WarpExecutor(DeviceExecutor):
     # -- launches --------------------------------------------------------------------------------
 
     def _recorded(self, model: MjModel, observation: gym.Space) -> dict[int, Run]:
-        """The launches of the task's functions over the environments picked, by what they are commanded."""
+        """The launches of the task's functions over the environments picked, by command."""
         device = str(self.device)
         block = 1 if device == "cpu" else BLOCK
         with COMPILING, mistakes_named(self.env):

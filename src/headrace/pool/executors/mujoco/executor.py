@@ -33,12 +33,12 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 class MujocoExecutor(ThreadsExecutor):
     """The executor of a `MujocoEnv` on the host.
 
-    An environment's simulation is one row of `mujoco.mj_getState`'s numbers; what MuJoCo complains of in a
-    step ends the episode, and is in ``info["physics_warning"]``: 0, or 1 + a `mujoco.mjtWarning`.
+    An environment's simulation is one row of `mujoco.mj_getState`'s numbers. A warning of MuJoCo in a step ends the
+    episode, and is reported in ``info["physics_warning"]``: 0, or 1 + a `mujoco.mjtWarning`.
 
     Args:
         observation, shown: see `Seen`.
-        camera: where pictures are seen from.
+        camera: the camera of pictures.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class MujocoExecutor(ThreadsExecutor):
             flags=list(spec.options["visual_options"].items()),
         )
         if memory.seen.pixels is not None:
-            self._studio.open()  # else the first picture will
+            self._studio.open()  # otherwise the first picture opens it
         simulator = native.simulator(
             physics=physics,
             studio=self._studio,
@@ -111,20 +111,20 @@ class MujocoExecutor(ThreadsExecutor):
         self._studio.close()
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """The simulations' state and own parts of the model by MuJoCo's names (``qpos``, …), and the task's own."""
+        """Returns the simulations' state and varying model fields by MuJoCo's names, and the task's own arrays."""
         return {**self._components, **self._memory.varying, **self._memory.state.arrays}
 
     def record(self) -> np.ndarray:
-        """A copy of all simulations' state rows, for `bare_seconds`."""
+        """Returns a copy of all simulations' state rows, float64 [N, …], for `bare_seconds`."""
         return self._rows.copy()
 
     def bare_seconds(self, states: np.ndarray, controls: np.ndarray, num_threads: int) -> float:
-        """Seconds that MuJoCo alone takes to do what the pool asked of it: the limit that benchmarks compare with.
+        """Returns the seconds that MuJoCo alone takes for the same physics: the limit that benchmarks compare with.
 
         Args:
-            states: float64 [steps, N, …], what `record` gave before each agent step.
+            states: float64 [steps, N, …], from `record` before each agent step.
             controls: float64 [steps, N, nu].
-            num_threads: how many threads share the environments, each with one ``mjData``.
+            num_threads: number of threads that share the environments, each with one ``mjData``.
         """
         return native_module().bare_loop(
             model=self._model._address,
@@ -138,14 +138,14 @@ class MujocoExecutor(ThreadsExecutor):
 
 
 def _after(env: MujocoEnv) -> dict[str, bool]:
-    """What is computed after the last `mj_step` of an agent step."""
+    """The computations after the last `mj_step` of an agent step."""
     return {"kinematics": env.fresh, "forces": any(name in env.reads for name in FORCES)}
 
 
 def _compile(
     env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec, memory: Memory, num_envs: int
 ) -> Compiled:
-    """The task's functions for the CPU, over the memory of one simulation, in whose place each thread sets its own."""
+    """The task's functions for the CPU, over the memory of one simulation, which each thread replaces by its own."""
     data = library().MjData(model)
     struct = physics_struct(model, data, env.reads)
     physics = physics_over(struct, model, data, num_envs, memory.varying)
@@ -157,8 +157,8 @@ def _compile(
 
 
 def native_module() -> ModuleType | Any:
-    """The compiled module; raises `OptionError` where it cannot be used."""
-    library()  # its own library must be there first
+    """Returns the compiled module; raises `OptionError` if it cannot be loaded."""
+    library()  # MuJoCo's library must be loaded first
     try:
         return import_module("headrace.pool.executors.mujoco._mujoco")
     except ImportError as error:

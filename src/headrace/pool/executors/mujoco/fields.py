@@ -1,8 +1,7 @@
 """MuJoCo's fields as the arrays that task functions read: ``physics.qpos[env, i]``, ``physics.xpos[env, body]``.
 
-Names, shapes and meanings are those of ``mjData`` and ``mjModel``, with the environment in front,
-which is also how MuJoCo Warp lays them out. On the CPU a thread's one mjData stands behind them:
-the arrays' first stride is zero.
+Names, shapes and meanings are those of ``mjData`` and ``mjModel``, with the environment as first index, which is also
+MuJoCo Warp's layout. On the CPU the arrays' memory is a thread's single mjData: their first stride is zero.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MjModel = Any  # mujoco.MjModel; the package comes without types
 MjData = Any  # mujoco.MjData
 MjvCamera = Any  # mujoco.MjvCamera
 
-SINGLE = {"time": np.float64, "ncon": np.int32}  # one number an environment
+SINGLE = {"time": np.float64, "ncon": np.int32}  # fields of one number
 FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # what mj_rnePostConstraint computes
 APPLIED = ("qfrc_applied", "xfrc_applied")  # forces that a task may set
 VECTORS = {2: wp.vec2d, 3: wp.vec3d, 4: wp.vec4d, 6: wp.spatial_vectord, 9: wp.mat33d}
@@ -36,7 +35,7 @@ SCALARS = {
 
 
 def library() -> Any:
-    """The module `mujoco`; raises `OptionError` where it is not installed."""
+    """Returns the module `mujoco`; raises `OptionError` if it is not installed."""
     try:
         return import_module("mujoco")
     except ImportError as error:
@@ -44,7 +43,7 @@ def library() -> Any:
 
 
 def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:
-    """A field's numbers, [n] or [n, k]; raises `KernelError` where MuJoCo has no such field."""
+    """Returns a field's array, [n] or [n, k]; raises `KernelError` if MuJoCo has no such field."""
     if name in SINGLE:
         return np.array([getattr(data, name)], SINGLE[name])
     for owner in (data, model):
@@ -54,7 +53,11 @@ def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:
 
 
 def varying_rows(model: MjModel, names: Sequence[str], reads: Sequence[str], num_envs: int) -> dict[str, np.ndarray]:
-    """Fields of the model with a row for each environment: name → [N, n] or [N, n, k]."""
+    """Returns copies of model fields for each environment: name → [N, n] or [N, n, k].
+
+    Raises:
+        KernelError: a name is not a field of the model, or not among ``reads``.
+    """
     for name in names:
         if name not in reads or not isinstance(getattr(model, name, None), np.ndarray):
             raise KernelError(f"varies: {name!r} must be a field of mjModel that the task names in reads=(…) too")
@@ -62,7 +65,11 @@ def varying_rows(model: MjModel, names: Sequence[str], reads: Sequence[str], num
 
 
 def field_dtype(name: str, array: np.ndarray) -> Any:
-    """The Warp type of one element: a number, or a vector, quaternion or matrix where the field's rows are those."""
+    """Returns the Warp type of one element: a number, or a vector, quaternion or matrix if the field's rows are such.
+
+    Raises:
+        KernelError: kernels cannot read the field's dtype.
+    """
     scalar = SCALARS.get(array.dtype)
     if scalar is None:
         raise KernelError(f"MuJoCo's field {name!r} holds {array.dtype}, which kernels do not read")
@@ -77,14 +84,14 @@ def field_dtype(name: str, array: np.ndarray) -> Any:
 
 
 def physics_struct(model: MjModel, data: MjData, names: Sequence[str]) -> Any:
-    """A `warp.struct` with an array for each of these fields."""
+    """Returns a `warp.struct` with an array for each of these fields."""
     fields = {name: field_array(model, data, name) for name in names}
     return _struct_of(tuple((name, f.dtype, f.shape[1] if f.ndim == 2 else 0) for name, f in fields.items()))
 
 
 @functools.cache
 def _struct_of(fields: tuple[tuple[str, np.dtype, int], ...]) -> Any:
-    """The struct of these fields, by name, dtype and width: the same for the same, so that kernels are found again."""
+    """The struct of fields (name, dtype, width); cached, so that equal fields find the same compiled kernel."""
     kinds = {}
     for name, dtype, width in fields:
         element = field_dtype(name, np.empty((0, width) if width else 0, dtype))
@@ -93,7 +100,7 @@ def _struct_of(fields: tuple[tuple[str, np.dtype, int], ...]) -> Any:
 
 
 def physics_over(struct: Any, model: MjModel, data: MjData, num_envs: int, varying: dict[str, np.ndarray]) -> Any:
-    """An instance of `physics_struct` over one simulation, and the N rows of what varies between environments."""
+    """Returns an instance of `physics_struct` over one simulation and the N rows of the varying model fields."""
     instance = struct()
     for name, variable in struct.vars.items():
         array, dtype = field_array(model, data, name), variable.type.dtype

@@ -1,6 +1,6 @@
-"""The first steps of a robot task that is new here, its functions interpreted over MuJoCo's own memory.
+"""Plays the first steps of a new robot task, its functions interpreted over MuJoCo's own memory.
 
-As for kernel environments: see `headrace.pool.executors.kernels.diagnostics.first_steps`.
+See `headrace.pool.executors.kernels.diagnostics.first_steps`, which does the same for kernel environments.
 """
 
 from __future__ import annotations
@@ -48,11 +48,16 @@ def load_and_try(
     """Compile a robot task's functions, and play their first steps unless this version has passed before.
 
     Args:
-        observation: what its functions write.
-        kernel: what is made of them, see `headrace.pool.executors.mujoco.program`.
+        env: the task.
+        model: its model.
+        observation: the space of what its functions write.
+        spec: the task's spec.
+        kernel: its kernel, from `headrace.pool.executors.mujoco.program`.
+        device, block_dim: for which the kernel is compiled.
 
     Raises:
-        KernelError: they do not compile, or would do something in silence; the message names the author's line.
+        KernelError: the functions do not compile, or contain a mistake that compiled code would not report; the
+            message names the author's line.
     """
     with mistakes_named(env):
         load(kernel, device, block_dim, spec.task)
@@ -95,7 +100,7 @@ class _Play:
         self._elapsed = [0] * NUM_ENVS
 
     def run(self) -> None:
-        """All environments in turn, now and then a reset; raises `EnvironmentFailure`."""
+        """Step all environments in turn, with occasional resets; raises `EnvironmentFailure`."""
         began = time.perf_counter()
         with _speechless(), np.errstate(all="ignore"):
             for step in range(-1, STEPS):
@@ -126,7 +131,7 @@ class _Play:
         self._observe(i)
 
     def _step(self, i: int) -> bool:
-        """A step, and whether the episode is over."""
+        """Take a step; returns whether the episode is over."""
         mujoco, env, model, data = library(), self._env, self._models[i], self._datas[i]
         self._actions.values[i] = self._random.draw([i])[0]
         if env.act is not None:
@@ -170,9 +175,10 @@ class _Play:
         return Record("Physics", arrays)
 
     def _state_arrays(self, scalars: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-        """Name → the array and what of it is known.
+        """Name → (array, mask of the elements that have been set).
 
-        A `reset` that may be called again for one start finds what it left before, and at first zeros.
+        For a task with `accept`, whose `reset` may run repeatedly for one start, the arrays count as set: they hold
+        zeros first, and then the values of the previous attempt.
         """
         arrays: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         for name, kind in array_fields(self._env.state).items():
@@ -198,9 +204,9 @@ def _record(
     owner: Any,
     shared: Container[str] = (),
 ) -> Record:
-    """An instance of a `warp.struct` as interpreted functions take it, over arrays and what of them is known.
+    """An instance of a `warp.struct` as interpreted functions take it, over arrays and masks of their set elements.
 
-    Those that are shared have no row for each environment.
+    Arrays named in ``shared`` have no row for each environment.
     """
     fields: dict[str, Any] = {}
     for field, kind in array_fields(struct).items():
@@ -213,7 +219,7 @@ def _record(
 
 
 def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
-    """A field of MuJoCo's with the environment in front, whichever that is."""
+    """A field of MuJoCo with a first index for the environment, all of which refer to the same memory."""
     array = field_array(model, data, name)
     dtype = field_dtype(name, array)
     if array.dtype == np.bool_:
@@ -228,7 +234,7 @@ def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
 
 @contextlib.contextmanager
 def _speechless() -> Iterator[None]:
-    """Keep MuJoCo's warnings, of simulations that random actions upset, from its log and the terminal."""
+    """Keep MuJoCo's warnings, which random actions may cause, out of its log and the terminal."""
     mujoco = library()
     spoken = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)

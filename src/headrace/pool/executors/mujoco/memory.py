@@ -1,7 +1,7 @@
-"""The memory of a pool of a MuJoCo task: arrays with one row an environment.
+"""The memory of a pool of a MuJoCo task: arrays with one row for each environment.
 
-Whatever outlives a step is here. Native code and the task's compiled functions get the arrays'
-addresses; so neither allocates, and a saved state is a copy of rows.
+It holds all data that outlives a step. Native code and the task's compiled functions receive the arrays' addresses, so
+that neither allocates, and a saved state is a copy of rows.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ Report = tuple[str, list[int], np.ndarray, "np.ndarray | None", int]
 
 
 class Seen:
-    """What is seen of N environments: arrays, or tensors, [N, …].
+    """The observations and info of N environments: arrays, or tensors, [N, …].
 
     Args:
-        observation: what the task's functions write.
-        shown: what a batch holds, without stacking: the same; or all of it as one array, see `windows`; or pictures.
+        observation: the space of what the task's functions write.
+        shown: the space of what a batch holds, without stacking: the same; or all of it concatenated into one array,
+            see `windows`; or pictures.
         hidden: see `checked`.
-        zeros: makes an array of a shape and a NumPy dtype.
+        zeros: a function (shape, NumPy dtype) → array of zeros.
 
     Attributes:
-        described: the arrays that a batch shows, in its order, as it shows them.
-        newest: name → [N, …], the latest of each.
-        stacks: name → [N, depth, …], of those that are stacked, oldest first.
-        pixels: uint8 [N, 3, height, width], the latest pictures, where those are shown; else None.
-        view: what the functions write, as they take it.
+        described: the batch's fields of observation and info, in its order.
+        newest: name → [N, …], the latest values.
+        stacks: name → [N, depth, …], of stacked observations, oldest first.
+        pixels: uint8 [N, 3, height, width], the latest pictures; None if pictures are not observed.
+        view: the struct that the task's functions write to.
         warning: int32 [N], see `MujocoExecutor`.
     """
 
@@ -73,11 +74,11 @@ class Seen:
         self.newest = seen | {INFO + f.name: info.get(env.names.get(f.name, f.name), self.warning) for f in spec.info}
         stacked = observation_fields(shown) if depth > 1 else []
         self.stacks = {f.name: zeros((num_envs, depth, *f.shape), f.dtype) for f in stacked}
-        self._written = written | info  # kept: the view holds addresses
+        self._written = written | info  # keeps the memory: the view holds addresses only
         self.view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
 
     def reports(self) -> list[Report]:
-        """What native code needs to know of each array: name, shape, rows, stack and its depth."""
+        """Returns each array as native code takes it: name, shape, rows, stack and its depth."""
         reports = []
         for f in self.described:
             stack = self.stacks.get(f.name)
@@ -90,10 +91,10 @@ class Memory:
     """The rows of N environments on threads.
 
     Attributes:
-        state, streams, outcome: tables as compiled functions take them.
+        state, streams, outcome: tables for the compiled functions.
         actions: float64 [N, nu], of the last step.
         varying: name → [N, …], the model's fields that differ between environments.
-        seen: what is seen of them.
+        seen: observations and info.
     """
 
     def __init__(
@@ -109,12 +110,12 @@ class Memory:
         self.seen = Seen(env, observation, shown, spec, hidden, n, np.zeros)
 
     def kept(self) -> list[np.ndarray]:
-        """What the task itself remembers of an environment."""
+        """Returns the task's own state arrays, [N, …], which are part of a saved state."""
         return [*self.state.arrays.values(), *self.varying.values()]
 
 
 def checked(env: MujocoEnv, observation: gym.Space, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Raise `KernelError` where the task's structs and functions and its spec do not fit; its `hidden_fields`."""
+    """Returns `hidden_fields`; raises `KernelError` if the task's structs, functions and spec do not fit together."""
     single = replace(spec, observation=observation, info=written_info(env, spec))
     hidden = hidden_fields(env, single, scalars)
     kept = {name: shape for name, shape in env.shapes.items() if name in array_fields(env.state)}
@@ -124,13 +125,13 @@ def checked(env: MujocoEnv, observation: gym.Space, spec: TaskSpec, scalars: Map
 
 
 def written_info(env: MujocoEnv, spec: TaskSpec) -> tuple[Field, ...]:
-    """The info that the task's functions write, by their view's names; of two names for one field, one."""
+    """Returns the info fields that the task's functions write, by their names in the view, each once."""
     fields = {env.names.get(f.name, f.name): f for f in spec.info if f is not WARNING}
     return tuple(replace(f, name=name) for name, f in fields.items())
 
 
 def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Fields of the view that this task does not show; its functions may write them all the same."""
+    """Returns the fields of the view that this task does not show, although its functions may write them."""
     shown = {view_name(f.name) for f in (*observation_fields(spec.observation), *spec.info)}
     return tuple(
         Field(name, np.dtype(wp.dtype_to_numpy(kind.dtype)), row_shape(name, env.shapes, scalars))
@@ -140,7 +141,7 @@ def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: Mapping[str, Any]) ->
 
 
 def windows(observation: gym.Space, seen: dict[str, Any]) -> dict[str, Any]:
-    """The arrays, or tensors, [N, …] of an observation by name, where one [N, k] holds them, one behind the other."""
+    """Returns an observation's arrays, or tensors, by name, as views [N, …] of one [N, k] that concatenates them."""
     if not isinstance(observation, gym.spaces.Dict) or OBS not in seen:
         return {}
     views, at, rows = {}, 0, seen[OBS]
@@ -152,14 +153,14 @@ def windows(observation: gym.Space, seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def scalars_of(env: MujocoEnv, model: MjModel, spec: TaskSpec) -> dict[str, Any]:
-    """What the scalar fields of the task's state may be, and names in its shapes stand for."""
+    """Returns the values of scalars by name, for the scalar fields of the task's state and for extents in shapes."""
     sizes = {name: int(getattr(model, name)) for name in SIZES}
     dt = model.opt.timestep * spec.frame_skip
     return {**sizes, "dt": dt, "max_episode_steps": spec.max_episode_steps, **env.constants, **spec.options}
 
 
 def state_components(model: MjModel, rows: np.ndarray, signature: int) -> dict[str, np.ndarray]:
-    """Views [N, k] of state rows, by MuJoCo's names; those of no numbers left out."""
+    """Returns views [N, k] of state rows by MuJoCo's names, without empty ones."""
     mujoco = library()
     views, at = {}, 0
     for kind in mujoco.mjtState.__members__.values():

@@ -1,7 +1,7 @@
-"""Pictures of MuJoCo tasks: their options, and the camera that they are seen by.
+"""Rendering of MuJoCo tasks: options and cameras.
 
-Options are EnvPool's, and Gymnasium's where EnvPool has none. Native code draws
-(``native/mujoco/painter.hpp``), so that pictures may be observations too, made by the threads that step.
+Options are EnvPool's, and Gymnasium's where EnvPool has none. Native code renders (``native/mujoco/painter.hpp``), so
+that pictures can also be observations, made by the threads that step.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from headrace.errors import OptionError
 from headrace.pool.executors.mujoco.fields import MjModel, MjvCamera, library
 from headrace.pool.options import Checked, Option, Options
 
-SEEN_SIDE, DRAWN_SIDE = 84, 480  # pixels: as an observation, as EnvPool has it; for people, as Gymnasium has it
-MOST = 8192  # pixels a side
+SEEN_SIDE, DRAWN_SIDE = 84, 480  # default pixels a side: of an observation, as in EnvPool; of a frame, as in Gymnasium
+MOST = 8192  # most pixels a side
 MOST_GEOMS = 10_000  # in a scene, as in MuJoCo's own Renderer
-POSES = 100  # of which a reach is made
+POSES = 100  # random poses from which a model's reach is computed
 CAMERA_ID, CAMERA_NAME = "render_camera_id", "render_camera_name"
 
 
 @dataclass(frozen=True)
 class Camera:
-    """Where a task is seen from, unless its options name a camera of the model.
+    """The default camera of a task, used unless its options name a camera of the model.
 
     Attributes:
-        name: a camera of the model, if it has one of this name; else the free camera is taken.
-        distance, azimuth, elevation, lookat: the free camera's, where not MuJoCo's own; m, degrees, m.
-        on_geoms: whether the free camera looks at the geoms' median position, and from as far as the model is
-            large, as Gymnasium's does; else it looks at the model's centre.
-        on_reach: whether it looks at all that a model that is fixed somewhere reaches with its joints, where
-            MuJoCo's own view, of the pose of the beginning or as ``<statistic>`` says, shows less.
+        name: a camera of the model, if it has one of this name; otherwise the free camera is used.
+        distance, azimuth, elevation, lookat: of the free camera, in m, degrees, degrees and m; None for MuJoCo's own.
+        on_geoms: whether the free camera looks at the geoms' median position, at a distance of the model's extent, as
+            in Gymnasium; otherwise it looks at the model's centre.
+        on_reach: whether the free camera shows everything that a model with a fixed base can reach with its joints,
+            if MuJoCo's own view, of the initial pose or from ``<statistic>``, shows less.
     """
 
     name: str = ""
@@ -49,7 +49,7 @@ class Camera:
 
 
 def picture_options(given: Options) -> dict[str, Option]:
-    """The options that every task has; sizes' defaults differ between pictures for agents and for people."""
+    """Returns the rendering options of every task; default sizes differ between observations and frames."""
     kinds = range(int(library().mjtVisFlag.mjNVISFLAG))
     side = SEEN_SIDE if given.get("from_pixels") is True else DRAWN_SIDE
     return {
@@ -65,12 +65,16 @@ def picture_options(given: Options) -> dict[str, Option]:
 
 
 def picture_space(options: Options, depth: int = 1) -> gym.spaces.Box:
-    """Pixels uint8[3 · depth, height, width]: red, green and blue of the latest pictures, oldest first."""
+    """Returns the space of pixels uint8[3 · depth, height, width]: red, green, blue of each picture, oldest first."""
     return gym.spaces.Box(0, 255, (3 * depth, options["render_height"], options["render_width"]), np.uint8)
 
 
 def camera_of(task: str, model: MjModel, options: Mapping[str, Any], chosen: Camera) -> MjvCamera:
-    """The `mujoco.MjvCamera` that the options name, or the task's; raises `OptionError` for one that is not there."""
+    """Returns the `mujoco.MjvCamera` that the options name, or the task's default.
+
+    Raises:
+        OptionError: there is no such camera, or the options name two.
+    """
     mujoco = library()
     number, name = options[CAMERA_ID], options[CAMERA_NAME]
     if number >= 0 and name:
@@ -102,9 +106,9 @@ def camera_of(task: str, model: MjModel, options: Mapping[str, Any], chosen: Cam
 
 
 def _reach(model: MjModel) -> tuple[np.ndarray, float] | None:
-    """Where a free camera looks, and from how far, to see all that a model that is fixed somewhere can reach.
+    """The point [3] and distance in m of a free camera that shows all that a model with a fixed base can reach.
 
-    None for a model that runs or flies, and where MuJoCo's own view, of the pose of the beginning, shows all.
+    None for a model with other joints than hinges and limited slides, and if MuJoCo's own view shows everything.
     """
     mujoco, data, chance = library(), library().MjData(model), np.random.default_rng(0)
     hinge, slide = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
@@ -122,7 +126,7 @@ def _reach(model: MjModel) -> tuple[np.ndarray, float] | None:
     shown = model.stat.extent / 2
     if (least >= model.stat.center - shown).all() and (most <= model.stat.center + shown).all():
         return None
-    return (least + most) / 2, 1.5 * (most - least).max()  # as far for its size as MuJoCo's own
+    return (least + most) / 2, 1.5 * (most - least).max()  # the same ratio of distance to size as MuJoCo's own
 
 
 def _name(value: Any) -> str:
@@ -132,7 +136,7 @@ def _name(value: Any) -> str:
 
 
 def _flags(kinds: range, value: Any) -> dict[int, bool]:
-    """What to draw, by the number of its `mujoco.mjtVisFlag`, which JSON writes as a string."""
+    """Visibility by the number of its `mujoco.mjtVisFlag`; JSON turns such keys into strings."""
     if not isinstance(value, Mapping):
         raise TypeError
     flags = {int(flag) if isinstance(flag, str) else operator.index(flag): on for flag, on in value.items()}
@@ -142,13 +146,13 @@ def _flags(kinds: range, value: Any) -> dict[int, bool]:
 
 
 def named(model: MjModel, name: str) -> int:
-    """The number of a camera, or -1."""
+    """Returns the number of the camera of this name, or -1."""
     mujoco = library()
     return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, name)
 
 
 def cameras(model: MjModel) -> str:
-    """What cameras there are."""
+    """Returns a description of the model's cameras, for messages."""
     if not model.ncam:
         return "its model has none"
     return "it has " + ", ".join(f"{i} ({model.camera(i).name!r})" for i in range(model.ncam))

@@ -1,9 +1,8 @@
-"""What a MuJoCo task is, and the kernel that is generated around it.
+"""The definition of a MuJoCo task, and the kernel that is generated around it.
 
-Physics is MuJoCo's. What makes a task of it (how an episode starts, what is rewarded, when it
-ends, what is seen) are Warp functions over one environment, as in a kernel environment. Worker
-threads call them, compiled, right after `mj_step`, while everything that they read is in the
-thread's cache; there is no Python in a step.
+MuJoCo computes the physics. The task itself (how an episode starts, the reward, termination, observations) consists of
+Warp functions over one environment, as in a kernel environment. Worker threads call them, compiled, directly after
+`mj_step`, while the data that they read is in the thread's cache; no Python runs in a step.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -44,27 +43,27 @@ class MujocoEnv:
     ``physics.xpos[env, body]`` (a vector). Numbers are float64. Annotate it as `typing.Any`.
 
     Attributes:
-        name: what the compiled kernel is called: an identifier.
+        name: the compiled kernel's name: an identifier.
         reads: MuJoCo's names of the fields of ``mjData`` and ``mjModel`` that the functions read or write.
-        state: a `warp.struct`. Its array fields are the task's own state, one row an environment; its scalar
+        state: a `warp.struct`. Its array fields are the task's own state, one row for each environment; its scalar
             fields are options of the task by name, and constants.
-        view: a `warp.struct` of what is seen: ``obs`` (or ``obs_<key>``) and the info fields by name; row ``env``.
-            Info that `step` writes is zero after a reset. Fields that the task does not show are nobody's.
+        view: a `warp.struct` of the outputs: ``obs`` (or ``obs_<key>``) and the info fields by name; row ``env``.
+            Info that `step` writes is zero after a reset. Fields that the task does not show are ignored.
         reset: ``(physics, state, env, streams)``: begin an episode; physics holds the model's initial state.
-        step: ``(physics, state, env, actions, view) → (reward float32, terminated bool)``: what a step was worth,
-            after physics has advanced; the action is ``actions[env, i]`` (float64).
-        observe: ``(physics, state, env, view)``: write what is seen.
-        act: ``(physics, state, env, actions)``: turn an action into ``physics.ctrl``; None: it is that.
-        accept: ``(physics, state, env) → bool``: whether a start will do; if not, `reset` is called again, and what
-            a start left in the task's state is still there. Positions and contacts are the start's; velocities,
+        step: ``(physics, state, env, actions, view) → (reward float32, terminated bool)``: the reward and whether the
+            episode terminated, after physics has advanced; the action is ``actions[env, i]`` (float64).
+        observe: ``(physics, state, env, view)``: write the observation.
+        act: ``(physics, state, env, actions)``: turn an action into ``physics.ctrl``; None if they are the same.
+        accept: ``(physics, state, env) → bool``: whether an initial state is valid; if not, `reset` is called again,
+            with the task's state as the last attempt left it. Positions and contacts are up to date; velocities,
             forces and sensors are not computed yet.
-        names: info that is called otherwise than its field of the view: its name → the field.
-        varies: fields of ``mjModel`` among `reads` whose values are each environment's own; `reset` may write them.
+        names: info name → field of the view, for info fields whose names differ.
+        varies: fields of ``mjModel`` among `reads` with different values for each environment; `reset` may write them.
         fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
-            dm_control; else they are those of the last substep's beginning, as `mj_step` leaves them.
-        settling_steps: steps of physics before an episode begins.
-        starts_unactuated: whether the first observation knows no actuator forces, as in dm_control.
-        forces: whether ``cacc``, ``cfrc_int`` and ``cfrc_ext`` are computed after a step where they are read; else,
+            dm_control; otherwise they are those of the beginning of the last substep, as `mj_step` leaves them.
+        settling_steps: physics steps before an episode begins.
+        starts_unactuated: whether the first observation is computed without actuator forces, as in dm_control.
+        forces: whether ``cacc``, ``cfrc_int`` and ``cfrc_ext`` are computed after a step if they are read; otherwise,
             and after a reset, they are zero.
         shapes, constants, tables: as for a `KernelEnv`; shapes of the view's fields that are not shown, too.
     """
@@ -92,16 +91,17 @@ class MujocoEnv:
 
 @wp.func
 def accept_all(physics: Any, state: Any, env: int):
+    """Accepts every initial state."""
     return wp.bool(True)
 
 
 @wp.func
 def act_directly(physics: Any, state: Any, env: int, actions: wp.array2d[wp.float64]):
-    """Controls are actions; native code does that."""
+    """Does nothing: native code copies actions to controls."""
 
 
 def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
-    """The task's functions, and the types of the arguments that each is called with."""
+    """Returns the task's functions, each with the types of its arguments by name."""
     here: dict[str, Any] = {"physics": Any, "state": env.state, "env": int}
     acting, seeing = {"actions": wp.array2d(dtype=wp.float64)}, {"view": env.view}
     functions = [
@@ -115,7 +115,10 @@ def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
 
 
 class Parts(NamedTuple):
-    """What of a task decides its kernels, which are kept: pools of one task share them, and Warp never forgets one."""
+    """The parts of a task that determine its kernels: the key under which these are cached.
+
+    Pools of one task share kernels, since Warp never frees one.
+    """
 
     name: str
     state: Any
@@ -128,17 +131,18 @@ class Parts(NamedTuple):
 
     @classmethod
     def of(cls, env: MujocoEnv) -> "Parts":
+        """Returns the parts of a task, with defaults for the functions it leaves out."""
         functions = (env.reset, env.step, env.observe, env.act or act_directly, env.accept or accept_all)
         return cls(env.name, env.state, env.view, *functions)
 
 
 def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
-    """The kernel that does what it is commanded for one environment."""
+    """Returns the kernel that executes a command for one environment."""
     return _kernel_for_one(Parts.of(env), physics_type)
 
 
 def build_kernel_for_many(env: MujocoEnv, physics_type: Any) -> Any:
-    """The kernel that does what it is commanded for all environments that are picked."""
+    """Returns the kernel that executes a command for all picked environments."""
     return _kernel_for_many(Parts.of(env), physics_type)
 
 

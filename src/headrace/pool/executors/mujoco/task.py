@@ -1,4 +1,4 @@
-"""A MuJoCo task with its model, spaces and options: what `headrace.register` takes for one."""
+"""A MuJoCo task with its model, spaces and options, as `headrace.register` takes it."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ from headrace.pool.task import Task
 
 @dataclass(frozen=True)
 class MujocoTask:
-    """A `MujocoEnv` with its model, spaces and options: what `headrace.register` takes.
+    """A `MujocoEnv` with its model, spaces and options, as `headrace.register` takes it.
 
-    Every such task has the options ``frame_skip`` (physics steps in one agent step), ``frame_stack`` (how many
-    of the latest observations are shown, oldest first, along a new first dimension; 1 for no such dimension)
-    and ``max_episode_steps``, and those of pictures: ``from_pixels`` (whether pictures are what is observed),
+    Every such task has the options ``frame_skip`` (physics steps in one agent step), ``frame_stack`` (number of
+    latest observations to stack, oldest first, along a new first dimension; 1 for no such dimension) and
+    ``max_episode_steps``, and rendering options: ``from_pixels`` (whether pictures are the observation),
     ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``, ``render_effects`` (whether
-    there are shadows, reflections and smooth edges), ``visual_options`` (a dict `mujoco.mjtVisFlag` → whether it is
-    drawn, where not MuJoCo's own choice) and ``max_geom`` (of all that there is to draw, so many things are drawn).
-    One with a `Dict` observation may list ``flat_observation`` among its options, as dm_control has it: whether its
-    arrays are shown as one, one behind the other.
+    shadows, reflections and antialiasing are drawn), ``visual_options`` (a dict `mujoco.mjtVisFlag` → whether it is
+    drawn, in place of MuJoCo's default) and ``max_geom`` (most geoms in a scene).
+    A task with a `Dict` observation may list ``flat_observation`` among its options, as in dm_control: whether its
+    arrays are concatenated into one.
 
     Attributes:
-        env: the task; or a function of the options and the model that answers one.
-        model: the model as XML or as the path of a file; or a function of the options that answers a
-            `mujoco.MjModel`.
-        observation: one observation's space; or a function of the options and the model that answers it.
+        env: the task; or a function (options, model) → task.
+        model: the model as XML or as the path of a file; or a function options → `mujoco.MjModel`.
+        observation: one observation's space; or a function (options, model) → space.
         info: the arrays that come with every step; or a function of the options and the model.
         options: name → `Option`, or simply its default. Those whose names are scalar fields of the task's
             state arrive there, as do the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …) and ``dt``, the
@@ -98,7 +97,7 @@ def _on_device(*parts: Any) -> Any:
 
 
 def action_space(model: MjModel) -> gym.spaces.Box:
-    """Each actuator's control range, float64 [nu]; unbounded where the model sets none."""
+    """Returns the actuators' control ranges as a space, float64 [nu]; unbounded where the model sets none."""
     limited = model.actuator_ctrllimited.astype(bool)
     low = np.where(limited, model.actuator_ctrlrange[:, 0], -np.inf)
     high = np.where(limited, model.actuator_ctrlrange[:, 1], np.inf)
@@ -106,7 +105,7 @@ def action_space(model: MjModel) -> gym.spaces.Box:
 
 
 def stacked(space: gym.Space, depth: int) -> gym.Space:
-    """The space of the latest ``depth`` observations."""
+    """Returns the space of the latest ``depth`` observations, stacked along a new first dimension."""
     if depth == 1:
         return space
     if isinstance(space, gym.spaces.Dict):
@@ -118,7 +117,7 @@ def stacked(space: gym.Space, depth: int) -> gym.Space:
 
 
 def flattened(space: gym.Space) -> gym.spaces.Box:
-    """The space of all arrays of a `Dict` of boxes as one, in the order of its keys."""
+    """Returns the space of all arrays of a `Dict` of boxes, flattened and concatenated in the order of its keys."""
     boxes = [sub for sub in subspaces(space).values() if isinstance(sub, gym.spaces.Box)]
     low, high = (np.concatenate([np.ravel(bound) for bound in each]) for each in zip(*map(bounds, boxes), strict=True))
     return gym.spaces.Box(low, high, dtype=np.dtype(boxes[0].dtype).type)

@@ -1,8 +1,8 @@
 """MuJoCo Warp under a task: N worlds on one device, as tensors and as the float64 arrays that tasks read.
 
-MuJoCo Warp computes in float32. A task's functions are written once, in float64, so what they read
-is copied into float64 arrays after physics has run, and what they may write is copied back: a few
-hundred numbers a world, next to physics itself.
+MuJoCo Warp computes in float32. A task's functions are written once, in float64, so the fields that they read are
+copied into float64 arrays after each physics step, and the fields that they may write are copied back: a few hundred
+numbers for each world, which is little beside physics itself.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from headrace.pool.executors.mujoco.fields import (
 )
 from headrace.pool.executors.mujoco.program import MujocoEnv
 
-# what decides a world's future; the rest follows from it
+# the complete state of a world; all other fields follow from it
 STATE = (
     "time qpos qvel act history plastic qacc_warmstart ctrl qfrc_applied xfrc_applied eq_active mocap_pos mocap_quat "
     "userdata"
 ).split()
-MAX_VALUE = 1e10  # mjMAXVAL: what is larger, MuJoCo calls divergence
-NO_MEMORY = 0xFF  # bits of mujoco_warp's OverflowType that say that contacts or constraints were left out
+MAX_VALUE = 1e10  # mjMAXVAL, above which MuJoCo reports divergence
+NO_MEMORY = 0xFF  # bits of mujoco_warp's OverflowType for contacts or constraints that were left out
 
 State = dict[str, torch.Tensor]
 
@@ -44,23 +44,24 @@ class WarpPhysics:
     """N worlds of one model.
 
     Attributes:
-        struct: the `warp.struct` of what the task reads, and arrays: its instance.
-        initial: the state in which the model begins, one world.
+        struct: the `warp.struct` of the fields that the task reads.
+        arrays: its instance.
+        initial: the model's initial state, of one world.
     """
 
     def __init__(self, env: MujocoEnv, model: MjModel, num_envs: int, device: torch.device):
         self._mjw, self._device = _mujoco_warp(), str(device)
         self._env = env
         data = library().MjData(model)
-        varying_rows(model, env.varies, env.reads, 1)  # the same mistakes have the same names
+        varying_rows(model, env.varies, env.reads, 1)  # for the same errors as on threads
         with quiet(), wp.ScopedDevice(self._device):
             try:
                 self._model = self._mjw.put_model(model, batch_sizes=dict.fromkeys(env.varies, num_envs))
                 self._data = self._mjw.make_data(model, nworld=num_envs)
             except (NotImplementedError, ValueError) as error:
                 raise OptionError(f"{env.name}: MuJoCo Warp cannot run this model: {error}") from error
-            self._mjw.forward(self._model, self._data)  # compiled now, a CUDA graph could not wait for it
-        self._model.opt.graph_conditional = False  # graphs are torch's
+            self._mjw.forward(self._model, self._data)  # compiles its kernels, which a CUDA graph could not
+        self._model.opt.graph_conditional = False  # CUDA graphs are captured by torch
         self._overflow = wp.to_torch(self._data.overflow)
         self._state = {name: t for name in STATE if (t := self._tensor(name)) is not None and t.numel()}
         self.initial = self._initial(data)
@@ -72,30 +73,30 @@ class WarpPhysics:
     # -- state -----------------------------------------------------------------------------------
 
     def save(self) -> State:
-        """Copies of the worlds' state."""
+        """Returns copies of the worlds' state."""
         return {name: tensor.clone() for name, tensor in self._state.items()}
 
     def restore(self, state: State, picked: torch.Tensor) -> None:
-        """Put a state (of one world or of all) into the worlds picked, bool [N]."""
+        """Set the worlds picked, bool [N], to a state of one world or of all."""
         for name, tensor in self._state.items():
             where = picked.view(-1, *(1,) * (tensor.dim() - 1))
             tensor.copy_(torch.where(where, state[name], tensor))
 
     def rows(self) -> State:
-        """The worlds' state itself, by MuJoCo's names, and the model's fields that vary."""
+        """Returns the worlds' state, not copied, and the model's varying fields, by MuJoCo's names."""
         return {**self._state, **{name: self._tensor(name) for name in self._env.varies}}
 
     def set_controls(self, actions: torch.Tensor, picked: torch.Tensor) -> None:
-        """Controls float64 [N, nu] of the worlds picked."""
+        """Set the controls of the worlds picked, bool [N], to actions float64 [N, nu]."""
         ctrl = self._state["ctrl"]
         ctrl.copy_(torch.where(picked.view(-1, 1), actions.to(ctrl.dtype), ctrl))
 
     def pull(self) -> None:
-        """Bring the task's arrays up to date."""
+        """Copy the fields that the task reads into its arrays."""
         self._pull([name for name in self._mirrors if name not in self._constant])
 
     def push(self) -> None:
-        """Bring physics up to date with what the task's functions may have written."""
+        """Copy the fields that the task's functions may have written back to physics."""
         for name, mirror in self._mirrors.items():
             if name in self._state or name in self._env.varies:
                 tensor = self._tensor(name)
@@ -104,7 +105,7 @@ class WarpPhysics:
     # -- physics ---------------------------------------------------------------------------------
 
     def step(self, steps: int) -> None:
-        """Advance all worlds by so many steps, and compute what the task wants to be fresh."""
+        """Advance all worlds by ``steps`` physics steps, and recompute the fields that the task wants up to date."""
         self._overflow.zero_()
         with self._running() as (mjw, model, data):
             for _ in range(steps):
@@ -118,7 +119,7 @@ class WarpPhysics:
                 mjw.rne_postconstraint(model, data)
 
     def begin(self, steps: int = 0) -> None:
-        """Compute everything that follows from the worlds' state, after so many steps of settling."""
+        """Compute everything that follows from the worlds' state, after ``steps`` settling steps."""
         with self._running() as (mjw, model, data):
             for _ in range(steps):
                 mjw.step(model, data)
@@ -132,7 +133,7 @@ class WarpPhysics:
             self._tensor(name).zero_()  # until the next step, as on threads
 
     def warnings(self) -> torch.Tensor:
-        """What is wrong with each world, int32 [N]: 0, or 1 + a `mujoco.mjtWarning`."""
+        """Returns each world's warning, int32 [N]: 0, or 1 + a `mujoco.mjtWarning`."""
         kinds = library().mjtWarning
         found = torch.zeros_like(self._overflow, dtype=torch.int32)
         full = (self._overflow & NO_MEMORY) != 0
@@ -156,7 +157,7 @@ class WarpPhysics:
             yield self._mjw, self._model, self._data
 
     def _tensor(self, name: str) -> Any:
-        """MuJoCo Warp's array of this name as a tensor; None where it has none."""
+        """MuJoCo Warp's array of this name as a tensor; None if there is none."""
         array: Any = getattr(self._data, name, None)
         array = getattr(self._model, name, None) if array is None else array
         return wp.to_torch(array) if wp.types.is_array(array) else None

@@ -1,1 +1,1 @@
-"""Any Gymnasium environment, unchanged: many in each of a few worker processes, over shared memory."""
+"""Runs any Gymnasium environment unchanged: many in each of a few worker processes, over shared memory."""

@@ -1,8 +1,8 @@
-"""Memory for results that a pool's processes share, handed out piece by piece and taken back when nobody looks.
+"""An allocator of shared memory for results, which reuses a piece once no array over it is left.
 
-Workers write results where the caller receives them, so batches lie in shared memory; and callers may keep them for as
-long as they like. All pieces lie in one anonymous file that grows; a piece is used again after the last array over it
-is gone, and the system takes everything back when the last process is.
+Workers write results into the arrays that the caller receives, so batches lie in shared memory, and callers may keep
+them indefinitely. All pieces lie in one anonymous file that grows; a piece is reused after the last array over it is
+gone, and the system frees the file with the last process.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from headrace.pool.executors.processes.shared import ALIGNMENT, anonymous_file
 from headrace.pool.spec import Field
 
 LEAST_CHUNK = 1 << 20
-PIECES = 16  # of the largest kind in a chunk
+PIECES = 16  # pieces of the largest size in a chunk
 
 
 def layout(fields: Sequence[Field], rows: int) -> tuple[dict[str, int], int]:
-    """Where each field's array [rows, …] begins within a piece, in bytes, and how long the piece is."""
+    """Returns the offset of each field's array [rows, …] within a piece, and the piece's size, in bytes."""
     places, end = {}, 0
     for f in fields:
         places[f.name] = end
@@ -37,16 +37,16 @@ def layout(fields: Sequence[Field], rows: int) -> tuple[dict[str, int], int]:
 
 
 def arrays_over(memory: Any, start: int, fields: Sequence[Field], rows: int) -> dict[str, np.ndarray]:
-    """Arrays over a piece that begins at ``start`` within ``memory``; each keeps the memory alive by itself."""
+    """Returns arrays over a piece that begins at ``start`` within ``memory``; each keeps the memory alive."""
     places, _ = layout(fields, rows)
     return {f.name: np.ndarray((rows, *f.shape), f.dtype, buffer=memory, offset=start + places[f.name]) for f in fields}
 
 
 class Chunks:
-    """The anonymous file as processes see it, mapped chunk by chunk as it is needed; it may be handed to a process.
+    """The anonymous file, mapped chunk by chunk on demand; it can be passed to a new process.
 
     Args:
-        descriptor: the file.
+        descriptor: the file's descriptor.
         size: of a chunk, in bytes.
     """
 
@@ -62,7 +62,7 @@ class Chunks:
         self.descriptor, self._mapped = descriptor.detach(), {}
 
     def at(self, place: int) -> tuple[mmap.mmap, int]:
-        """The mapped chunk in which a piece lies, and where in it."""
+        """Returns the mapped chunk that holds the piece at ``place``, and the piece's offset in it, in bytes."""
         number, offset = divmod(place, self.size)
         chunk = self._mapped.get(number)
         if chunk is None:
@@ -71,7 +71,7 @@ class Chunks:
         return chunk, offset
 
     def close(self) -> None:
-        """Let go of it; arrays that somebody still holds keep their chunk."""
+        """Close the file; chunks stay mapped as long as arrays over them exist."""
         self._mapped.clear()
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -83,11 +83,11 @@ class Chunks:
 
 
 class Arena:
-    """Hands out pieces.
+    """Allocates pieces of shared memory.
 
     Args:
         fields: the arrays of a piece.
-        most_rows: of the largest piece.
+        most_rows: rows of the largest piece.
     """
 
     def __init__(self, fields: Sequence[Field], most_rows: int):
@@ -100,23 +100,23 @@ class Arena:
         self._free: dict[int, deque[int]] = defaultdict(deque)  # rows → places
 
     def take(self, rows: int) -> tuple[int, dict[str, np.ndarray]]:
-        """A piece: its place in the file and its arrays [rows, …], of undefined contents.
+        """Returns a piece: its place in the file and its arrays [rows, …], of undefined contents.
 
         Raises:
-            SharedMemoryError: the system has no more.
+            SharedMemoryError: the system has no more memory.
         """
         free = self._free[rows]
         place = free.popleft() if free else self._new(rows)
         memory, start = self.chunks.at(place)
         _, length = layout(self._fields, rows)
-        # an object that knows when the last array over it is gone: NumPy keeps it as the base of each
+        # NumPy keeps this object as the base of each array, so its finaliser runs when the last of them is gone
         piece = (ctypes.c_char * length).from_buffer(memory, start)
         piece.place = place  # pyright: ignore[reportAttributeAccessIssue]
         weakref.finalize(piece, free.append, place).atexit = False
         return place, arrays_over(piece, 0, self._fields, rows)
 
     def place_of(self, arrays: Mapping[str, np.ndarray]) -> int | None:
-        """The place of arrays that `take` gave; None for any others."""
+        """Returns the place of arrays that `take` returned; None for any others."""
         pieces = {id(arrays[f.name].base): arrays[f.name].base for f in self._fields}
         (piece, *others) = pieces.values()
         return None if others else getattr(piece, "place", None)
@@ -136,5 +136,5 @@ class Arena:
         return place
 
     def close(self) -> None:
-        """Let go of it; arrays that somebody still holds stay as they are."""
+        """Close the file; arrays still in use remain valid."""
         self.chunks.close()

@@ -1,8 +1,8 @@
-"""Calls to a worker, beside its steps: a question and its answer, through an anonymous file.
+"""Remote calls to a worker other than steps: a question and its answer, through an anonymous file.
 
-An exception may end a call in its midst, as it comes from a signal's handler, and a process at any moment. A pipe would
-keep what was half written then, and answers that nobody waits for any more. Here the next question is written over
-them, once the worker has served what it was asked.
+An exception from a signal handler may interrupt a call, and a process may die at any moment. A pipe would then keep
+half-written messages and answers that no call waits for. Here the next question overwrites them, once the worker has
+served its earlier requests.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 from headrace.pool.executors.processes.shared import anonymous_file
 
-HEAD = struct.Struct("<qq")  # whose turn it was, and how long the text is
+HEAD = struct.Struct("<qq")  # number of the question (negated for an answer), length of the text
 
 
 class Sheet:
-    """Where a question and then its answer is written; pickled, it is handed on to a process that is started.
+    """The file that holds a question and later its answer; it can be passed to a new process.
 
-    A text is there as a whole or not at all: its head is written last.
+    A text is either complete or absent, since its head is written last.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Sheet:
         self._write(number, text)
 
     def question(self) -> tuple[int, bytes]:
-        """The question that was asked last: its number and text."""
+        """Returns the number and text of the last question."""
         return self._read()
 
     def answer(self, number: int, text: bytes) -> None:
@@ -48,7 +48,7 @@ class Sheet:
         self._write(-number, text)
 
     def answer_to(self, number: int) -> bytes | None:
-        """The answer to a question, once; None where there is none."""
+        """Returns the answer to question ``number`` and drops it; None if there is none."""
         found, text = self._read()
         if found != -number:
             return None
@@ -74,7 +74,7 @@ class Sheet:
         return number, b"".join(parts)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if getattr(self, "_file", -1) >= 0:
             os.close(self._file)
             self._file = -1

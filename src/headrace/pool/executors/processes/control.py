@@ -1,8 +1,8 @@
-"""What a pool's process and its workers tell each other: requests, actions, and how far each worker is.
+"""The shared block through which a pool's process and its workers exchange requests, actions and progress.
 
-Every number here has one writer. The pool's process puts requests into a worker's ring and counts them in ``asked``;
+Every number has a single writer. The pool's process puts requests into a worker's ring and counts them in ``asked``;
 the worker serves them in order and counts them in ``served``. An environment is in flight at most once, so a ring never
-overflows. Whoever finds nothing to do sleeps at a bell.
+overflows. A process with nothing to do sleeps on its `Bell`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from headrace.pool.executors.processes.shared import Fence, SharedArrays
 from headrace.pool.spec import TaskSpec
 
 STEP, RESET, RESEED, RESTART = range(4)  # commands to an environment; RESTART: its episode is lost, begin another
-WITH_OPTIONS = 4  # added to a reset: with the options that its worker was told before
-EVERYONE, EVERYONE_LOST, CALL, STOP, NOTHING = range(-1, -6, -1)  # requests that are no environment's number
-RING = 4  # requests beside one for each environment
+WITH_OPTIONS = 4  # added to a reset that uses the options sent to the worker before
+EVERYONE, EVERYONE_LOST, CALL, STOP, NOTHING = range(-1, -6, -1)  # requests other than an environment's number
+RING = 4  # entries of a ring beside one for each environment
 LINE = 16  # int32s of a cache line
 
-MOST_SKIPPED = 63  # waits in a row that begin with sleep, after many in which looking was in vain
+MOST_SKIPPED = 63  # most waits in a row that sleep without spinning first
 
-FINE, FAILED = 0, 1  # what an environment's ``status`` says
+FINE, FAILED = 0, 1  # values of an environment's ``status``
 
 give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
 
@@ -42,24 +42,25 @@ class Share:
 
 
 def shares(num_envs: int, workers: int) -> list[Share]:
-    """Equal shares of the environments for so many workers, or as many as there are environments."""
+    """Divides the environments evenly among ``workers`` workers, at most one for each environment."""
     workers = min(workers, num_envs)
     ends = [round(w * num_envs / workers) for w in range(workers + 1)]
     return [Share(w, ends[w], ends[w + 1]) for w in range(workers)]
 
 
 class Control:
-    """The shared block; pickled, it is handed on to a process that is started.
+    """The shared block of a pool with N environments and W workers; it can be passed to a new process.
 
     Attributes:
-        asked, served: requests put into each worker's ring, and served, so far.
-        wanted: how many requests each worker must have served for the pool's process to go on.
-        all_wanted: whether every worker must, so that the last of them rings; else each that has rings.
-        requests: int32[W, ring]; an environment's number, or a step of EVERYONE, a CALL, STOP, ….
+        asked, served: numbers of requests put into each worker's ring, and served, so far.
+        wanted: number of requests that each worker must have served before the pool's process continues.
+        all_wanted: 1 if all workers must have served theirs, in which case the last one rings the caller's bell; 0 if
+            each worker that has does.
+        requests: int32[W, ring]; an environment's number, or EVERYONE, CALL, STOP, ….
         command, seed, status, actions: of each environment.
-        place: int64[N, 3], where an environment's result goes: a piece of the arena, its rows, the row.
-        whole: int64[2], piece and rows for EVERYONE.
-        letter: int64[N, 2], where in its worker's mailbox something of an environment's lies, and how long it is.
+        place: int64[N, 3], the destination of an environment's result: piece of the arena, its number of rows, row.
+        whole: int64[2], piece and number of rows for EVERYONE.
+        letter: int64[N, 2], offset and length of an environment's letter in its worker's mailbox.
     """
 
     def __init__(self, spec: TaskSpec, num_envs: int, workers: int):
@@ -98,7 +99,7 @@ class Control:
         self.fence = Fence()
 
     def is_wanted(self, worker: int) -> bool:
-        """Whether the pool's process can go on, now that this worker has served what it has."""
+        """Whether the pool's process can continue, given the number of requests that this worker has served."""
         if self.served[worker][0] < self.wanted[worker][0]:
             return False
         pairs = zip(self.served, self.wanted, strict=True)
@@ -112,31 +113,31 @@ class Control:
         self._look()
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the shared memory."""
         arrays = self._arrays
         vars(self).clear()
         arrays.close()
 
 
 class Rest:
-    """How one process waits: it looks again and again for a while, then sleeps at its bell.
+    """The waiting strategy of one process: spin for a while, then sleep on its bell.
 
-    Waking a process takes some hundredths of a millisecond, and more where its core has gone to sleep, too. Looking is
-    quicker, but takes time from others, and each look lets others have the core, since the caller and its workers may
-    be more than there are cores: on a busy machine it is a while until one has it back. So who has looked in vain
-    sleeps at once the next times, the more of them the more often that was so.
+    Waking a process takes some 10 µs, and more if its core sleeps, too. Spinning reacts faster, but uses the core, and
+    every turn yields the core, since the caller and its workers may outnumber the cores; on a busy machine it takes a
+    while to get the core back. After spinning in vain, the following waits therefore sleep immediately, their number
+    doubling (up to `MOST_SKIPPED`) each time.
 
     Args:
-        bell: where it sleeps.
-        look: seconds that it looks at most.
+        bell: the process's own bell.
+        look: most seconds to spin.
     """
 
     def __init__(self, bell: Bell, look: float):
         self._bell, self._look = bell, look
-        self._skip = self._skipped = 0  # how many times it is to sleep at once, and how many of them it has
+        self._skip = self._skipped = 0  # number of waits that sleep without spinning, and how many of them are done
 
     def until(self, ready: Callable[[], bool], most: float) -> bool:
-        """Wait until something is ready, and sleep for at most ``most`` seconds; answers whether it is."""
+        """Wait until ``ready()`` is true, sleeping at most ``most`` seconds; returns whether it is."""
         if ready():
             return True
         if self._skipped < self._skip:
@@ -151,7 +152,7 @@ class Rest:
         return ready()
 
     def _looked(self, ready: Callable[[], bool]) -> bool:
-        """Whether it gets ready; what comes late, since others had the core, has been looked for in vain."""
+        """Spin; returns whether ``ready()`` became true. Success after the time limit counts as spinning in vain."""
         clock, there = time.perf_counter, False
         until = clock() + self._look
         while not there and clock() < until:

@@ -1,8 +1,8 @@
-"""The worker processes of a pool: started, called, watched over and ended.
+"""Starts, monitors and ends the worker processes of a pool.
 
-They are forked from a server that has imported Gymnasium once, so that starting one takes some hundredths of a second,
-and nothing of this process (its threads, its CUDA context) is copied. The script that makes the pool is not run again
-in them, so it needs no ``if __name__ == "__main__"``: what is made there travels by value.
+They are forked from a server that has imported Gymnasium once, so that starting one takes some 10 ms, and nothing of
+this process (its threads, its CUDA context) is copied. They do not run the main script again, so it needs no
+``if __name__ == "__main__"``: objects defined there are pickled by value.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from headrace.pool import by_value
 from headrace.pool.executors.processes.worker import Orders, work
 
 PRELOADED = "headrace.pool.executors.processes.worker"
-FILES_EACH = 2  # that a worker keeps open here
-FILES_TO_START = 16  # for a moment, the server and one worker
-PATIENCE = 2.0  # seconds in which workers may end by themselves once they are told
+FILES_EACH = 2  # open files in this process for each worker
+FILES_TO_START = 16  # temporarily open files, for the server and one worker
+PATIENCE = 2.0  # seconds that workers have to end by themselves once they are told to stop
 
 
 class Crew:
-    """One process for each set of orders."""
+    """One worker process for each element of ``orders``."""
 
     def __init__(self, orders: list[Orders]):
         self._orders = orders
@@ -48,12 +48,12 @@ class Crew:
             raise
 
     def start(self, number: int) -> None:
-        """Start one worker, in place of one that is gone.
+        """Start one worker, also in place of one that has died.
 
         Raises:
-            WorkerError: this is a process that may have none, such as one of `multiprocessing.Pool`, or it ended before
-                it had begun.
-            LimitError: the system starts no process any more.
+            WorkerError: this process may not have children, such as one of `multiprocessing.Pool`, or the worker
+                ended before it had begun.
+            LimitError: the system starts no more processes.
         """
         if multiprocessing.current_process().daemon:
             raise WorkerError("a daemonic process cannot start worker processes: make the pool in another one")
@@ -65,12 +65,12 @@ class Crew:
         self._processes[number] = process
 
     def dead(self) -> list[int]:
-        """The workers that are gone."""
+        """Returns the numbers of the workers that have died."""
         sentinels = {process.sentinel: number for number, process in enumerate(self._processes)}
         return sorted(sentinels[gone] for gone in connection.wait(list(sentinels), 0))
 
     def end(self, number: int) -> str:
-        """See to it that one is gone; answers how it ended, in words."""
+        """End one worker if it still runs; returns a description of how it ended."""
         process = self._processes[number]
         if process.is_alive():
             process.kill()
@@ -78,7 +78,7 @@ class Crew:
         return _cause(process.exitcode)
 
     def close(self, patience: float = PATIENCE) -> None:
-        """Wait until all have ended, and end those that do not within ``patience`` seconds."""
+        """Wait until all workers have ended; kill those that have not after ``patience`` seconds."""
         until = time.monotonic() + patience
         for process in self._processes:
             if process is None:
@@ -92,10 +92,10 @@ class Crew:
 
 
 def dumped(value: Any) -> bytes:
-    """Any function or object, those of the user's own script by value.
+    """Returns the pickle of any function or object; those of the user's own script are pickled by value.
 
     Raises:
-        OptionError: it holds what cannot be pickled, such as a lock or an open file.
+        OptionError: it holds something that cannot be pickled, such as a lock or an open file.
     """
     try:
         return by_value.dumps(value)
@@ -104,7 +104,7 @@ def dumped(value: Any) -> bytes:
 
 
 def _forget_server() -> None:
-    """In a forked child: the server is the parent's; a child that needs one starts its own."""
+    """In a forked child: forget the parent's server, so that the child starts its own if it needs one."""
     server: Any = forkserver._forkserver  # pyright: ignore[reportAttributeAccessIssue]
     if server._forkserver_alive_fd is not None:
         os.close(server._forkserver_alive_fd)
@@ -124,7 +124,7 @@ def _context() -> Any:
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """Processes that are started here ignore Ctrl-C from their first moment on; they are told otherwise."""
+    """Processes started within this context ignore Ctrl-C from the beginning; they are stopped by other means."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,7 +137,7 @@ def deaf() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_library() -> Iterator[None]:
-    """Processes that are started here do not run this program's main script again."""
+    """Processes started within this context do not run this program's main script again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:

@@ -1,7 +1,7 @@
-"""Requests to workers: put into their rings, waited for, and made good where a worker is lost.
+"""Sends requests to workers, waits for them, and replaces workers that are lost.
 
-A signal's handler may raise in the midst of anything. What is asked for is therefore planned first, in one piece, and
-carried out by whoever comes next if it was broken off: all workers get their part of it, or none.
+A signal handler may raise at any point. Requests are therefore first written down as a plan, in a single assignment;
+if its execution is interrupted, the next call completes it. So either all workers receive their requests, or none.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from headrace.pool.executors.processes.crew import Crew, dumped
 from headrace.pool.executors.processes.mailbox import Mailbox
 from headrace.pool.executors.processes.worker import Orders
 
-LOOK = 0.0005  # seconds that the caller looks for results before it sleeps, where that pays
-ROUND = 0.2  # seconds between looks at whether all workers live
-SHORTEST, LONGEST = 0.00002, 0.002  # seconds between looks at whether a call is answered
-MOST_FRUITLESS = 3  # processes in a row that may end before they have served anything
+LOOK = 0.0005  # most seconds that the caller spins for results before it sleeps
+ROUND = 0.2  # seconds between checks that all workers are alive
+SHORTEST, LONGEST = 0.00002, 0.002  # seconds between checks for an answer to a call
+MOST_FRUITLESS = 3  # processes in a row that may end before they have served any request
 EVERYONE = (codes.EVERYONE,)
 
 
 class Part(NamedTuple):
-    """What one worker is to be asked for: its ring then holds ``until`` requests that were ever asked for."""
+    """The requests planned for one worker, whose count ``asked`` is ``until`` afterwards."""
 
     worker: int
     requests: Sequence[int]
@@ -38,22 +38,23 @@ class Part(NamedTuple):
 
 
 class Dispatch:
-    """The workers of a pool, as its process sees them.
+    """The workers of a pool, from the side of the pool's process.
 
     Args:
-        control: what they share with this process.
-        orders: a function share, mailbox, sheet → what its worker is started with.
-        task: its name, for messages.
-        timeout: seconds after which a worker that gets nothing done counts as hung; infinity for never.
-        restart: whether environments whose process is lost begin anew by themselves, truncated.
-        notes: whether what was asked for is noted until somebody takes it out: rings are written over by then.
+        control: the block that they share with this process.
+        orders: a function (share, mailbox, sheet) → `Orders` of one worker.
+        task: the task's name, for messages.
+        timeout: seconds without progress after which a worker counts as hung; infinity for never.
+        restart: whether environments whose process is lost begin a new episode by themselves, with the old one
+            reported as truncated.
+        notes: whether requests are recorded in `asked_for`, because rings are overwritten before they are looked up.
 
     Attributes:
-        asked_for: of each worker, its requests by how many it was asked for before, where they are noted.
-        worker_of: int[N], which worker has an environment.
-        lost: bool[N], whose episode went with its process, and nobody has been told yet.
-        gone: whose process was lost, and who do not begin anew by themselves.
-        failures: what went wrong with workers, until somebody raises it.
+        asked_for: for each worker, request number → request, if recorded; the reader removes entries.
+        worker_of: int[N], the worker of each environment.
+        lost: bool[N], environments whose episode was lost with its process, and not yet reported as truncated.
+        gone: environments whose process was lost and that must be reset by the caller.
+        failures: failures of workers that have not been raised yet.
     """
 
     def __init__(
@@ -76,19 +77,19 @@ class Dispatch:
         self.failures: list[EnvironmentFailure] = []
         self.mailboxes = [Mailbox() for _ in self.workers]
         self._plan: list[Part] = []
-        self._began = [0 for _ in self.workers]  # what was served when each process was started
+        self._began = [0 for _ in self.workers]  # requests served before each process was started
         self._fruitless = [0 for _ in self.workers]  # processes in a row that served nothing
-        self._moved = [(0, 0.0) for _ in self.workers]  # how far each was seen, and when it was first seen there
+        self._moved = [(0, 0.0) for _ in self.workers]  # requests served when last checked, and the time of that change
         self._wait = Rest(control.caller, LOOK)
         self._ended = False
-        self._sheets, self._calls = [Sheet() for _ in self.workers], 0  # so many were made
+        self._sheets, self._calls = [Sheet() for _ in self.workers], 0  # number of calls so far
         each = zip(self._shares, self.mailboxes, self._sheets, strict=True)
         self._crew = Crew([orders(share, box, sheet) for share, box, sheet in each])
 
     # -- asking ----------------------------------------------------------------------------------
 
     def ask(self, requests: Mapping[int, Sequence[int]]) -> None:
-        """Put requests into workers' rings: worker → environments, or codes of `control`."""
+        """Put requests into workers' rings: worker → environments' numbers, or codes of `control`."""
         asked = self._control.asked
         if self.asked_for:
             for worker, some in requests.items():
@@ -97,18 +98,18 @@ class Dispatch:
         self.carry_out()
 
     def ask_everyone(self) -> None:
-        """Ask for a step of all environments."""
+        """Request a step of all environments."""
         asked = self._control.asked
         self._plan = [Part(worker, EVERYONE, asked[worker][0] + 1) for worker in self.workers]
         self.carry_out()
 
     def ask_each(self, env_ids: np.ndarray) -> None:
-        """Ask for what the control says of these environments, in this order."""
+        """Request the commands in `control` for these environments, in this order."""
         workers = self.worker_of[env_ids]
         self.ask({w: env_ids[workers == w].tolist() for w in self.workers})
 
     def carry_out(self) -> None:
-        """Do what is left of the plan."""
+        """Execute the remaining plan."""
         control, asked = self._control, self._control.asked
         for worker, requests, until in self._plan:
             if asked[worker][0] != until:
@@ -124,14 +125,14 @@ class Dispatch:
     # -- waiting ---------------------------------------------------------------------------------
 
     def due(self) -> list[int]:
-        """How many requests each worker will have served when all that was asked for is done."""
+        """Returns the number of requests that each worker will have served when all of them are done."""
         due = [self._control.asked[worker][0] for worker in self.workers]
         for part in self._plan:
             due[part.worker] = part.until
         return due
 
     def wait(self, due: Sequence[int], timeout: float | None = None) -> bool:
-        """Wait until every worker has served so many requests; False when time is up."""
+        """Wait until worker w has served ``due[w]`` requests, for all w; returns False after ``timeout`` seconds."""
         self.carry_out()
         pairs = list(zip(self._control.served, due, strict=True))
         for wanted, then in zip(self._control.wanted, due, strict=True):
@@ -140,8 +141,11 @@ class Dispatch:
         return self._rest(lambda: all(now[0] >= then for now, then in pairs), timeout)
 
     def wait_for(self, results: int, there: Callable[[], int], timeout: float | None) -> bool:
-        """Wait until ``there()`` says so many; False when time is up. Another thread may ask meanwhile."""
-        # when all that is missing is there, one worker at least has done its part of it
+        """Wait until ``there()`` is at least ``results``; returns False after ``timeout`` seconds.
+
+        Another thread may send requests meanwhile.
+        """
+        # when all missing results have arrived, at least one worker has served its share of them
         part = -(-(results - there()) // len(self.workers))
         for wanted, served in zip(self._control.wanted, self._control.served, strict=True):
             wanted[0] = served[0] + part
@@ -166,7 +170,7 @@ class Dispatch:
     # -- workers that are lost -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Start those workers again that have died, or have got nothing done for too long."""
+        """Replace workers that have died or made no progress for ``timeout`` seconds."""
         now, control = time.monotonic(), self._control
         for worker in self._crew.dead():
             self._replace(worker, self._crew.end(worker))
@@ -203,7 +207,7 @@ class Dispatch:
         self._crew.start(worker)
 
     def _rewrite(self, worker: int) -> None:
-        """Ask the next process for new episodes, where the lost one has left steps unserved."""
+        """Turn the steps that the lost process left unserved into requests for new episodes."""
         control, ring = self._control, self._control.requests[worker]
         for i in range(control.served[worker][0], control.asked[worker][0]):
             request = int(ring[i % len(ring)])
@@ -220,18 +224,18 @@ class Dispatch:
     # -- calls -----------------------------------------------------------------------------------
 
     def call(self, function: Callable[[Any, Any], Any], arguments: Mapping[int, Any]) -> list[Any]:
-        """``function(slot, argument)`` for each environment (see `slots`), in its worker.
+        """Returns ``function(slot, argument)`` for each environment (see `slots`), called in its worker.
 
         Raises:
-            EnvironmentFailure: it raised, or a worker was lost meanwhile.
+            EnvironmentFailure: a call raised, or a worker was lost meanwhile.
         """
         asked: dict[int, list[tuple[int, Any]]] = {}
         for env_id, argument in arguments.items():
             asked.setdefault(int(self.worker_of[env_id]), []).append((env_id, argument))
         texts = {worker: dumped((function, pairs)) for worker, pairs in asked.items()}
         self.carry_out()
-        self._wait_for(asked)  # they may be reading what an earlier call has asked, which an exception has ended
-        if self.failures:  # which whoever receives will be told, too
+        self._wait_for(asked)  # they may still be reading the question of an earlier call that was interrupted
+        if self.failures:  # raised again by the next receive
             raise EnvironmentFailure(f"{self.failures[-1]}; nothing was called")
         self._calls += 1
         for worker, text in texts.items():
@@ -253,7 +257,7 @@ class Dispatch:
         return [answers[env_id][1] for env_id in arguments]
 
     def _wait_for(self, workers: Collection[int]) -> None:
-        """Wait until these have served all that they were asked for; another thread may wait at the bell meanwhile."""
+        """Wait until these workers have served all requests; another thread may sleep on the bell meanwhile."""
         served, asked = self._control.served, self._control.asked
         look, pause = time.monotonic() + ROUND, SHORTEST
         while any(served[worker][0] < asked[worker][0] for worker in workers):
@@ -266,7 +270,7 @@ class Dispatch:
                 look = time.monotonic() + ROUND
 
     def failure(self, env_id: int, error: BaseException | None, trace: str) -> EnvironmentFailure:
-        """What an environment raised, as the pool raises it."""
+        """Returns the `EnvironmentFailure` for an environment's exception, or for its traceback as text."""
         failure = EnvironmentFailure(f"{self._task}, environment {env_id} raised:\n{trace.rstrip()}")
         failure.__cause__ = error
         return failure
@@ -274,7 +278,7 @@ class Dispatch:
     # -- the end ---------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Have whoever waits find out that the pool is closed."""
+        """Make waiting calls raise `ClosedError`."""
         self._ended = True
         self._control.caller.ring()
 

@@ -1,8 +1,7 @@
 """The `processes` executor: environments that are Python objects, in worker processes, over shared memory.
 
-On the way of a step nothing is pickled and nothing goes through a pipe: actions are copied into shared memory, each
-worker finds its requests there, and writes results into the very rows that the caller of the pool receives. Who waits
-sleeps at a futex.
+A step pickles nothing and uses no pipe: actions are copied into shared memory, each worker finds its requests there
+and writes results directly into the rows that the pool's caller receives. Waiting processes sleep on a futex.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import numpy as np
 from headrace.errors import EnvironmentFailure, RecvTimeoutError, RenderError, StateError
 from headrace.pool.actions import Actions, action_columns
 from headrace.pool.batch import Batch, BatchRing, batch_fields
+from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.processes import control as codes
 from headrace.pool.executors.processes import slots
 from headrace.pool.executors.processes.arena import Arena
@@ -33,7 +33,7 @@ FAILURE = {"failed": True}  # the info of a row that holds no result
 
 
 class Sent(NamedTuple):
-    """What workers were asked for and has not been received: done once each has served what is ``due``."""
+    """A call that was sent and not yet received: complete once worker w has served ``due[w]`` requests."""
 
     env_ids: np.ndarray
     batch: Batch
@@ -41,17 +41,17 @@ class Sent(NamedTuple):
     due: list[int]
 
 
-class ProcessesExecutor:
-    """Implements `headrace.pool.executor.HostExecutor` over any function that makes a `gymnasium.Env`.
+class ProcessesExecutor(HostExecutor):
+    """The executor of any function that makes a `gymnasium.Env`.
 
     Args:
-        maker: makes the environment of a number; it is sent to the workers by value.
+        maker: a function env_id → environment; it is sent to the workers by value.
         timeout, restart: see `Dispatch`.
     """
 
     background = True
     takes_options = True
-    finishes_steps = True  # what was asked for is done, whoever waits for it
+    finishes_steps = True  # workers finish every request, whether or not its caller still waits
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class ProcessesExecutor:
         self._arena = Arena([f for f in fields if f.dtype != object], n)
         self._everyone = np.arange(n, dtype=np.int32)
         self._sent: deque[Sent] = deque()  # synchronous, oldest first
-        self._unfinished: Sent | None = None  # a call that an exception ended before its results were there
-        self._done = deque[int]()  # asynchronous: environments whose results are there
+        self._unfinished: Sent | None = None  # a call that an exception ended before its results had arrived
+        self._done = deque[int]()  # asynchronous: environments whose results have arrived
         self._kept: list[tuple[Batch, tuple[np.ndarray, ...]]] = []  # results in which one failed, for the next recv
         if settings.is_async:
             place, self._staged = self._arena.take(n)
@@ -89,7 +89,7 @@ class ProcessesExecutor:
     # -- memory ----------------------------------------------------------------------------------
 
     def allocate(self, rows: int) -> dict[str, np.ndarray]:
-        """Arrays of a batch where workers can write."""
+        """Returns the arrays of a batch in memory that workers write."""
         _, arrays = self._arena.take(rows)
         return arrays | {f.name: np.full(rows, None, object) for f in self._objects}
 
@@ -125,11 +125,11 @@ class ProcessesExecutor:
         self._receive(ids, batch, target)
 
     def _target(self, batch: Batch) -> Batch:
-        """Where workers write what a batch shall hold: the batch itself, or one in shared memory beside it."""
+        """The batch that workers write: ``batch`` itself, or a temporary one if it does not lie in shared memory."""
         return batch if batch.binding is not None else self._ring.take(batch.rows)
 
     def _receive(self, env_ids: np.ndarray, batch: Batch, target: Batch) -> None:
-        """Wait for what was just asked for, into ``batch``."""
+        """Wait for the results of the request just made, and put them into ``batch``."""
         self._dispatch.wait(self._dispatch.due())
         self._unfinished = None
         if target is not batch:
@@ -138,7 +138,7 @@ class ProcessesExecutor:
         self._finish(env_ids, batch)
 
     def _settle(self) -> None:
-        """Wait for what an exception has kept an earlier call from waiting for."""
+        """Wait for an earlier call that an exception interrupted before its results had arrived."""
         if self._unfinished is not None:
             self._dispatch.wait(self._dispatch.due())
             self._unfinished = None
@@ -168,7 +168,7 @@ class ProcessesExecutor:
             self._unfinished = None
 
     def _post(self, env_ids: np.ndarray, batch: Batch | None, actions: Actions) -> None:
-        """Ask for a step of these environments, row i of the batch for the i-th of them."""
+        """Request a step of these environments; row i of the batch receives the result of ``env_ids[i]``."""
         for name, column in action_columns(actions).items():
             self._control.actions[name][env_ids] = column
         self._control.command[env_ids] = np.where(self._dispatch.lost[env_ids], codes.RESTART, codes.STEP)
@@ -216,7 +216,7 @@ class ProcessesExecutor:
         return oldest.batch
 
     def _collect(self, rows: int, timeout: float | None) -> Batch:
-        """The rows that are done first, in a batch of their own."""
+        """Returns the ``rows`` results that are complete first, in a new batch."""
         if self._kept:
             return self._kept.pop()[0]
         self.waiting = True
@@ -241,14 +241,14 @@ class ProcessesExecutor:
         return batch
 
     def _fail(self, batch: Batch, row: int, env_id: int) -> None:
-        """The row of an environment of which no result will come."""
+        """Fill the row of an environment whose result was lost with its process."""
         for name in ("reward", "terminated", "truncated", "elapsed_step"):
             batch.arrays[name][row] = 0
         batch.arrays["env_id"][row] = env_id
         batch.infos[row] = FAILURE
 
     def _look_for_results(self) -> int:
-        """Note whose results are there; answers how many nobody has received."""
+        """Record which results have arrived; returns the number of those not yet received."""
         for worker, served in enumerate(self._control.served):
             asked_for, before, now = self._dispatch.asked_for[worker], self._taken[worker], served[0]
             self._done += [request for i in range(before, now) if (request := asked_for[i]) >= 0]
@@ -266,10 +266,10 @@ class ProcessesExecutor:
             forgotten.clear()
         self._unfinished = None
         self._letters(self._everyone)
-        dispatch.failures.clear()  # nobody wants to know: these results are discarded
+        dispatch.failures.clear()  # failures of discarded results are discarded, too
 
     def _finish(self, env_ids: np.ndarray, batch: Batch) -> None:
-        """Read what environments have to say beside their rows, and raise what one of them raised."""
+        """Read the letters of these environments into the batch; raise the failure of one that failed."""
         batch.infos, batch.final_infos = {}, {}
         if letters := self._letters(env_ids):
             told = {row: FAILURE if letter.error else letter.info for row, letter in letters.items()}
@@ -285,7 +285,7 @@ class ProcessesExecutor:
             raise failures.pop()  # not by a name, which would keep it and this frame alive
 
     def _letters(self, env_ids: np.ndarray) -> dict[int, Letter]:
-        """The letters of these environments by row; what they raised is put with the failures."""
+        """Returns the letters of these environments by row; appends what they raised to the dispatch's failures."""
         dispatch, letters, found = self._dispatch, self._control.letter, {}
         lengths = letters[:, 1] if env_ids is self._everyone else letters[env_ids, 1]
         if not np.count_nonzero(lengths):
@@ -326,7 +326,7 @@ class ProcessesExecutor:
         return np.stack(frames).astype(np.uint8, copy=False)
 
     def call(self, name: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], env_ids: np.ndarray) -> list[Any]:
-        """An attribute of each environment, called if it can be; wrappers are looked through."""
+        """Returns an attribute of each environment, called if it is callable; it is looked up through wrappers."""
         function = partial(slots.called, name, tuple(arguments), dict(keywords))
         return self._call(function, dict.fromkeys(env_ids.tolist()))
 

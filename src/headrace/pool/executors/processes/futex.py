@@ -1,8 +1,8 @@
-"""Bells: a process sleeps until another one rings, without a pipe, a descriptor or a busy core.
+"""Bells: one process sleeps until another one rings, without a pipe, a descriptor or a busy core.
 
-A bell is a 32-bit number in shared memory that changes when it is rung. Linux lets a process sleep for as long as
-such a number is what it was (``man 2 futex``); the system is asked only if somebody does sleep. Elsewhere the number
-is looked at every few tenths of a millisecond.
+A bell is a 32-bit number in shared memory that changes when it is rung. On Linux a process sleeps while that number
+keeps its value (``man 2 futex``), and ringing makes a system call only if a process sleeps. On other systems the
+number is polled every 0.3 ms.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from headrace.pool.executors.processes.shared import Fence
 
-SIZE = 2  # numbers of a bell: how often it was rung, and whether somebody sleeps
-LOOK = 0.0003  # seconds between looks where there is no futex
+SIZE = 2  # numbers of a bell: how often it was rung, and whether a process sleeps
+LOOK = 0.0003  # seconds between polls where there is no futex
 
 WAIT, WAKE, EVERYBODY = 0, 1, 2**31 - 1
 SYSTEM_CALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}.get(platform.machine())
@@ -48,9 +48,9 @@ _call = _syscall()
 
 
 class Bell:
-    """One bell; each process makes its own over the same memory.
+    """One bell; each process makes its own object over the same memory.
 
-    One sleeps at it at a time; any may ring.
+    One process at a time may sleep on it; any may ring it.
 
     Args:
         numbers: int32[SIZE] in shared memory, zero at first.
@@ -62,14 +62,14 @@ class Bell:
         self._fence = Fence()
 
     def listen(self) -> int:
-        """Say that one is about to sleep; what was to be heard must be looked at once more before `sleep`."""
+        """Announce sleep; returns the value for `sleep`. The awaited condition must be tested again before `sleep`."""
         numbers = self._numbers
         numbers[1] = 1
         self._fence()
         return numbers[0]
 
     def sleep(self, heard: int, seconds: float) -> None:
-        """Sleep until the bell is rung after `listen` gave ``heard``, or for so long; signals wake, too."""
+        """Sleep until the bell is rung after `listen` returned ``heard``, a signal arrives or ``seconds`` pass."""
         numbers = self._numbers
         if _call is None:
             until = time.monotonic() + seconds
@@ -81,11 +81,11 @@ class Bell:
             _call(SYSTEM_CALL, self._address, WAIT, heard, ctypes.addressof(limit), None, 0)
 
     def rise(self) -> None:
-        """Say that one is awake."""
+        """Announce the end of sleep."""
         self._numbers[1] = 0
 
     def ring(self) -> None:
-        """Wake whoever sleeps; what they shall see was written before."""
+        """Wake the sleeping process, if any; call it after writing what that process waits for."""
         self._fence()
         numbers = self._numbers
         if numbers[1]:

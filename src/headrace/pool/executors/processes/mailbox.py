@@ -1,6 +1,7 @@
-"""What does not fit an array: infos, objects, exceptions. A worker pickles them into its mailbox, an anonymous file.
+"""Mailboxes for data that does not fit an array: infos, objects, exceptions, pickled into an anonymous file.
 
-An environment has at most one letter there, so each has a place of its own, which moves when it gets too small.
+An environment has at most one letter in its worker's mailbox, so each has a fixed place, which moves when it becomes
+too small.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ LEAST = 256
 
 
 class Letter(NamedTuple):
-    """What an environment has to say beside its row.
+    """The part of an environment's result that is not in its row.
 
     Attributes:
         info: its info dict.
-        final: the info dict of an episode's last step, where another one has begun since.
-        objects: parts of the observation that are no arrays, by field.
-        error: what it raised, with its traceback as text; all else is empty then.
+        final: the info dict of an episode's last step, if another episode has begun since.
+        objects: parts of the observation that are not arrays, by field.
+        error: the exception that it raised, with its traceback as text; all else is empty then.
     """
 
     info: dict[str, Any]
@@ -35,10 +36,10 @@ class Letter(NamedTuple):
 
 
 class Mailbox:
-    """One worker's letters. It writes, the pool's process reads.
+    """One worker's letters, which it writes and the pool's process reads.
 
-    Args:
-        letters: int64[N, 2], the place and length of each environment's letter; length 0 for none.
+    The methods' argument ``letters`` is int64[N, 2], the place and length of each environment's letter; length 0 means
+    that there is none.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class Mailbox:
         self._file, self._room, self._end = descriptor.detach(), {}, 0
 
     def write(self, env_id: int, letter: Letter, letters: np.ndarray) -> None:
-        """Put an environment's letter where it will be looked for."""
+        """Write an environment's letter and record its place in ``letters``."""
         text = _pickled(letter)
         place, room = self._room.get(env_id, (0, 0))
         if len(text) > room:
@@ -63,7 +64,7 @@ class Mailbox:
         letters[env_id] = place, len(text)
 
     def read(self, env_id: int, letters: np.ndarray) -> Letter | None:
-        """An environment's letter, once."""
+        """Returns an environment's letter and removes it; None if there is none."""
         place, length = letters[env_id].tolist()
         if not length:
             return None
@@ -71,11 +72,11 @@ class Mailbox:
         return Letter(*pickle.loads(os.pread(self._file, length, place)))
 
     def forget(self) -> None:
-        """Begin anew, as the process that writes does."""
+        """Forget all places, since a new process starts writing from the beginning."""
         self._room, self._end = {}, 0
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

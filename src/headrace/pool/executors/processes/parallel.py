@@ -1,7 +1,8 @@
-"""A PettingZoo `ParallelEnv` as a Gymnasium environment whose rows are dense: one place for every agent there can be.
+"""A PettingZoo `ParallelEnv` as a Gymnasium environment with dense rows: one place for every possible agent.
 
-PettingZoo speaks in dictionaries by agent, from which an agent is missing once it has left. Here each has its place
-from `possible_agents`, type by type, and ``info["alive"]`` says who is in the game, as in all tasks of many agents.
+PettingZoo uses dictionaries by agent, from which an agent is missing once it has left. Here each agent of
+`possible_agents` has a fixed place, type by type, and ``info["alive"]`` marks the agents in the game, as in all
+multi-agent tasks.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ NUMBER = re.compile(r"_?\d+$")
 
 
 class ParallelGame(gym.Env):
-    """One environment of many agents.
+    """One multi-agent environment.
 
     Args:
         env: the `pettingzoo.ParallelEnv`.
-        task: what it is called.
+        task: the task's name.
 
     Attributes:
-        task: what it observes and accepts, its agents by their types.
-        players: the agents as PettingZoo names them, in the order of their places.
+        task: the task's spec, with the agents by their types.
+        players: PettingZoo's names of the agents, in the order of their places.
 
     Raises:
-        OptionError: its agents do not fit dense arrays.
+        OptionError: the agents' spaces do not fit dense arrays.
     """
 
     def __init__(self, env: Any, task: str):
@@ -64,13 +65,18 @@ class ParallelGame(gym.Env):
         self.env.unwrapped.render_mode = mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; returns ``(obs, info)``, each agent's observation in its own place."""
         obs, infos = self.env.reset(seed=seed, options=options)
         return self._observed(obs), self._told(infos, self.env.agents)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step of everyone in the game; the episode is over when nobody is left.
+        """Step all agents in the game; the episode ends when none is left.
 
-        It is truncated if anybody was truncated with its last step, and counts as alive then who did not terminate.
+        It counts as truncated if any agent was truncated in the last step; agents truncated then, and not terminated,
+        count as alive in ``info["alive"]``.
+
+        Returns:
+            ``(obs, reward float32[agents], terminated, truncated, info)``.
         """
         acted = list(self.env.agents)
         obs, rewards, ended, cut, infos = self.env.step({agent: self._action(agent, action) for agent in acted})
@@ -86,20 +92,28 @@ class ParallelGame(gym.Env):
         return self._observed(obs), reward, terminated, truncated, self._told(infos, alive)
 
     def render(self) -> Any:
+        """Returns what the PettingZoo environment renders."""
         return self.env.render()
 
     def close(self) -> None:
+        """Close the PettingZoo environment."""
         self.env.close()
 
     # -- attributes are those of PettingZoo's environment ----------------------------------------
 
     def has_wrapper_attr(self, name: str) -> bool:
+        """Whether the PettingZoo environment or one of its wrappers has this attribute."""
         return hasattr(self.env, name)
 
     def get_wrapper_attr(self, name: str) -> Any:
+        """Returns an attribute of the PettingZoo environment, looked up through its wrappers."""
         return getattr(self.env, name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """Set an attribute on the outermost layer that has it; returns whether it was set.
+
+        With ``force``, an attribute that no layer has is set on the outermost one.
+        """
         owner = next((part for part in layers(self.env) if name in vars(part)), self.env if force else None)
         if owner is not None:
             setattr(owner, name, value)
@@ -135,10 +149,10 @@ class ParallelGame(gym.Env):
 
 
 def is_parallel(env: Any) -> bool:
-    """Whether this is a PettingZoo environment whose agents act all at once.
+    """Whether this is a PettingZoo environment whose agents act simultaneously.
 
     Raises:
-        OptionError: it is one whose agents act in turns.
+        OptionError: it is a PettingZoo environment whose agents act in turns.
     """
     if not (hasattr(env, "possible_agents") and callable(getattr(env, "observation_space", None))):
         return False
@@ -151,7 +165,7 @@ def is_parallel(env: Any) -> bool:
 
 
 def layers(env: Any) -> Iterator[Any]:
-    """An environment and what it is wrapped around, by Gymnasium's or PettingZoo's wrappers, from the outside in."""
+    """Yields an environment and the layers inside its Gymnasium or PettingZoo wrappers, from the outside in."""
     seen: list[Any] = []
     while env is not None and all(env is not each for each in seen):
         yield env
@@ -161,9 +175,9 @@ def layers(env: Any) -> Iterator[Any]:
 
 
 def _agent_types(env: Any) -> dict[str, list[Any]]:
-    """The agents that there can be, by what they are called without their numbers; or each by its own name.
+    """The possible agents by their names without numbers, such as ``"wolf"`` for ``"wolf_0"``.
 
-    The latter where agents of one name have different spaces.
+    If agents of one such name have different spaces, each agent is a type of its own.
     """
     named: dict[str, list[Any]] = {}
     for agent in env.possible_agents:

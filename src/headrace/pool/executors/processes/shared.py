@@ -1,9 +1,9 @@
 """Arrays in memory that several processes share, without a name that a killed process could leave behind.
 
-The memory is one anonymous file: whoever is handed its descriptor sees it, and the system takes it back when the
-last process that had it is gone, however that came about. Memory is taken page by page as it is first written.
-Asking for all of it at once would cost 0.1 s a GiB and a replay's whole size from the first moment; so a size is
-compared with what is free instead, when the arrays are made.
+The memory is one anonymous file: every process that receives its descriptor can map it, and the system frees it when
+the last of them ends, for any reason. Memory is allocated page by page at the first write. Reserving all of it at the
+beginning would cost 0.1 s per GiB, and a replay's whole size; instead the size is compared with the free memory when
+the arrays are made.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Fields = Mapping[str, tuple[tuple[int, ...], np.dtype]]
 class SharedArrays(Mapping[str, np.ndarray]):
     """Named arrays in one piece of shared memory, zero at first.
 
-    They can be handed to a process of `multiprocessing` that is started with ``spawn`` or ``forkserver``, among
-    its arguments: pickling passes the descriptor on, never the contents.
+    They can be passed as arguments to a `multiprocessing` process that is started with ``spawn`` or ``forkserver``:
+    pickling passes on the descriptor, not the contents.
 
     Args:
         fields: name → (shape, dtype).
 
     Attributes:
-        nbytes: the size of it all.
+        nbytes: the total size in bytes.
 
     Raises:
-        SharedMemoryError: so much memory is not to be had.
+        SharedMemoryError: there is not enough memory.
     """
 
     def __init__(self, fields: Fields):
@@ -58,7 +58,7 @@ class SharedArrays(Mapping[str, np.ndarray]):
             self._memory = mmap.mmap(self._descriptor, self.nbytes)
         except OSError as error:
             raise _refused(self.nbytes, error) from error
-        # arrays made with np.ndarray(buffer=…) would not keep the memory from being unmapped under them
+        # arrays made with np.ndarray(buffer=…) would not prevent their memory from being unmapped
         whole, places = np.frombuffer(self._memory, np.uint8), _places(self._fields)
         self._arrays = {
             name: whole[places[name] : places[name] + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
@@ -83,12 +83,12 @@ class SharedArrays(Mapping[str, np.ndarray]):
         self._map()
 
     def close(self) -> None:
-        """Let go of the memory; arrays that somebody still holds stay as they are until they are dropped."""
+        """Unmap the memory; arrays still in use stay valid, and keep it mapped until they are dropped."""
         if self._descriptor < 0:
             return
         os.close(self._descriptor)
         self._descriptor, self._arrays = -1, {}
-        with contextlib.suppress(BufferError):  # arrays in use: they hold the memory, and it goes with them
+        with contextlib.suppress(BufferError):  # arrays in use hold the memory, which is freed with them
             self._memory.close()
 
     def __del__(self) -> None:
@@ -97,11 +97,11 @@ class SharedArrays(Mapping[str, np.ndarray]):
 
 
 class Fence:
-    """The order of publication: what one thread wrote before a call is seen by others before what it writes after.
+    """A memory barrier: other threads and processes see writes before a call before they see writes after it.
 
-    x86 keeps stores in order by itself, ARM does not. Python has no barrier of its own, but giving a lock free
-    orders all that was before it, and taking it all that is after. This is the one place where that is relied on.
-    Each thread needs a fence of its own.
+    x86 keeps stores in order, ARM does not. Python has no barrier, but releasing a lock orders all accesses before it,
+    and acquiring one orders all accesses after it. This is the only place that relies on that. Each thread needs a
+    fence of its own.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Fence:
     def __call__(self) -> None:
         try:  # noqa: SIM105  (which costs nothing, as `suppress` does not)
             self._lock.release()
-        except RuntimeError:  # a signal's handler raised between the two
+        except RuntimeError:  # a signal handler raised between the two
             pass
         self._lock.acquire()
 
@@ -120,7 +120,7 @@ class Fence:
 
 
 def _places(fields: Fields) -> dict[str, int]:
-    """Where each array begins, in bytes, at multiples of ALIGNMENT; and where it all ends."""
+    """The offset of each array in bytes, a multiple of ALIGNMENT, and the total size."""
     places, end = {}, 0
     for name, (shape, dtype) in fields.items():
         places[name] = end
@@ -129,8 +129,13 @@ def _places(fields: Fields) -> dict[str, int]:
 
 
 def anonymous_file(size: int) -> int:
-    """The descriptor of a file of zeros that has no name."""
-    with contextlib.suppress(OSError):  # a system that does not say how much is free
+    """Returns the descriptor of an unnamed file of ``size`` zero bytes.
+
+    Raises:
+        SharedMemoryError: there is not enough memory.
+        LimitError: too many files are open.
+    """
+    with contextlib.suppress(OSError):  # a system that does not report its free memory
         if size > (available := free_memory()):
             raise _too_little(size, f"{readable(available)} are free")
     with limits_named(f"{readable(size)} of shared memory"):

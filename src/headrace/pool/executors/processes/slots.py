@@ -1,4 +1,4 @@
-"""What a worker can be asked to do with one of its environments, beside stepping it."""
+"""Operations of a worker on one of its environments other than stepping it: `Dispatch.call` runs them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from headrace.pool.executors.processes.parallel import layers
 
 @dataclass(slots=True)
 class Slot:
-    """One environment's place: the environment itself, once it was made, and where it is in its episode.
+    """One environment of a worker, and the progress of its episode.
 
     Attributes:
-        seeded: whether it has been reset with a seed, so that its random stream goes on.
-        options: for its next reset, if that is told to use them.
+        seeded: whether it has been reset with a seed, so that its random stream continues.
+        options: options for the next reset that is requested with options.
     """
 
     env: Any = None
@@ -31,10 +31,10 @@ class Slot:
 
 
 def saved(slot: Slot, _: object) -> bytes:
-    """The environment as bytes, which were loaded once: what can't be restored is found now.
+    """Returns the environment's pickle, after loading it once as a check.
 
     Raises:
-        TypeError: it can't be pickled, or its pickles hold how it was made and not where it is.
+        TypeError: it cannot be pickled, or its pickle holds its constructor's arguments instead of its state.
     """
     for part in layers(slot.env):
         if isinstance(part, EzPickle):
@@ -42,14 +42,14 @@ def saved(slot: Slot, _: object) -> bytes:
     state = (slot.env, slot.elapsed, slot.over, slot.seeded)
     try:
         return pickle.dumps(pickle.loads(pickle.dumps(state)), pickle.HIGHEST_PROTOCOL)
-    except (pickle.PicklingError, AttributeError):  # a class of the user's own script, which travels by value
+    except (pickle.PicklingError, AttributeError):  # a class of the user's own script, which is pickled by value
         text = by_value.dumps(state)
         pickle.loads(text)
         return text
 
 
 def loaded(slot: Slot, blob: bytes) -> None:
-    """Put what `saved` gave in the environment's place."""
+    """Replace the environment by the one that `saved` pickled."""
     env, elapsed, over, seeded = pickle.loads(blob)
     slot.env, slot.elapsed, slot.over, slot.seeded = env, elapsed, over, seeded
 
@@ -60,9 +60,9 @@ def told(slot: Slot, options: Mapping[str, Any]) -> None:
 
 
 def rendered(slot: Slot, _: object) -> Any:
-    """What the environment draws; None where it draws nothing.
+    """Returns the environment's RGB frame uint8[height, width, 3]; None if it renders nothing.
 
-    It was made without pictures, since some environments take longer steps where they may be asked for one.
+    Environments are made without a render mode, since some step more slowly with one.
     """
     inner = getattr(slot.env, "unwrapped", slot.env)
     if getattr(inner, "render_mode", None) is None and "rgb_array" in inner.metadata.get("render_modes", ()):
@@ -74,7 +74,7 @@ def rendered(slot: Slot, _: object) -> Any:
 
 
 def called(name: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any], slot: Slot, _: object) -> Any:
-    """A method's answer, or an attribute, wherever among the environment's wrappers it is; or a function's answer."""
+    """Returns an attribute of the environment or its wrappers, called if callable; or calls a function with it."""
     if callable(name):
         return name(slot.env, *arguments, **keywords)
     found = slot.env.get_wrapper_attr(name) if isinstance(slot.env, gym.Env) else getattr(slot.env, name)
@@ -82,7 +82,7 @@ def called(name: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any], s
 
 
 def assigned(name: str, slot: Slot, value: Any) -> None:
-    """Set an attribute of the environment, where one of its wrappers has it or on the environment itself."""
+    """Set an attribute on the outermost wrapper that has it, or else on the environment itself."""
     if isinstance(slot.env, gym.Env):
         slot.env.set_wrapper_attr(name, value)
     else:

@@ -1,7 +1,7 @@
 """A Gymnasium environment as a task: its spaces, and the executor that runs it.
 
-It may be named by its id in Gymnasium's registry, or be whatever makes one: a class or a function. What that makes may
-also be a PettingZoo environment of many agents.
+It may be given by its id in Gymnasium's registry, or as a class or function that makes one. A PettingZoo environment
+with many agents is accepted as well.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ def in_gymnasium(name: str) -> bool:
 
 
 def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
-    """The task of an id of Gymnasium's registry; options that are not the executor's are the environment's own.
+    """Returns the task of an id of Gymnasium's registry; options that are not the executor's are the environment's own.
 
     Args:
+        name: the id.
         source: the file or module that registers it, which workers import first.
     """
     own, rest = split_options(options)
     if (limit := own.get("max_episode_steps")) is not None:
-        rest["max_episode_steps"] = limit or -1  # how Gymnasium says: no limit
-    spec = None if source else gym.spec(name)  # what was registered in the script itself travels by value
+        rest["max_episode_steps"] = limit or -1  # Gymnasium's value for no limit
+    spec = None if source else gym.spec(name)  # workers receive the registration of a script by value
 
     def make(_: int) -> gym.Env:
         if source:
@@ -54,12 +55,12 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
 
 
 def named_task(source: str, name: str, /, **options: Any) -> Task:
-    """The task of a class or function in a file or module, which workers import as well."""
+    """Returns the task of a class or function in a file or module, which workers import as well."""
     return _made_by(lambda: getattr(module_of(source), name), f"{source}:{name}", options)
 
 
 def callable_task(made_by: Callable[..., Any], /, **options: Any) -> Task:
-    """The task of a class, or of a function that makes an environment; options are its keyword arguments."""
+    """Returns the task of a class or function that makes an environment; options are its keyword arguments."""
     return _made_by(lambda: made_by, getattr(made_by, "__qualname__", type(made_by).__name__), options)
 
 
@@ -77,7 +78,7 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
 
 
 def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
-    """The task of what ``make`` makes; one is made and closed again, to see its spaces."""
+    """The task of the environments that ``make`` makes; one is made and closed to read its spaces."""
     _checked(own)
     try:
         env = make(0)
@@ -104,11 +105,12 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
 
 
 def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, Any]) -> Task:
-    """The task that a spec describes, of environments in worker processes.
+    """Returns a task whose environments run in worker processes.
 
     Args:
-        make: makes the environment of a number. What the spec's ``info`` names is in its info dicts, always.
-        own: the executor's options, as `split_options` has them.
+        spec: the task's spec.
+        make: a function env_id → environment. Its info dicts always hold the fields of the spec's ``info``.
+        own: the executor's options, from `split_options`.
     """
     timeout, restart = _checked(own)
 
@@ -123,13 +125,17 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
 
 
 def _hint(option: str) -> str:
-    """The option of pools that somebody may have meant; the environment's own are in what it says."""
+    """A similar option of pools as a suggestion; the environment's error message lists its own."""
     close = difflib.get_close_matches(option, [*POOL_OPTIONS, *OWN], 1)
     return f", did you mean {close[0]!r}?" if close else ""
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The executor's options, and the environment's own."""
+    """Splits options into the executor's and the environment's own.
+
+    Raises:
+        OptionError: ``max_episode_steps`` is not a number of steps.
+    """
     own = {name: value for name, value in options.items() if name in OWN}
     limit = own.get("max_episode_steps")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
@@ -138,7 +144,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def _checked(own: Mapping[str, Any]) -> tuple[float, bool]:
-    """The executor's options: seconds until a worker counts as hung, and whether lost environments begin anew."""
+    """Seconds until a worker counts as hung, and whether lost environments begin a new episode by themselves."""
     return _timeout(own), _restarts(own)
 
 

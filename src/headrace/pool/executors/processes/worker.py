@@ -1,7 +1,7 @@
-"""A worker process: some of a pool's environments, stepped as they are asked for.
+"""A worker process, which steps some of a pool's environments on request.
 
-Results go straight into the rows that the caller of the pool will receive. What an environment raises is its own
-failure: the others of the process go on, and it is made anew when it is next reset.
+Results are written directly into the rows that the pool's caller receives. An environment that raises does not affect
+the others of the process; it is made again at its next reset.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from headrace.pool.executors.processes.slots import Slot
 from headrace.pool.spec import ARRAYS, AutoresetMode
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
-LOOK = 0.0002  # seconds that a worker looks for its next request before it sleeps, where that pays
-DOZE = 1.0  # seconds after which it looks again
-LARGE_SEED = 2**31  # environments that seed older generators take no larger ones
+LOOK = 0.0002  # most seconds that a worker spins for its next request before it sleeps
+DOZE = 1.0  # most seconds of one sleep
+LARGE_SEED = 2**31  # environments with older random generators take no larger seeds
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What a worker is started with.
+    """The arguments that a worker is started with.
 
     Attributes:
-        made: by value, the function that makes the environment of a number, and the task's spec.
-        chunks: where results are written.
-        sheet: where calls come from that are no steps: functions to call with an environment.
+        made: the pickled function env_id → environment, and the task's spec.
+        chunks: the memory into which results are written.
+        sheet: remote calls other than steps: functions to call with an environment.
     """
 
     share: Share
@@ -70,7 +70,7 @@ class Orders:
 
 
 class Rows:
-    """The arrays of a piece of the arena, as a worker writes into them."""
+    """The arrays of a piece of the arena, prepared for a worker's writes."""
 
     def __init__(self, arrays: dict[str, np.ndarray], paths: dict[str, tuple[Any, ...]], infos: tuple[str, ...]):
         self.obs = [(path, arrays[name], arrays[name].shape[1:]) for name, path in paths.items()]
@@ -85,7 +85,7 @@ class Rows:
         self.reward, self.terminated, self.truncated, self.env_id, self.elapsed = (
             arrays[name].data for name in ("reward", "terminated", "truncated", "env_id", "elapsed_step")
         )
-        if arrays["reward"].ndim > 1:  # an agent's each
+        if arrays["reward"].ndim > 1:  # one for each agent
             self.reward = arrays["reward"]
         last = arrays.get(FINAL + "elapsed_step")
         self.final_elapsed = None if last is None else last.data
@@ -95,7 +95,7 @@ class Worker:
     """The environments of one process.
 
     Args:
-        orders: what to do.
+        orders: the worker's share of the environments, and the memory that it uses.
     """
 
     def __init__(self, orders: Orders):
@@ -113,7 +113,7 @@ class Worker:
         self._action_of = _unpacker(spec.action, self._control.actions)
 
     def run(self) -> None:
-        """Serve requests until STOP is among them."""
+        """Serve requests until STOP."""
         control, number = self._control, self._share.number
         asked, served = control.asked[number], control.served[number]
         ring, rest = control.requests[number], Rest(control.bells[number], LOOK)
@@ -127,12 +127,12 @@ class Worker:
             self._serve(request)
             control.fence()
             served[0] += 1
-            control.fence()  # of two that are done at once, one at least sees that both are
+            control.fence()  # if two workers finish at the same time, at least one of them sees that both have
             if control.is_wanted(number):
                 control.caller.ring()
 
     def close(self) -> None:
-        """Close all environments; what they raise is of no interest any more."""
+        """Close all environments, ignoring what they raise."""
         for slot in self._slots:
             if slot.env is not None:
                 try:
@@ -143,14 +143,14 @@ class Worker:
     # -- requests --------------------------------------------------------------------------------
 
     def _step_everyone(self) -> None:
-        """One step of every environment, each into the row of its number."""
+        """Step every environment; its result goes into the row of its number."""
         first, rows = self._share.first, self._rows(*self._control.whole)
         actions = self._action_of(first, self._share.last)
         for i, (slot, action) in enumerate(zip(self._slots, actions, strict=True), first):
             self._advance(slot, i, i, action, rows)
 
     def _restart_everyone(self) -> None:
-        """What is left to do of a step in which the process before this one was lost."""
+        """Complete a step during which the previous process was lost: begin new episodes."""
         rows, seeds = self._rows(*self._control.whole), self._control.seed.tolist()
         for i, slot in enumerate(self._slots, self._share.first):
             self._start(slot, i, i, seeds[i], rows, lost=True)
@@ -179,7 +179,7 @@ class Worker:
             self._start(slot, env_id, row, seed, rows, command == RESTART, bool(with_options))
 
     def _answer(self) -> None:
-        """Call what was sent with every environment named, and write down what it gave, or what it raised."""
+        """Call the function sent with every environment named, and write its results or exceptions as the answer."""
         number, question = self._orders.sheet.question()
         function, asked = pickle.loads(question)
         answers = []
@@ -250,11 +250,11 @@ class Worker:
         lost: bool = False,
         with_options: bool = False,
     ) -> None:
-        """A new episode.
+        """Begin a new episode.
 
         Args:
-            lost: the one before ended with its process, and is reported as truncated.
-            with_options: the environment is reset with those that it was told.
+            lost: the previous episode ended with its process, and is reported as truncated.
+            with_options: the environment is reset with the options sent to its slot before.
         """
         try:
             if slot.env is None:
@@ -318,7 +318,7 @@ class Worker:
 
 
 def _declared(info: dict[str, Any], row: int, targets: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
-    """What is left of an info dict when what its task declares is written into the batch."""
+    """Write the info fields that the task declares into the batch; returns the rest of the info dict."""
     for name, target in targets:
         target[row] = info[name]
     declared = {name for name, _ in targets}
@@ -326,12 +326,12 @@ def _declared(info: dict[str, Any], row: int, targets: list[tuple[str, np.ndarra
 
 
 def folded(seed: int) -> int:
-    """The seed that an environment is given: its own where it is below 2**31, else one that follows from it."""
+    """Returns a seed below 2**31 for an environment: its own if small enough, else one derived from it."""
     return seed if seed < LARGE_SEED else (seed ^ seed >> 31 ^ seed >> 62) % LARGE_SEED
 
 
 def _unpacker(space: gym.Space, actions: dict[str, np.ndarray]) -> Callable[[int, int], Iterator[Any]]:
-    """A function that gives the actions of environments [first, last), each as the space's own samples are."""
+    """A function (first, last) → the actions of these environments, each of the type of the space's own samples."""
     names = {action_name(path): path for path in leaves(space)}
     if len(names) == 1 and isinstance(space, ARRAYS):
         array = actions[ACTION]
@@ -362,7 +362,7 @@ def _sendable(error: BaseException) -> BaseException | None:
 
 
 def work(orders: Orders) -> None:
-    """The process of one worker."""
+    """Runs one worker process until it is told to stop or its parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     worker = Worker(orders)

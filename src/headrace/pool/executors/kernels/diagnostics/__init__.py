@@ -1,7 +1,7 @@
-"""What explains mistakes in kernel environments, away from the path that data takes.
+"""Diagnostics of mistakes in kernel environments.
 
-`checks` names a mistake before anything is compiled, `mistakes` and `paths` say what the compiler could not, and
-debug mode (`debug`) plays an environment's functions as plain Python (`interpret`), where every index is checked
-(`checked`), loops end (`patience`), and agents that race are found (`races`). `first_steps` plays an environment
-that is new on this machine so, before compiled code takes any step.
+`checks` finds mistakes before anything is compiled, `mistakes` and `paths` explain those in the source, and debug mode
+(`debug`) runs an environment's functions as plain Python (`interpret`), where every index is checked (`checked`),
+endless loops are stopped (`patience`), and races among agents are found (`races`). `first_steps` runs an environment
+that is new on this machine in this way before any compiled step.
 """

@@ -1,6 +1,6 @@
-"""Arrays and structs as interpreted functions see them: every index and every name is checked.
+"""Arrays and structs of interpreted functions, which check every index and every name.
 
-So is whether an element that is read was ever set, where an array knows that.
+Arrays that track which elements have been set also check every read.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ Note = Callable[[Place, str], None]
 
 
 class NotSetError(ValueError):
-    """An element was read, or is shown, that nobody has set."""
+    """An element was read, or is part of a result, without ever being set."""
 
 
 class Array:
     """One array of a struct, whose indices are checked.
 
     Args:
-        name: what it is called in messages, such as ``state.x``.
+        name: its name in messages, such as ``state.x``.
         values: its memory; elements that are vectors take its last axes.
         dtype: the Warp type of its elements.
-        owner: the only first index that is allowed at this time, and what it counts; None where all are.
-        known: bool, as ``values``: which of them have been set; None where all have.
-        note: told of each scalar that is used, by its indices, and how: see `races.Watch`; None where nobody asks.
+        owner: returns what the first index counts, and its only valid value at present; None if all are valid.
+        known: bool, of the shape of ``values``: which elements have been set; None if all have.
+        note: called with the indices of each scalar used and the kind of access, see `races.Watch`; None to record
+            nothing.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Array:
         self._write(place, value)
 
     def change(self, index: Any, kind: str, change: Callable[[Any], Any]) -> Any:
-        """Put ``change`` of one element into its place by an atomic operation of this kind; returns what it was."""
+        """Replace one element by ``change`` of it, as an atomic operation of this kind; returns its old value."""
         place = self._whole(index)
         self._used(place, kind)
         before = self._read(place)
@@ -76,7 +77,7 @@ class Array:
         return before
 
     def element(self, index: Any) -> Array:
-        """The vector at this place, to write its components."""
+        """Returns the vector at this index as an array, to write its components."""
         return self._part(self._place(index), getattr(self.dtype, "_wp_scalar_type_", self.dtype))
 
     def _part(self, place: Place, dtype: Any) -> Array:

@@ -1,9 +1,8 @@
-"""Mistakes in a kernel environment, named when its pool is made.
+"""Finds mistakes in a kernel environment when its pool is made.
 
-The compiled kernel trusts its arrays: a field that the batch does not have would be
-written through a null pointer, one of another type over its neighbours. Structs, shapes
-and the functions' arguments are compared with the task before anything is compiled; what
-only the compiler finds is put into words by `mistakes`.
+The compiled kernel does not check its arrays: a field that the batch does not have would be written through a null
+pointer, and one of another type beyond its bounds. Structs, shapes and the functions' arguments are compared with the
+task before anything is compiled; `mistakes` explains what only the compiler finds.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
 
 Called = tuple[Any, dict[str, Any]]  # a function, and the types of its arguments by name
-# names that a batch or a kernel's results have already
+# names that a batch or a kernel's results use themselves
 TAKEN = {"reward", "terminated", "truncated", "env_id", "elapsed_step", "players"}
 TAKEN |= {"final_obs", "final_info", "final_elapsed_step"}
 
 
 def view_name(batch_name: str) -> str:
-    """What a batch's array is called in an environment's view: ``obs``, ``obs_<key>``, or the info's name."""
+    """Returns the name of a batch's array in an environment's view: ``obs``, ``obs_<key>``, or the info's name."""
     return batch_name.removeprefix(INFO).replace(f"{OBS}:", f"{OBS}_")
 
 
 def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
-    """Raise `KernelError` where the environment's structs and functions and the task's spec do not fit together."""
+    """Raise `KernelError` if the environment's structs and functions and the task's spec do not fit together."""
     check_structs(env, spec, scalars)
     check_functions(env, functions_of(env, spec))
 
 
 def check_structs(env: Any, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
-    """As `check_environment`, of its structs."""
+    """Like `check_environment`, for the structs only."""
     if not env.name.isidentifier():
         raise KernelError(f"the name of a kernel environment must be an identifier, not {env.name!r}")
     for struct in (env.state, env.view, *([env.actions] if env.actions is not None else [])):
@@ -63,7 +62,7 @@ def check_structs(env: Any, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
 
 
 def check_functions(env: Any, functions: Sequence[Called]) -> None:
-    """As `check_environment`, of functions that are called as said."""
+    """Like `check_environment`, for functions with the given types of arguments."""
     for function, wanted in functions:
         _check_function(env, function, wanted)
         check_source(env, function, list(wanted).index("state"))
@@ -138,7 +137,7 @@ def _array_of(dtype: np.dtype, ndim: int) -> str:
 
 
 def functions_of(env: AnyEnv, spec: TaskSpec) -> list[Called]:
-    """The environment's functions, and the types of the arguments that each is called with."""
+    """Returns the environment's functions, each with the types of its arguments by name."""
     here: dict[str, Any] = {"state": env.state, "env": int}
     acting = {"actions": actions_type_of(env, spec), "row": int}
     seeing = {"view": env.view, "row": int}
@@ -166,7 +165,7 @@ def _check_function(env: AnyEnv, function: Any, wanted: Mapping[str, Any]) -> No
 
 
 def _is(kind: Any, value: Any) -> bool:
-    """Whether a scalar field can hold the value as it is."""
+    """Whether a scalar field of type ``kind`` can hold the value without conversion."""
     if not (wp.types.type_is_scalar(kind) or kind is wp.bool):
         return True
     number = np.asarray(value)

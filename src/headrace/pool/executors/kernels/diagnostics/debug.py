@@ -1,10 +1,9 @@
 """Debug mode: a pool whose environments run as plain Python, one row after the other.
 
-The very kernel that a pool would launch is interpreted (see `interpret`), so what happens is
-what happens compiled, some thousand times slower. In return a wrong index, an integer divided by
-zero, another environment's row, a loop without an end, state that is read before it was set, a view
-that is not filled, a reward or observation that is no number, and an observation outside of its space
-are reported with the line of the author's code.
+The kernel that a pool would launch is interpreted (see `interpret`), with the results of compiled code, but some
+thousand times slower. In return a wrong index, an integer division by zero, access to another environment's row, an
+endless loop, state that is read before it was set, a view that is not filled, a reward or observation that is NaN or
+infinite, and an observation outside of its space are reported with the line of the author's code.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ class DebugExecutor(SimulationExecutor):
         simulation = Simulation(env, spec, settings, HOST, _not_compiled, rows.record)
         self._known = {name: np.zeros(array.shape, np.bool_) for name, array in simulation.state.arrays.items()}
         rows.known = self._known
-        # asynchronous: results of a batch in which an environment failed, for the next recv
+        # asynchronous: the batch in which an environment failed, which the next recv returns
         self._kept: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
         super().__init__(simulation, spec, settings, ring)
 
     def discard(self) -> None:
         while self._queue.size or self._kept:
-            with suppress(EnvironmentFailure):  # nobody wants to know: these results are discarded
+            with suppress(EnvironmentFailure):  # failures of discarded results are discarded, too
                 self._serve_queued(min(self._queue.size, self._batch_size))
 
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
@@ -63,4 +62,4 @@ class DebugExecutor(SimulationExecutor):
 
 
 def _not_compiled(env: AnyEnv, spec: TaskSpec, program: Program, device: str) -> None:
-    """Nothing is launched, so nothing is loaded."""
+    """Does nothing: an interpreted kernel is not loaded."""

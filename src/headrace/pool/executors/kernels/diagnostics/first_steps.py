@@ -1,9 +1,9 @@
-"""The first steps of an environment that is new here, played in debug mode before compiled code takes any.
+"""Plays the first steps of a new environment in debug mode, before any compiled step.
 
-Compiled, an index out of range writes over somebody else's memory: training goes on with it, learns badly, and
-dies much later of something else, or not at all. So whoever makes a pool of a user's environment has some steps
-of it interpreted first, with random actions, where every index is checked. That takes less than a second, once
-for each version of the environment: those that passed are remembered in the user's cache.
+Compiled, an index out of range overwrites unrelated memory: training continues, learns badly, and fails much later
+for another reason, or not at all. Making a pool of a user's environment therefore first interprets some steps of it,
+with random actions and all indices checked. That takes less than a second, once for each version of the environment:
+versions that passed are recorded in the user's cache.
 
 Headrace's own environments are tested, and are not played.
 """
@@ -38,16 +38,16 @@ PACKAGE = Path(__file__).parents[4]
 
 NUM_ENVS = 3
 STEPS = 50
-SECONDS = 1.0  # after which no other step is begun
-MOST_SECONDS = 5.0  # after which a step is broken off
+SECONDS = 1.0  # after which no further step is begun
+MOST_SECONDS = 5.0  # after which a running step is stopped
 
 
 def load_and_try(env: AnyEnv, spec: TaskSpec, program: Program, device: str) -> None:
     """Compile an environment's program, and play its first steps unless this version has passed before.
 
     Raises:
-        KernelError: it does not compile, or debug mode found what compiled code would do in silence; the message
-            names the author's line.
+        KernelError: it does not compile, or debug mode found a mistake that compiled code would not report; the
+            message names the author's line.
     """
     with mistakes_named(env):
         load(program.kernel, device, program.block_dim, spec.task)
@@ -63,18 +63,19 @@ def play_new(
     play: Callable[[], None],
     more: Callable[[], bytes] = bytes,
 ) -> None:
-    """Play what is a user's own and has not passed before; errors as in `load_and_try`.
+    """Play an environment of a user unless this version has passed before; errors as in `load_and_try`.
 
     Args:
-        env: what is played, with constants, shapes and tables.
-        functions: its author's Warp functions.
-        compiled: the loaded kernel and the threads of its blocks, by which Warp tells versions apart.
+        env: the environment, with constants, shapes and tables.
+        spec: the task's spec.
+        functions: the author's Warp functions.
+        compiled: the loaded kernel and the threads of its blocks, whose `fingerprint` identifies the version.
         play: plays, and raises `EnvironmentFailure`.
-        more: what else tells versions apart.
+        more: returns further bytes that identify the version.
     """
     if all(_is_ours(function) for function in functions):
         return
-    from headrace.pool.executors.kernels.diagnostics.rows import SILENT  # who plays nothing does without debug mode
+    from headrace.pool.executors.kernels.diagnostics.rows import SILENT  # imports debug mode, only if needed
 
     passed = _mark(fingerprint(*compiled), repr(spec).encode(), *_constants(env), more())
     if passed.exists():
@@ -89,13 +90,13 @@ def play_new(
             raise KernelError(f"{failure}\n  {found}") from failure
     except (Exception, OutOfTime):
         pass
-    with contextlib.suppress(OSError):  # then it is played again the next time
+    with contextlib.suppress(OSError):  # without a record it is played again the next time
         passed.parent.mkdir(parents=True, exist_ok=True)
         passed.touch()
 
 
 def _constants(env: Any) -> list[bytes]:
-    """What of an environment its compiled functions do not tell: constants, shapes and tables."""
+    """The parts of an environment that its compiled functions do not include: constants, shapes and tables."""
     tables = {name: np.asarray(table) for name, table in env.tables.items()}
     layout = [(name, table.dtype.str, table.shape) for name, table in tables.items()]
     described = repr((dict(env.constants), dict(env.shapes), layout)).encode()
@@ -107,7 +108,7 @@ def _is_ours(function: Any) -> bool:
 
 
 def _mark(*parts: bytes) -> Path:
-    """The file that is there if a version has passed."""
+    """The file that exists if a version has passed."""
     whole = hashlib.sha256(f"{__version__} {wp.__version__}".encode())
     for part in parts:
         whole.update(hashlib.sha256(part).digest())
@@ -115,7 +116,7 @@ def _mark(*parts: bytes) -> Path:
 
 
 def _play(env: Any, spec: TaskSpec) -> None:
-    """All environments together, some alone and in another order, and now and then a reset."""
+    """Step all environments together, and some in another order, with occasional resets."""
     from headrace.pool.executors.kernels.diagnostics.debug import DebugExecutor
     from headrace.pool.executors.kernels.diagnostics.rows import OutsideError
 
@@ -143,7 +144,7 @@ def _play(env: Any, spec: TaskSpec) -> None:
 
 
 class RandomActions:
-    """Random actions for environments of a task, of those that their latest masks allow."""
+    """Random actions for environments of a task, among those that their latest masks allow."""
 
     def __init__(self, spec: TaskSpec):
         self._spec, self._space = spec, copy.deepcopy(spec.action)
@@ -153,12 +154,12 @@ class RandomActions:
         self._masks: dict[int, np.ndarray] = {}
 
     def heed(self, batch: Batch) -> None:
-        """Note the masks that came with results."""
+        """Record the action masks of a batch of results."""
         if (masks := batch.arrays.get(f"{INFO}action_mask")) is not None:
             self._masks |= zip(batch.arrays["env_id"].tolist(), masks.copy(), strict=True)
 
     def draw(self, env_ids: Iterable[int]) -> Any:
-        """An action for each of these environments, as executors take them."""
+        """Returns an action for each of these environments, as executors take them."""
         rows = [allowed(self._spec, self._space.sample(), self._masks.get(i), self._random) for i in env_ids]
         if isinstance(rows[0], dict):
             return {name: np.stack([row[name] for row in rows]).astype(d) for name, (d, _) in self._fields.items()}

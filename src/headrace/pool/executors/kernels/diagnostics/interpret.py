@@ -1,13 +1,12 @@
 """Warp functions run as plain Python: the same source, the same results, every index checked.
 
-Compiled, an index out of range reads or writes somebody else's memory. Here it is an
-`IndexError` at the author's own line, breakpoints stop, and ``print`` prints.
+Compiled, an index out of range reads or writes unrelated memory. Interpreted, it raises `IndexError` at the author's
+own line, breakpoints work, and ``print`` prints.
 
-The functions' source is kept as it is, line by line, with Warp's arithmetic in place of
-Python's: integers wrap around and divide towards zero, numbers have the type that they have
-in a kernel. Scalars are NumPy scalars, vectors and matrices are Warp's own, and Warp's
-built-in functions are called as they are. A plain Python number is what a literal is in a
-kernel: an int32 or float32 as soon as something is done with it. Loops know `patience`.
+The functions' source is kept line by line, with Warp's arithmetic in place of Python's: integers wrap around and
+divide towards zero, and numbers have the type that they have in a kernel. Scalars are NumPy scalars, vectors and
+matrices are Warp's own, and Warp's built-in functions are called as they are. A plain Python number behaves like a
+literal in a kernel: it becomes an int32 or float32 in arithmetic. Loops are limited by `patience`.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from headrace.pool.executors.kernels.diagnostics.patience import Rounds, in_time
 from headrace.pool.executors.kernels.diagnostics.printing import printf
 from headrace.pool.executors.kernels.diagnostics.races import agent_acting, barrier_passed
 
-PREFIX = "_headrace_"  # of the names that only translated functions use
+PREFIX = "_headrace_"  # of names that only translated functions use
 COMPONENTS = ("x", "y", "z", "w")
 
 
 @functools.cache
 def as_python(function: Any) -> Callable[..., Any]:
-    """A Warp function or kernel as a Python function over `Array` and `Record` arguments."""
+    """Returns a Warp function or kernel as a Python function over `Array` and `Record` arguments."""
     source = function.func
     tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
     definition = tree.body[0]
@@ -58,7 +57,7 @@ def as_python(function: Any) -> Callable[..., Any]:
 
 
 class _Translator(ast.NodeTransformer):
-    """Puts helpers in the place of Python's arithmetic and indexing, and fills the scope with what names mean."""
+    """Replaces Python's arithmetic and indexing by helpers, and fills the scope with the objects that names denote."""
 
     def __init__(self, function: Any, closed: Mapping[str, Any], scope: dict[str, Any]):
         self._known = vars(builtins) | function.__globals__ | dict(closed)
@@ -143,7 +142,7 @@ class _Translator(ast.NodeTransformer):
         return ast.copy_location(call, at)
 
     def _constant(self, node: ast.expr) -> tuple[bool, Any]:
-        """Whether a dotted name stands for something outside of the function, and what."""
+        """Whether a dotted name refers to an object outside of the function, and that object."""
         if isinstance(node, ast.Name):
             known = node.id not in self._local and node.id in self._known
             return known, self._known.get(node.id)
@@ -157,7 +156,7 @@ class _Translator(ast.NodeTransformer):
 
 
 def _component(target: Any) -> Any:
-    """``of[index].x`` that is assigned to, as ``of[index][0]``: the vector is in memory, and no copy will do."""
+    """An assigned ``of[index].x`` as ``of[index][0]``, so that the vector in memory changes, and not a copy."""
     if not isinstance(target, ast.Attribute) or not isinstance(target.ctx, ast.Store):
         return target
     if not isinstance(target.value, ast.Subscript) or target.attr not in COMPONENTS:
@@ -167,7 +166,7 @@ def _component(target: Any) -> Any:
 
 
 def _meaning(thing: Any, name: str) -> Any:
-    """What something from outside of a function is inside of it."""
+    """The counterpart in interpreted code of an object from outside of a function."""
     if isinstance(thing, FUNCTION):
         return _builtin(thing) if thing.is_builtin() else functools.partial(_call_theirs, thing)
     if name in vars(builtins) and name not in ("range", "print", "len") and isinstance(vars(wp).get(name), FUNCTION):
@@ -196,7 +195,7 @@ class _Cast:
 
 
 def _call_theirs(function: Any, *given: Any, **named: Any) -> Any:
-    """Call another of the author's functions; of several with one name, that for these types."""
+    """Call another of the author's functions; among overloads, the one for these types."""
     for overload in function.user_overloads.values() if len(function.user_overloads) > 1 else ():
         kinds = list(overload.input_types.values())
         if len(kinds) == len(given) and all(map(_fits, given, kinds)):
@@ -211,7 +210,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 @functools.cache
 def _callable(function: Any) -> Callable[..., Any]:
-    """Another of the author's functions, whose arguments are passed by value."""
+    """Another of the author's functions as a Python function; arguments are passed by value."""
     if function is barrier:
         return barrier_passed
     if function is whose_turn:
@@ -249,7 +248,7 @@ def _zero(kind: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """A literal in the type that it has in arithmetic."""
+    """A literal converted to its type in arithmetic."""
     if isinstance(value, np.generic) or not isinstance(value, int | float):
         return value
     if isinstance(value, bool):
@@ -260,14 +259,14 @@ def _number(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An argument for Warp: its scalar types by name, and truth as Python's."""
+    """An argument for Warp's functions: NumPy scalars as Warp scalars, booleans as Python's."""
     if isinstance(value, _Cast):
         return value.warp_type
     return bool(value) if isinstance(value, np.bool_) else value
 
 
 def _normal(value: Any) -> Any:
-    """What Warp answered, as it is kept here."""
+    """A result of Warp's functions in the types of interpreted code."""
     if isinstance(value, tuple):
         return tuple(map(_normal, value))
     if type(value) in NUMPY and not isinstance(value, bool):
@@ -282,7 +281,7 @@ def _load(of: Any, index: Any) -> Any:
 
 
 def _index(index: Any) -> Any:
-    """As Warp's vectors take it."""
+    """An index as Warp's vectors take it."""
     return tuple(map(operator.index, index)) if isinstance(index, tuple) else operator.index(index)
 
 
@@ -332,7 +331,7 @@ def _negative(a: Any) -> Any:
 
 
 def _builtin(function: Any) -> Callable[..., Any]:
-    """One of Warp's own functions; those that it does not offer to Python are written out."""
+    """One of Warp's own functions; those that it does not offer to Python are reimplemented."""
     if function.key in WRITTEN_OUT:
         return WRITTEN_OUT[function.key]
 
@@ -343,7 +342,7 @@ def _builtin(function: Any) -> Callable[..., Any]:
 
 
 def _atomic(what: str, array: Array, *rest: Any) -> Any:
-    """``(array, i, …, value)``: change one element and answer what it was."""
+    """``(array, i, …, value)``: change one element and return its old value."""
     *index, value = rest
     if what == "cas":
         compare = index.pop()
@@ -352,7 +351,7 @@ def _atomic(what: str, array: Array, *rest: Any) -> Any:
 
 
 def _augment(operator_name: str, of: Any, index: Any, value: Any) -> None:
-    """``of[index] += value``, which Warp makes an atomic function on an element of an array that can have one."""
+    """``of[index] += value``, which Warp compiles to an atomic operation where the element's type has one."""
     operation = HELPERS[operator_name]
     if isinstance(of, Array) and of.dtype not in NOT_ATOMIC:
         of.change(index, ATOMIC_OPERATORS[operator_name], lambda before: operation(before, value))

@@ -1,7 +1,7 @@
-"""What Warp could not translate, said in the author's terms: function, line, what is wrong, what to do.
+"""Turns Warp's compilation errors into messages for the author: function, line, what is wrong, what to do.
 
-Warp reports the generated kernel first and the author's line last, in words about its own
-compiler. Only the last line is the author's business.
+Warp reports the generated kernel first and the author's line last, in terms of its own compiler. Only the last line
+concerns the author.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ RESULTS = {
 
 @contextlib.contextmanager
 def mistakes_named(env: Any) -> Iterator[None]:
-    """Turn what goes wrong while an environment's functions are compiled into a `KernelError`."""
+    """Compilation errors of an environment's functions within this context are raised as `KernelError`."""
     try:
         yield
     except HeadraceError:
@@ -69,7 +69,7 @@ def mistakes_named(env: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def faults_named(env: Any) -> Iterator[None]:
-    """Turn a GPU's report that a kernel went wrong, which may come long after, into a `KernelError`."""
+    """Faults that a GPU reports within this context, possibly of earlier launches, are raised as `KernelError`."""
     try:
         yield
     except RuntimeError as error:
@@ -85,7 +85,7 @@ def faults_named(env: Any) -> Iterator[None]:
 
 
 def mistake(env: Any, what: str, function: Any = None, line: int = 0, source: str = "") -> KernelError:
-    """The error for something wrong in a function, at its first line unless another is given."""
+    """Returns the `KernelError` for a mistake in a function, at its first line unless another is given."""
     if function is None:
         return KernelError(f"{env.name}: {what}")
     code = getattr(function, "func", function).__code__
@@ -95,7 +95,7 @@ def mistake(env: Any, what: str, function: Any = None, line: int = 0, source: st
 
 
 def mistake_in(env: Any, what: str, struct: Any, field: str = "") -> KernelError:
-    """The error for something wrong with a `warp.struct` or its class, at the line of its field, or of its name."""
+    """Returns the `KernelError` for a mistake in a `warp.struct`, at the line of a field or of its class."""
     author: Any = getattr(struct, "cls", struct)
     name = getattr(author, "__name__", "")
     functions: list[Any] = [getattr(env, which, None) for which in ("observe", "over")]
@@ -114,7 +114,10 @@ def mistake_in(env: Any, what: str, struct: Any, field: str = "") -> KernelError
 
 
 def unmarked(error: Exception) -> KernelError | None:
-    """The error for a class without @wp.struct, over which Warp stumbled while the author's file was imported."""
+    """Returns the `KernelError` for a class without @wp.struct, on which Warp failed while a file was imported.
+
+    None if ``error`` has another cause.
+    """
     if not (found := UNMARKED.search(str(error))):
         return None
     frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
@@ -125,7 +128,7 @@ def unmarked(error: Exception) -> KernelError | None:
 
 
 def described(kind: Any) -> str:
-    """A type in a word or two: ``float64``, ``array2d of float32``, a struct's name."""
+    """Returns a short description of a type: ``float64``, ``array2d of float32``, a struct's name."""
     if wp.types.is_array(kind):
         return f"array{f'{kind.ndim}d' * (kind.ndim > 1)} of {described(kind.dtype)}"
     if kind in (int, float):
@@ -134,7 +137,7 @@ def described(kind: Any) -> str:
 
 
 def alike(kind: Any, given: Any) -> bool:
-    """Whether an argument or field of one type takes the other."""
+    """Whether an argument or field of type ``kind`` accepts a value of type ``given``."""
     if kind is Any or kind is given:
         return True
     if wp.types.is_array(kind) and wp.types.is_array(given):
@@ -143,7 +146,7 @@ def alike(kind: Any, given: Any) -> bool:
 
 
 def signature(function: Any) -> str:
-    """``uniform(streams: Streams, env: int32, …)``."""
+    """Returns a function's signature as text: ``uniform(streams: Streams, env: int32, …)``."""
     arguments = ", ".join(f"{name}: {described(kind)}" for name, kind in function.input_types.items())
     return f"{function.key}({arguments})"
 
@@ -308,7 +311,7 @@ WORDS: list[tuple[str, Words]] = [
 
 
 def _function_at(env: Any, name: str, file: str) -> Any:
-    """The Warp function of this name, from the file where it was written."""
+    """The Warp function of this name in this file."""
     ours = [getattr(env, which, None) for which in set(CALLED.values())]
     functions: list[Any] = [f for some in ours for f in (some if isinstance(some, tuple) else (some,))]
     for function in functions:
@@ -320,7 +323,7 @@ def _function_at(env: Any, name: str, file: str) -> Any:
 
 
 def first_line(function: Any) -> int:
-    """The line of its ``def``."""
+    """Returns the line of a function's ``def``."""
     source = getattr(function, "func", function)
     first = source.__code__.co_firstlineno
     with contextlib.suppress(OSError, TypeError):

@@ -1,7 +1,7 @@
-"""How long interpreted code may go on.
+"""Limits the running time of interpreted code.
 
-A ``while`` that never ends is an error, whoever runs it. Code that is only tried out (`tried_out`) is moreover
-stopped when its time is up, and what it prints is nobody's business.
+An endless ``while`` always raises. Code that runs as a trial (`tried_out`) is also stopped after a time limit, and
+prints nothing.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-MOST_ROUNDS = 100_000  # of one while loop; interpreted, they take seconds
-MANY_ROUNDS = 1_000  # a while loop that has gone on for so long may be endless, and gets the time to show it
-TIME_TO_SHOW = 20.0  # seconds
+MOST_ROUNDS = 100_000  # iterations of one while loop, which take seconds when interpreted
+MANY_ROUNDS = 1_000  # iterations after which a while loop may be endless, and a trial gets more time to find out
+TIME_TO_SHOW = 20.0  # seconds that are added then
 
 
 class EndlessLoopError(RuntimeError):
-    """A ``while`` loop that has gone round so often that it will hardly end."""
+    """A ``while`` loop has run more than `MOST_ROUNDS` iterations."""
 
 
 class OutOfTime(BaseException):
-    """The time for trying something out is over."""
+    """The time limit of a trial has passed."""
 
 
 class _Trial:
-    """Until when something is tried out."""
+    """The time limit of a trial."""
 
     def __init__(self, seconds: float):
         self._until = time.perf_counter() + seconds
@@ -37,7 +37,7 @@ class _Trial:
             raise OutOfTime
 
     def extend(self) -> None:
-        """Once, for a loop that may be endless."""
+        """Extend the limit, once, for a loop that may be endless."""
         if not self._extended:
             self._until, self._extended = self._until + TIME_TO_SHOW, True
 
@@ -52,7 +52,7 @@ _TRIAL: ContextVar[_Trial | None] = ContextVar("trial", default=None)
 
 @contextlib.contextmanager
 def tried_out(seconds: float) -> Iterator[None]:
-    """Stop interpreted loops with `OutOfTime` after so many seconds, and let nothing be printed."""
+    """Interpreted loops within this context raise `OutOfTime` after ``seconds`` seconds, and nothing is printed."""
     token = _TRIAL.set(_Trial(seconds))
     try:
         yield
@@ -60,11 +60,11 @@ def tried_out(seconds: float) -> Iterator[None]:
         _TRIAL.reset(token)
 
 
-# -- what translated functions call --------------------------------------------------------------
+# -- called by translated functions --------------------------------------------------------------
 
 
 class Rounds:
-    """Counts the rounds of one ``while``: it is called before each, and answers True."""
+    """Counts the iterations of one ``while``: called before each, it returns True or raises `EndlessLoopError`."""
 
     __slots__ = ("_done",)
 
@@ -83,12 +83,12 @@ class Rounds:
 
 
 def in_time(rounds: Iterable[Any]) -> Iterable[Any]:
-    """What a ``for`` goes through."""
+    """Returns the iterable of a ``for``, with the time limit checked at each iteration of a trial."""
     trial = _TRIAL.get()
     return rounds if trial is None else trial.each(rounds)
 
 
 def say(*values: Any, **how: Any) -> None:
-    """As `print`."""
+    """Prints like `print`, except in a trial."""
     if _TRIAL.get() is None:
         print(*values, **how)

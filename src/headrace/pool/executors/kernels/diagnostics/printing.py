@@ -1,7 +1,7 @@
-"""``wp.printf`` as interpreted code has it: C's formats, and an error where values do not fit them.
+"""``wp.printf`` for interpreted code: C's formats, and an error for values that do not fit them.
 
-Compiled, a value that does not fit its format is read as something else: a number as the address of a text,
-which ends the process.
+Compiled, a value that does not fit its format is misread, for example a number as the address of a string, which
+crashes the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def printf(text: str, *values: Any) -> None:
     """Print a text with its formats replaced by values.
 
     Raises:
-        FormatError: there are too few values, or one is of another kind than its format.
+        FormatError: there are too few values, or the type of one does not fit its format.
     """
     left = list(values)
 

@@ -1,10 +1,10 @@
-"""Races among agents: debug mode notes who uses which element between two barriers.
+"""Detects races among agents: debug mode records which agent uses which element between two barriers.
 
 On a CPU the agents of a phase run one after the other, so a race among them shows only on a GPU, as
-results that differ from run to run. Interpreted, every access to an array passes by here, and two agents
-that use one element in one phase are found at once, whichever order a GPU would have chosen.
+results that differ from run to run. Interpreted, every access to an array is recorded here, and two conflicting
+accesses of different agents in one phase are found in any order of execution.
 
-What counts follows CUDA C++, whose threads race as those of standard C++ do: two accesses to one element,
+The definition of a race is that of CUDA C++, which is that of standard C++: two accesses to one element,
 at least one of them a write, not ordered by a barrier and not both atomic. Two agents that write the same
 value race as well: only stores of one instruction of one warp are documented to leave one of the values,
 and the agents of an environment may lie in several warps. Atomic operations of one kind commute; of
@@ -27,10 +27,10 @@ import numpy as np
 
 OURS = Path(__file__).parents[1]
 GENERATED = str(OURS / "agents.py")  # the file of the functions around an author's
-ROUND = {"act": "step", "begin": "reset"}  # what those that go through all agents of a phase are called there
+ROUND = {"act": "step", "begin": "reset"}  # names of the generated functions that loop over agents → their meaning
 
-READ, WRITE = "reads", "writes"  # all other kinds are atomic
-EVERY_AGENT = -1  # acts where there is no turn: in `over`, which all threads of an environment compute
+READ, WRITE = "reads", "writes"  # all other kinds of access are atomic
+EVERY_AGENT = -1  # the agent in `over`, which all threads of an environment compute
 
 Place = tuple[int, ...]
 
@@ -39,7 +39,7 @@ class RaceError(Exception):
     """Two agents use one element in one phase, and one of them writes it.
 
     Attributes:
-        where: the lines of the author's code, each with who does what there.
+        where: the lines of the author's code, each with the agent and its access.
     """
 
     def __init__(self, what: str, where: str):
@@ -49,7 +49,7 @@ class RaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """Who does what, and on which line of the author's code, in which of the environment's functions."""
+    """An access: the agent, its kind, and the line and function of the author's code."""
 
     agent: int
     kind: str
@@ -73,7 +73,7 @@ class _Access:
 
 
 class Watch:
-    """Whose turn it is, in which order, and what was used since the last barrier, for one environment at a time."""
+    """Records the accesses of agents since the last barrier, for one environment at a time, and orders the agents."""
 
     def __init__(self, num_agents: int):
         self._num_agents = num_agents
@@ -84,19 +84,22 @@ class Watch:
         self._order = np.arange(num_agents)
 
     def barrier(self) -> None:
-        """What comes now is after all that was, for all agents."""
+        """Forget all accesses: later ones are ordered after them, for all agents."""
         self._agent = EVERY_AGENT
         self._used.clear()
         if self._random is not None:
             self._order = self._random.permutation(self._num_agents)
 
     def turn(self, number: int) -> np.int32:
-        """The agent that is the ``number``-th to act between these barriers."""
+        """Returns the agent that acts at position ``number`` between these barriers, and makes it the current one."""
         self._agent = int(self._order[number])
         return np.int32(self._agent)
 
     def noting(self, name: str, ndim: int) -> Callable[[Place, str], None]:
-        """What an array of this name and so many dimensions is to call with each element that is used, and how."""
+        """Returns the function that an array of this name and ``ndim`` dimensions calls for each access.
+
+        It takes the element's indices and the kind of access, and raises `RaceError`.
+        """
 
         def note(place: Place, kind: str) -> None:
             self._note(name, ndim, place, kind)
@@ -109,7 +112,7 @@ class Watch:
             return
         access = _access(self._agent, kind)
         if access is None:
-            return  # not the author's
+            return  # not in the author's code
         for other_kind, others in used.items():
             if _clash(kind, other_kind):
                 for other in others.values():
@@ -117,7 +120,7 @@ class Watch:
                         raise _race(_element(name, ndim, place), access, other)
         if self._agent == EVERY_AGENT and kind != READ:
             raise _race(_element(name, ndim, place), access, access)
-        if len(same) < 2:  # of two, one is not the agent that comes next
+        if len(same) < 2:  # two suffice: at least one of them differs from any later agent
             same[self._agent] = access
 
 
@@ -126,7 +129,7 @@ def _clash(one: str, other: str) -> bool:
 
 
 def _element(name: str, ndim: int, place: Place) -> str:
-    """As the author writes it: a vector's component has brackets of its own."""
+    """An element as the author writes it: a vector's component has its own brackets."""
     parts = [place[:ndim], place[ndim:]]
     return name + "".join(f"[{', '.join(map(str, part))}]" for part in parts if part)
 
@@ -144,7 +147,7 @@ def _race(element: str, now: _Access, before: _Access) -> RaceError:
 
 
 def _access(agent: int, kind: str) -> _Access | None:
-    """This access, by the line that the author's code is at; None where it is not the author's."""
+    """The access at the current line of the author's code; None for an access outside of it."""
     frame: FrameType | None = sys._getframe(2)
     line = part = None
     while frame is not None and (frame.f_code.co_filename != GENERATED):
@@ -166,7 +169,7 @@ def is_authors(file: str) -> bool:
     return OURS not in path.parents and not {"warp", "numpy"} & set(path.parts)
 
 
-# -- whose watch it is ---------------------------------------------------------------------------
+# -- the current watch ---------------------------------------------------------------------------
 
 
 _SHUFFLED: ContextVar[int | None] = ContextVar("seed of the agents' order", default=None)
@@ -175,7 +178,7 @@ _CURRENT: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextlib.contextmanager
 def shuffled(seed: int) -> Iterator[None]:
-    """In pools that debug mode makes meanwhile, agents act in a random order, drawn anew for each phase."""
+    """Debug-mode pools made within this context let agents act in a random order, new for each phase."""
     token = _SHUFFLED.set(seed)
     try:
         yield
@@ -185,7 +188,7 @@ def shuffled(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched(watch: Watch | None) -> Iterator[None]:
-    """Interpreted code tells this watch of turns and barriers."""
+    """Interpreted code within this context reports turns and barriers to ``watch``."""
     token = _CURRENT.set(watch)
     try:
         yield

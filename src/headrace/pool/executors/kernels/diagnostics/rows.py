@@ -1,4 +1,4 @@
-"""How debug mode serves a launch: its rows one after the other, and what comes out is looked at."""
+"""Serves a launch in debug mode: one row after the other, with checks of the results."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
 from headrace.pool.spec import TaskSpec, bounds, subspaces
 
 VIEWS = ("view", "final")
-BY_ENV = ("state", "streams", "episodes")  # arguments whose rows are environments; those of others are results
+BY_ENV = ("state", "streams", "episodes")  # arguments whose rows are environments; rows of others are results
 
-FAILED = {"reward": 0.0, "terminated": False, "truncated": False, "elapsed_step": 0}  # what a failed step reports
+FAILED = {"reward": 0.0, "terminated": False, "truncated": False, "elapsed_step": 0}  # results of a failed step
 
 
 @dataclass
 class _Turn:
-    """Whose turn it is."""
+    """The environment and the row that are being served."""
 
     env: int = 0
     row: int = 0
@@ -48,10 +48,10 @@ class _Turn:
 
 
 class Rows:
-    """Serves the rows of a launch one by one, and looks at what comes out.
+    """Serves the rows of a launch one by one, and checks the results.
 
     Attributes:
-        known: of each array of the state, which elements have ever been set.
+        known: for each array of the state, the mask of elements that have been set.
     """
 
     def __init__(self, env: AnyEnv, spec: TaskSpec):
@@ -62,7 +62,7 @@ class Rows:
         self.known: Mapping[str, np.ndarray] = {}
 
     def record(self, kernel: Any, rows: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
-        """A function that serves ``rows`` requests, as `launch.record` does; arguments in the kernel's order.
+        """Returns a function that serves ``rows`` requests, like `launch.record`; arguments in the kernel's order.
 
         It raises `EnvironmentFailure` for the first environment that fails, after all others have been served.
         """
@@ -93,7 +93,7 @@ class Rows:
         return run
 
     def _shown(self, name: str, value: Any, turn: _Turn) -> Any:
-        """An argument of the kernel as its interpreted twin takes it."""
+        """An argument of the kernel in the form that the interpreted kernel takes."""
         owner = turn.own_env if name in BY_ENV else turn.own_row
         if isinstance(value, wp.array):
             return Array(name, value.numpy(), value.dtype, owner, note=self._note(name, value.ndim))
@@ -135,7 +135,7 @@ class Rows:
 
 
 def failure_of(task: str, env_id: int, error: Exception) -> EnvironmentFailure:
-    """The failure of an environment, with the author's line."""
+    """Returns the failure of an environment, with the author's line."""
     where, what = _whereabouts(error)
     failure = EnvironmentFailure(f"{task}, environment {env_id}: {what}\n{where}")
     failure.__cause__ = error
@@ -143,12 +143,12 @@ def failure_of(task: str, env_id: int, error: Exception) -> EnvironmentFailure:
 
 
 def arrays_of(record: Record) -> list[Array]:
-    """The arrays among a record's fields."""
+    """Returns the arrays among a record's fields."""
     return [value for value in vars(record).values() if isinstance(value, Array)]
 
 
 def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, row: str = "row") -> None:
-    """Raise the error for an observation by this function that is no number, or outside of its space."""
+    """Raise `WrongError` for an observation by this function that is not finite, `OutsideError` for one outside."""
     low, high = bounds(space)
     for wrong, text in ((~np.isfinite(value), ""), ((value < low) | (value > high), "outside of the space")):
         if wrong.any():
@@ -160,7 +160,7 @@ def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, ro
 
 
 def check_set(function: Any, array: Array, at: int, row: str = "row") -> None:
-    """Raise the error for the first element of row ``at`` that the author's function should have set and has not."""
+    """Raise `WrongError` for the first element of row ``at`` that the author's function has not set."""
     assert array.known is not None
     missing = np.argwhere(~array.known[at])
     if len(missing):
@@ -170,14 +170,14 @@ def check_set(function: Any, array: Array, at: int, row: str = "row") -> None:
 
 
 def _forget(view: Record, row: int) -> None:
-    """Nothing in this row of a view is set yet."""
+    """Mark this row of a view as not set."""
     for array in arrays_of(view):
         if len(array) and array.known is not None:
             array.known[row] = False
 
 
 class WrongError(ValueError):
-    """A result that cannot be; ``function`` is the author's that gave it."""
+    """An invalid result; ``function`` is the author's function that returned or wrote it."""
 
     def __init__(self, function: Any, what: str):
         super().__init__(what)
@@ -189,11 +189,11 @@ class OutsideError(WrongError):
 
 
 SILENT = (RaceError, IndexError, ZeroDivisionError, EndlessLoopError, FormatError, NotSetError, WrongError)
-"""What compiled code does without a word, or ends the process with; other errors may be debug mode's own."""
+"""Mistakes that compiled code does not report, or crashes with; other errors may be debug mode's own."""
 
 
 def _whereabouts(error: Exception) -> tuple[str, str]:
-    """The author's line that an error came from, and what it says."""
+    """The author's line that an error came from, and its message."""
     if isinstance(error, WrongError):
         code = error.function.func.__code__
         return f"  {code.co_filename}:{first_line(error.function)}, in {code.co_name}", str(error)
