@@ -125,9 +125,11 @@ class PoolVecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
+        """Keep the actions for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
+        """Step all environments; returns ``(obs, reward, done, infos)`` as stable-baselines3 defines them."""
         actions = whole_numbers(self._actions, self.action_space)
         obs, reward, terminated, truncated, info = self.pool.step(actions)
         info["TimeLimit.truncated"] = truncated & ~terminated
@@ -143,6 +145,7 @@ class PoolVecEnv(VecEnv):
         return obs, reward, done, infos
 
     def close(self) -> None:
+        """Close the pool."""
         self.pool.close()
 
     # -- pictures --------------------------------------------------------------------------------

@@ -141,6 +141,7 @@ class PoolVectorEnv(BaseVectorEnv):
         return list(self.pool.render(self.pool.all_env_ids))
 
     def close(self) -> None:
+        """Close the pool."""
         self.pool.close()
         self.is_closed = True
 

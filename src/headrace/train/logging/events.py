@@ -55,6 +55,7 @@ class EventsFile:
             write_all(self._file, _records(events))
 
     def close(self) -> None:
+        """Close the file, if it was opened."""
         if self._file is not None:
             self._file.close()
 

@@ -53,6 +53,7 @@ class MetricsWriter:
         return self._file.tell()
 
     def close(self) -> None:
+        """Close the files."""
         self._file.close()
         if self._events is not None:
             self._events.close()

@@ -82,19 +82,24 @@ class Categorical:
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns actions int64[B] for noise [B, 1], by inverting the cumulative distribution."""
         below = torch.softmax(params.t().contiguous(), 0).cumsum_(0)[:-1]
         return (below <= noise.reshape(-1)).sum(0)
 
     def mode(self, params: Tensor) -> Tensor:
+        """Returns the most likely actions int64[B]."""
         return torch.max(params, -1)[1]  # argmax takes ten times as long over columns
 
     def to_env(self, actions: Tensor) -> Tensor:
+        """Returns actions counted from the space's ``start``."""
         return actions + self.start if self.start else actions
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
+        """Returns log-probabilities [B], entropies [B], and what `gradient` needs, for actions int64[B]."""
         log_p = torch.log_softmax(params.t().contiguous(), 0)
         p = log_p.exp()
         entropy = (p * log_p).sum(0).neg_()
@@ -102,6 +107,7 @@ class Categorical:
         return log_prob, entropy, (log_p, p, entropy, actions)
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
+        """Returns the gradient [B, size] for the logits; see `Distribution.gradient`."""
         # d log p(a)/d logits = onehot(a) - p;   d H/d logits = -p (log p + H)
         log_p, p, entropy, actions = saved
         if isinstance(d_entropy, float) and d_entropy == 0.0:
@@ -129,9 +135,11 @@ class EpsilonGreedy:
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns actions int64[B] for noise [B, 2]: the first column decides whether, the second how to explore."""
         explore, which = noise.unbind(-1)
         # rounding may take the largest noise to one action too far
         other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
@@ -142,9 +150,11 @@ class EpsilonGreedy:
         return torch.randint(self.size, (rows,), generator=generator, device=generator.device)
 
     def mode(self, params: Tensor) -> Tensor:
+        """Returns the actions int64[B] of the greatest value."""
         return torch.max(params, -1)[1]
 
     def to_env(self, actions: Tensor) -> Tensor:
+        """Returns actions counted from the space's ``start``."""
         return actions + self.start if self.start else actions
 
 
@@ -161,25 +171,31 @@ class MultiCategorical:
         self.starts = torch.tensor(starts, device=device) if any(starts) else None
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns actions int64[B, choices] for noise [B, choices]."""
         columns = zip(self.parts, params.split(self.sizes, -1), noise.unbind(-1), strict=True)
         return torch.stack([part.sample(logits, u) for part, logits, u in columns], -1)
 
     def mode(self, params: Tensor) -> Tensor:
+        """Returns the most likely actions int64[B, choices]."""
         columns = zip(self.parts, params.split(self.sizes, -1), strict=True)
         return torch.stack([part.mode(logits) for part, logits in columns], -1)
 
     def to_env(self, actions: Tensor) -> Tensor:
+        """Returns actions counted from each choice's ``start``."""
         return actions if self.starts is None else actions + self.starts
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
+        """Returns the sums over choices of log-probabilities [B] and entropies [B], and what `gradient` needs."""
         columns = zip(self.parts, params.split(self.sizes, -1), actions.unbind(-1), strict=True)
         log_probs, entropies, saved = zip(*(part.evaluate(p, a) for part, p, a in columns), strict=True)
         return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0), saved
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
+        """Returns the gradient [B, size] for the logits; see `Distribution.gradient`."""
         pieces = [part.gradient(s, d_log_prob, d_entropy) for part, s in zip(self.parts, saved, strict=True)]
         return torch.cat(pieces, -1)
 
@@ -208,6 +224,7 @@ class BoxActions:
         self.env_dtype = torch.float64 if dtype == np.float64 else torch.float32
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill noise with standard normal numbers, in place, and return it."""
         return noise.normal_(generator=generator)
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:
@@ -215,6 +232,7 @@ class BoxActions:
         return torch.empty(rows, *self.action_shape, device=self.scale.device).uniform_(-1, 1, generator=generator)
 
     def to_env(self, actions: Tensor) -> Tensor:
+        """Returns actions clipped to the range and scaled to the space's bounds, in `env_dtype`."""
         scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
         # rounding may step over a bound by one unit in the last place
         return scaled.clamp_(self.low, self.high).to(self.env_dtype)
@@ -253,10 +271,12 @@ class Deterministic(BoundedActions):
         self.spread.fill_(1.0 if widely else self.exploration)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns actions float32[B, *action_shape] for noise [B, A]: params plus scaled noise, clipped to [-1, 1]."""
         noisy = torch.addcmul(params, noise, self.spread).clamp_(-1.0, 1.0)
         return noisy.view(-1, *self.action_shape)
 
     def mode(self, params: Tensor) -> Tensor:
+        """Returns params [B, A] as actions [B, *action_shape]."""
         return params.view(-1, *self.action_shape)
 
 
@@ -275,10 +295,12 @@ class SquashedGaussian(BoundedActions):
         self.size = self.outputs = 2 * self.noise_size
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns actions float32[B, *action_shape] in (-1, 1) for noise [B, A]."""
         mean, log_std = params.chunk(2, -1)
         return torch.addcmul(mean, log_std.clamp(*self.LOG_STD).exp_(), noise).tanh_().view(-1, *self.action_shape)
 
     def mode(self, params: Tensor) -> Tensor:
+        """Returns the tanh of the means, [B, *action_shape]."""
         return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
 
     def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
@@ -318,13 +340,16 @@ class DiagonalGaussian(BoxActions):
         self.size = 2 * self.noise_size
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns actions float32[B, *action_shape] for noise [B, A]."""
         mean, log_std = params.chunk(2, -1)
         return torch.addcmul(mean, log_std.exp(), noise).view(-1, *self.action_shape)
 
     def mode(self, params: Tensor) -> Tensor:
+        """Returns the means, [B, *action_shape]."""
         return params[:, : self.noise_size].reshape(-1, *self.action_shape)
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
+        """Returns log-probabilities [B], entropies [B], and what `gradient` needs, for actions [B, *action_shape]."""
         mean, log_std = params.chunk(2, -1)
         inverse_std = torch.exp(-log_std)
         z = (actions.flatten(1) - mean) * inverse_std
@@ -334,6 +359,7 @@ class DiagonalGaussian(BoxActions):
         return log_prob, entropy, (z, inverse_std)
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
+        """Returns the gradient [B, 2A] for means and log standard deviations; see `Distribution.gradient`."""
         # d log p/d mean = z/std;   d log p/d log_std = z² - 1;   d H/d log_std = 1
         z, inverse_std = saved
         d = d_log_prob.unsqueeze(1)

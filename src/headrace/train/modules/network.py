@@ -69,6 +69,7 @@ class OwnNetwork(nn.Module):
         self._try(name, space, outputs)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns action parameters [B, size] (with the log standard deviations of a Gaussian) and values [B]."""
         params, values = self.module(x)
         return with_log_std(params, self.log_std), values
 

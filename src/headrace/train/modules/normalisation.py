@@ -54,9 +54,11 @@ class RunningStatistics:
         self.count += count
 
     def state(self) -> dict[str, Tensor]:
+        """Returns the tensors of a checkpoint: mean, variance and count."""
         return {"mean": self.mean, "variance": self.variance, "count": self.count}
 
     def load(self, state: dict[str, Tensor]) -> None:
+        """Copy the values of `state` into the tensors."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
@@ -98,9 +100,11 @@ class ObservationNormaliser:
         return {**self.statistics.state(), "shift": self.mean, "scale": self.scale}
 
     def state(self) -> dict[str, Tensor]:
+        """Returns the tensors of a checkpoint: mean, variance and count."""
         return self.statistics.state()
 
     def load(self, state: dict[str, Tensor]) -> None:
+        """Copy the values of `state` into the tensors."""
         self.statistics.load(state)
         if self.statistics.count > 0:
             self._refresh()
@@ -134,8 +138,10 @@ class RewardScaler:
         return (rewards * scale).clamp_(-10.0, 10.0)
 
     def state(self) -> dict[str, Tensor]:
+        """Returns the tensors of a checkpoint: mean, variance, count and the running returns float32[num_envs]."""
         return {**self.statistics.state(), "running": self.running}
 
     def load(self, state: dict[str, Tensor]) -> None:
+        """Copy the values of `state` into the tensors."""
         self.statistics.load(state)
         self.running.copy_(state["running"])

@@ -131,6 +131,7 @@ class RunFolder:
         return hold.holder(self.lock_file)
 
     def write_config(self, config: Config) -> None:
+        """Write ``config.json``, replacing an older one atomically."""
         replace(self.config_file, config.to_json())
 
 
