@@ -1,1 +1,1 @@
-"""What a run reports of itself: metrics, the dashboard, plots, and what they are measured with."""
+"""Reports of a run: metrics, the dashboard, plots, and the measurements behind them."""

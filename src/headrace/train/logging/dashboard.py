@@ -1,4 +1,4 @@
-"""What a person sees while an agent learns: a live picture in a terminal, plain lines elsewhere."""
+"""The display of a run's progress: a live dashboard in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ SPEEDS = {
     "update_frames": "update frames/s",
 }
 CURVE_HEIGHT = 9
-PACE = 60.0  # seconds that the time left is foretold from
-KNOWN = 1.0  # seconds after which it can be
+PACE = 60.0  # seconds of the recent past from which the time left is estimated
+KNOWN = 1.0  # seconds before the first estimate
 
 
 class Dashboard:
     """Shows a run's progress; a context manager around training.
 
     Args:
-        file: where to print; a terminal gets the live picture, anything else a line every few seconds.
+        file: where to print; a terminal shows the live dashboard, any other file receives a line every few seconds.
         quiet: print nothing at all.
     """
 
@@ -71,7 +71,7 @@ class Dashboard:
             self._live = None
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
-        """Show how the run stands, if the last time was long enough ago; only then is it asked."""
+        """Show the run's progress if the last update was long enough ago; ``progress`` is called only then."""
         now = time.monotonic()
         if self.quiet or (now - self._shown < self.interval and not force):
             return
@@ -104,7 +104,7 @@ class Dashboard:
         )
 
     def _left(self, run: Progress) -> str:
-        """How long all steps would still take, at the speed of late; nothing before that is known."""
+        """The estimated time left at the recent speed; empty before it is known."""
         now, total = time.monotonic(), run.config.total_steps
         self._pace.append((now, run.step))
         while len(self._pace) > 2 and now - self._pace[1][0] > PACE:
@@ -153,7 +153,7 @@ class Dashboard:
 
 
 def duration(seconds: float) -> str:
-    """A time such as ``"45 s"``, ``"12 min"`` or ``"4 h 38 min"``."""
+    """Returns a time as text, such as ``"45 s"``, ``"12 min"`` or ``"4 h 38 min"``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -161,7 +161,7 @@ def duration(seconds: float) -> str:
 
 
 def draw_curve(points: list[tuple[int, float]], width: int, height: int) -> list[str]:
-    """A curve in Braille dots (2 x 4 a character), with its highest and lowest value at the left edge.
+    """Returns the lines of a curve in Braille dots (2 x 4 per character), with its extreme values at the left edge.
 
     Args:
         points: (x, y) with growing x.
@@ -202,7 +202,7 @@ def _returns(run: Progress) -> list[tuple[str, str]]:
 
 
 def _evaluated(run: Progress) -> str:
-    """What the evaluator found last, if there is one."""
+    """The evaluator's last result, if there is one."""
     return f"   evaluated {run.evaluation['return']:.1f}" if run.evaluation else ""
 
 
@@ -223,7 +223,7 @@ def _shares(run: Progress) -> dict[str, float]:
 
 
 def _split_bar(run: Progress, width: int) -> Text:
-    """Where the time goes: one bar in three colours, and its legend."""
+    """The shares of time as one bar in three colours, with a legend."""
     shares = _shares(run)
     bar = Text()
     end = 0.0
@@ -242,7 +242,7 @@ def _speeds(run: Progress) -> dict[str, str]:
 
 
 def _speed_table(run: Progress) -> Text:
-    """Steps a second of environments alone, with the policies' choices, and of the whole."""
+    """Steps/s of environments alone, with the policies' actions, and of the whole."""
     speeds = _speeds(run)
     text = Text("steps/s   " if "stepping" in speeds else "", style="dim")
     for i, (name, speed) in enumerate(speeds.items()):
@@ -252,7 +252,7 @@ def _speed_table(run: Progress) -> Text:
 
 
 def _memory(run: Progress) -> str:
-    """What is in use, such as ``"434 MiB"`` of this process, or ``"1.2 of 2.0 GiB reserved"`` on a GPU."""
+    """The memory in use, such as ``"434 MiB"`` of this process, or ``"1.2 of 2.0 GiB reserved"`` on a GPU."""
     used = run.memory
     if "resident" in used:
         return readable(used["resident"])
@@ -260,7 +260,7 @@ def _memory(run: Progress) -> str:
 
 
 def _policy_table(run: Progress) -> Table | Text:
-    """What each policy earns and learns, and each agent type of those that share one: a line for one of one type."""
+    """Returns and losses of each policy, and of each agent type that shares one; a line if there is only one."""
     policies = run.policies
     losses = [policy.losses for policy in policies]
     if len(policies) == 1 and not policies[0].types:

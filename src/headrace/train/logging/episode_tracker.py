@@ -1,7 +1,7 @@
-"""Returns and lengths of finished episodes, counted where the rollouts are.
+"""Returns and lengths of finished episodes, computed on the device of the rollouts.
 
-A rollout is counted as a whole, by sums over its columns: no step waits for it, and on a GPU
-only the means come to the host, when somebody asks for them.
+A whole rollout is processed together, by sums over its columns: no step waits for it, and on a GPU only the means are
+copied to the host, when they are read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class _Summary(NamedTuple):
-    """What there is to tell: episodes since the beginning, and the means over the window."""
+    """Number of episodes since the beginning, and the means over the window."""
 
     episodes: int
     full: bool
@@ -44,12 +44,12 @@ class EpisodeTracker:
         self.everywhere: Tensor | None = None
 
     def update(self, rewards: Tensor, ends: Tensor, by_type: Sequence[tuple[Tensor, Tensor]] = ()) -> None:
-        """Take in one rollout, wherever it is.
+        """Add a rollout, on any device.
 
         Args:
             rewards: [T, N].
             ends: where episodes ended, bool[T, N].
-            by_type: rewards of each type, and what the step counts in the length of its episodes, [T, N] each.
+            by_type: for each type, its rewards and the step's contribution to its episodes' lengths, [T, N] each.
         """
         self._summary = self.everywhere = None
         pairs = ((rewards, torch.ones_like(rewards)), *by_type)
@@ -61,7 +61,7 @@ class EpisodeTracker:
         before = torch.cat([torch.full_like(last[:1], -1), last[:-1]])
 
         def until(end: Tensor) -> Tensor:
-            """What ``total`` was at an end of an episode, 0 where there was none."""
+            """``total`` at the end of an episode, 0 if there was none."""
             return torch.where(end >= 0, total.gather(1, end.clamp(min=0).expand(len(total), -1, -1)), 0)
 
         number = ends.flatten().cumsum(0)  # of the episodes in this rollout
@@ -72,7 +72,7 @@ class EpisodeTracker:
         self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
 
     def add(self, returns: Tensor, lengths: Tensor) -> None:
-        """Take in episodes that were counted elsewhere, [K] each, in the order in which they ended."""
+        """Add episodes that another process finished: returns and lengths [K], in the order in which they ended."""
         self._summary = self.everywhere = None
         measured = torch.stack((returns.double(), lengths.double()))[:, -self.window :].to(self._count.device)
         skipped = len(returns) - measured.shape[1]
@@ -87,7 +87,7 @@ class EpisodeTracker:
 
     @property
     def full(self) -> bool:
-        """Whether the window is filled."""
+        """Whether the window is full."""
         return self._read().full
 
     def mean_return(self) -> float | None:
@@ -99,13 +99,13 @@ class EpisodeTracker:
         return self._read().means[1] if self.episodes else None
 
     def by_type(self) -> dict[str, tuple[float | None, float | None]]:
-        """Mean return and length of each type, as `mean_return` and `mean_length`."""
+        """Returns mean return and length of each type, like `mean_return` and `mean_length`."""
         means = self._read().means
         pairs = zip(means[2::2], means[3::2], strict=True)
         return {name: pair if self.episodes else (None, None) for name, pair in zip(self.types, pairs, strict=True)}
 
     def last(self) -> tuple[list[float], list[float]]:
-        """Returns and lengths in the window, the oldest first."""
+        """Gives the returns and lengths in the window, the oldest first."""
         count = self.episodes
         first = count % self.window if count > self.window else 0
         order = [(first + i) % self.window for i in range(min(count, self.window))]
@@ -113,17 +113,17 @@ class EpisodeTracker:
         return [returns[i] for i in order], [lengths[i] for i in order]
 
     def totals(self) -> Tensor:
-        """Episodes, and of the window: its size, how many are in it, and the sums of what was measured of them."""
+        """Returns a vector: number of episodes; and of the window its size, its count, and the sums of all values."""
         known = torch.arange(self.window, device=self._count.device) < self._count
         counts = torch.stack([self._count, self._count.new_full((), self.window), known.sum()])
         return torch.cat([counts.double(), (self._measured[:, :-1] * known).sum(1)])
 
     def share(self, everywhere: Tensor) -> None:
-        """From now on, until the next `update`, show these totals."""
+        """Compute means from these totals until the next `update`."""
         self.everywhere, self._summary = everywhere, None
 
     def _read(self) -> _Summary:
-        """All that comes to the host, once an update."""
+        """Everything that is copied to the host, once per update."""
         if self._summary is None:
             totals = self.totals() if self.everywhere is None else self.everywhere
             episodes, size, known, *sums = totals.tolist()
@@ -131,11 +131,11 @@ class EpisodeTracker:
         return self._summary
 
     def begin_anew(self) -> None:
-        """Forget the unfinished episodes: others have begun in their place."""
+        """Drop the unfinished episodes, because all environments have been reset."""
         self._running.zero_()
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps."""
+        """Returns the tensors of a checkpoint."""
         return {"measured": self._measured, "count": self._count, "running": self._running}
 
     def load(self, state: Mapping[str, Tensor]) -> None:

@@ -1,6 +1,6 @@
-"""TensorBoard's file of events, written by whoever has numbers for it.
+"""Writes TensorBoard's event files in the calling thread.
 
-Its own writer has a thread, which answers a full disk with a traceback; a few numbers a second need none.
+TensorBoard's own writer uses a thread, which prints a traceback on a full disk; a few numbers per second need none.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def available() -> bool:
 
 
 class EventsFile:
-    """A file of scalars in a folder; both are made with the first of them.
+    """A file of scalars in a folder, both made by the first write.
 
     Args:
-        folder: what TensorBoard is pointed at.
-        step: where a run goes on: of what older files in the folder hold, TensorBoard drops what is from there on.
+        folder: TensorBoard's log folder.
+        step: the step from which a run is resumed: TensorBoard drops values of older files from this step on.
     """
 
     def __init__(self, folder: Path, step: int = 0):
@@ -38,7 +38,7 @@ class EventsFile:
         self._file: BinaryIO | None = None
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """Scalars by name, of one step.
+        """Write scalars by name for one step.
 
         Raises:
             StorageError: they cannot be written, as on a full disk.

@@ -1,6 +1,6 @@
-"""What is NaN or infinite ends a run where it arises: after one such reward all that is learnt is worth nothing.
+"""Checks for NaN and infinite values, which end a run where they arise, since one such reward ruins all weights.
 
-Only what is on the host is looked at, so that nothing waits for a GPU.
+Only values on the host are checked, so that nothing waits for a GPU.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.train.runs.checkpoint import newest_learnt
 
 
 def all_finite(values: Tensor) -> bool:
-    """Whether none of some numbers is NaN or infinite: one sum, and a closer look only where that is neither."""
+    """Whether all values are finite: tests their sum, and each value only if the sum is not finite."""
     return bool(values.sum().isfinite()) or bool(values.isfinite().all())
 
 
@@ -26,7 +26,7 @@ def check_rewards(rewards: Tensor, when: str) -> None:
 
     Args:
         rewards: float32[T, N], or of all agents [T, N, A].
-        when: in words, when the first of these steps was taken.
+        when: a description of when the first of these steps was taken.
     """
     if not all_finite(rewards):
         (step, env, *agent), value = _first(rewards)
@@ -35,7 +35,7 @@ def check_rewards(rewards: Tensor, when: str) -> None:
 
 
 def check_observations(arrays: Mapping[str, Tensor], when: str) -> None:
-    """The same of observations: array name → [T, N, …]."""
+    """Like `check_rewards`, for observations: array name → [T, N, …]."""
     for seen in arrays.values():
         if seen.dtype.is_floating_point and not all_finite(seen):
             (step, env, *place), value = _first(seen)
@@ -52,7 +52,7 @@ def check_statistics(statistics: Mapping[str, float], policy: str, when: str) ->
 
 @contextmanager
 def naming_what_is_kept(folder: Path) -> Iterator[None]:
-    """Let a `NotFiniteError` say which of a run's checkpoints is from before."""
+    """A `NotFiniteError` raised within this context names the run's last checkpoint from before."""
     try:
         yield
     except NotFiniteError as error:
@@ -62,6 +62,6 @@ def naming_what_is_kept(folder: Path) -> Iterator[None]:
 
 
 def _first(values: Tensor) -> tuple[list[int], float]:
-    """Where the first number that is not finite is, and what it is."""
+    """The index and the value of the first number that is not finite."""
     place = (~values.isfinite()).nonzero()[0].tolist()
     return place, values[tuple(place)].item()

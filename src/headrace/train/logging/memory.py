@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it is used: a GPU's own, or the machine's and this process's."""
+"""Measures free and used memory: a GPU's own, or the machine's and this process's."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from headrace.machine import KIB, free_memory, sizes_in
 
 
 def in_use(device: torch.device) -> dict[str, int]:
-    """Bytes in use: on a GPU what tensors take and what torch holds for them, on a CPU this process's pages."""
+    """Returns bytes in use by kind: on a GPU allocated and reserved by torch, on a CPU this process's pages."""
     if device.type == "cuda":
         return {"allocated": torch.cuda.memory_allocated(device), "reserved": torch.cuda.memory_reserved(device)}
     return {"resident": _status("VmRSS", _most())}
 
 
 def peak(device: torch.device, free_at_first: int) -> int:
-    """The most bytes that this process has used so far; of a GPU, beside what was ``free_at_first``."""
+    """Returns the most bytes that this process has used; on a GPU, relative to ``free_at_first`` free bytes."""
     if device.type == "cuda":
-        return max(0, free_at_first - free(device))  # torch holds what it has once needed
-    # not the resource module's figure, which begins with that of the process that started this one
+        return max(0, free_at_first - free(device))  # torch does not return memory
+    # not the resource module's figure, which starts at that of the parent process
     return _status("VmHWM", _most())
 
 
 def free(device: torch.device) -> int:
-    """Bytes that can still be taken without driving anything out."""
+    """Returns the free bytes of a device, or of the machine."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return free_memory()
 
 
 def limit(device: torch.device, bytes_more: int) -> None:
-    """Let this process take no more than so many bytes beside what it has: allocations then fail, and nothing else."""
+    """Limit this process to ``bytes_more`` further bytes: larger allocations raise an error."""
     if device.type == "cuda":
         total = torch.cuda.mem_get_info(device)[1]
         held = torch.cuda.memory_reserved(device)
@@ -49,7 +49,7 @@ def limit(device: torch.device, bytes_more: int) -> None:
 
 @contextmanager
 def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
-    """`limit`, for a while."""
+    """`limit` within this context."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     limit(device, bytes_more)
     try:

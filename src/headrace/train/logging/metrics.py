@@ -1,6 +1,6 @@
-"""What is measured during training, and where it is written.
+"""Writes and reads the metrics of a run.
 
-``metrics.jsonl`` is the source of truth: one JSON object a line. Of a deterministic run everything in it but the
+``metrics.jsonl`` is the source of truth: one JSON object per line. In a deterministic run everything in it except the
 ``time`` object follows from configuration and seed, so that two runs can be compared line by line.
 """
 
@@ -20,23 +20,23 @@ class MetricsWriter:
     """Appends lines to ``metrics.jsonl``, and the same numbers to TensorBoard if there is one.
 
     Args:
-        file: the JSON lines file; what follows ``offset`` bytes is cut off (a run that was killed may have
-            written on after its last checkpoint).
-        offset: bytes to keep, of those that there are.
+        file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
+            lines after its last checkpoint.
+        offset: bytes to keep.
         tensorboard: folder for events, or None.
     """
 
     def __init__(self, file: Path, offset: int = 0, tensorboard: Path | None = None, step: int = 0):
-        # unbuffered: what a full disk does not take must not come again when the file is closed
+        # unbuffered: data that a full disk refuses must not be written again when the file is closed
         self._path, self._file = file, file.open("ab", buffering=0)
-        if self._file.tell() > offset:  # else not even its time changes
+        if self._file.tell() > offset:  # otherwise its modification time stays
             self._file.seek(self._file.truncate(offset))
         self._events = None
         if tensorboard is not None and events.available():
             self._events = events.EventsFile(tensorboard, step)
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """One line; numbers in nested objects become ``outer/inner`` in TensorBoard, all others ``train/name``.
+        """Append one line; numbers in nested objects become ``outer/inner`` in TensorBoard, others ``train/name``.
 
         Raises:
             StorageError: it cannot be written, as on a full disk.
@@ -60,7 +60,7 @@ class MetricsWriter:
 
 
 def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """All numbers, by the names on the way to them."""
+    """All numbers, by their paths such as ``outer/inner``."""
     for name, value in metrics.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}/")
@@ -69,7 +69,7 @@ def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, floa
 
 
 def read_metrics(file: Path) -> list[dict[str, Any]]:
-    """All complete lines of a ``metrics.jsonl``; a half-written last one is left out.
+    """Returns all complete lines of a ``metrics.jsonl``, without an incomplete last one.
 
     Raises:
         StateError: the file cannot be read, or a line is no measurement; the message names it.

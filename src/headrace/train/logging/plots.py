@@ -1,4 +1,4 @@
-"""The return curve of a run as a picture."""
+"""Plots the return curve of a run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.runs.folder import RunFolder
 
-FEW = 60  # points, up to which each is marked
+FEW = 60  # most points of a curve whose points are marked
 
 
 def plot_returns(run_dir: str | Path) -> Path:
-    """Draw mean return over agent steps, and over seconds, into ``curve.png``; returns the path.
+    """Plot mean return over agent steps, and over seconds, into ``curve.png``; returns its path.
 
-    Evaluations, which are played without exploration, are drawn beside the returns of training.
+    Returns of evaluations, which are played without exploration, are a second curve.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -49,7 +49,7 @@ def plot_returns(run_dir: str | Path) -> Path:
 
 
 def _draw(ax: Any, points: list[tuple[float, Any, Any]], column: int, name: str, colour: str) -> None:
-    """One curve; every point is marked where there are few, so that a single one can be seen, too."""
+    """One curve; its points are marked if there are few, so that a single one is visible."""
     known = [point for point in points if _finite(point[2]) and _finite(point[column])]
     if known:
         marker = "o" if len(known) <= FEW else None
@@ -59,7 +59,7 @@ def _draw(ax: Any, points: list[tuple[float, Any, Any]], column: int, name: str,
 
 
 def _evaluations(lines: list[dict[str, Any]]) -> list[tuple[float, Any, Any]]:
-    """(step, seconds, return) of each evaluation, when it was first noted."""
+    """(step, seconds, return) of each evaluation, at the time of its first record."""
     found: dict[Any, tuple[float, Any, Any]] = {}
     for line in lines:
         if isinstance(known := line.get("evaluation"), dict) and "step" in known:

@@ -1,4 +1,4 @@
-"""What a run has done so far, as whoever shows it needs it: a record that knows nothing of how training works."""
+"""A record of a run's progress, from which dashboard and viewer display it without knowledge of the runner."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from headrace.train.config.settings import Config
 
 @dataclass(frozen=True)
 class PolicyProgress:
-    """How one policy fares.
+    """The progress of one policy.
 
     Attributes:
-        name: as in ``config.policies``; empty where there is one policy.
-        mean_return, mean_length: of its last episodes; None before any has ended.
-        types: agent type → the same two numbers, where several types share the policy.
+        name: as in ``config.policies``; empty for a single policy.
+        mean_return, mean_length: over its last episodes; None before any has ended.
+        types: agent type → the same two numbers, if several types share the policy.
         losses: the last update's statistics by name; empty before it.
     """
 
@@ -29,21 +29,21 @@ class PolicyProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """A run at one moment.
+    """The state of a run at one time.
 
     Attributes:
         config: its settings.
-        folder, metrics_file: where it writes.
-        step: agent steps so far, all environments together.
+        folder, metrics_file: the run folder and its metrics.
+        step: agent steps so far, of all environments together.
         seconds: time spent training so far.
-        episodes: episodes that have ended so far.
-        policies: one record each, the first one's returns being the run's.
-        evaluation: what the evaluator found last, ``return`` among it; empty without one.
-        split: part of the work → seconds spent in it.
-        speeds: name → per second; None before it is known.
-        memory: kind → bytes in use, as `headrace.train.logging.memory.in_use`.
-        address: where the run can be watched; None where it cannot.
-        remarks: lines about what happened by the way.
+        episodes: number of finished episodes.
+        policies: one record for each policy; the first one's returns are the run's.
+        evaluation: the evaluator's last result, with ``return``; empty without one.
+        split: part of the work → seconds spent on it.
+        speeds: name → rate per second; None before it is known.
+        memory: kind → bytes in use, from `headrace.train.logging.memory.in_use`.
+        address: the viewer's URL; None without one.
+        remarks: messages about events during training.
     """
 
     config: Config

@@ -1,4 +1,4 @@
-"""How fast a run with workers is."""
+"""The speed of a run with workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections import deque
 
 
 class Rates:
-    """Steps and updates a second, over the last seconds."""
+    """Steps/s and updates/s over the last `WINDOW` seconds.
+
+    Attributes:
+        seconds: time between `start` and the last `note`.
+    """
 
     WINDOW = 5.0
 

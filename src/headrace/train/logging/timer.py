@@ -1,7 +1,6 @@
-"""How long the parts of an iteration take, on whatever device they run.
+"""Measures the times of the parts of an iteration, on a CPU or a GPU.
 
-A GPU runs behind the program that launches its work: there, the device itself notes when each
-part is over, and nothing waits for it.
+A GPU executes asynchronously: there, CUDA events record when each part ends, and nothing waits for them.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import torch
 
 
 class Timer:
-    """Adds up seconds by the name of a part.
+    """Accumulates seconds by part.
 
     Args:
-        device: whose time counts.
-        names: of the parts.
+        device: the device whose time is measured.
+        names: names of the parts.
     """
 
     def __init__(self, device: torch.device, *names: str):
@@ -28,11 +27,11 @@ class Timer:
         self._pending: deque[tuple[str, Any, Any]] = deque()  # CUDA events around a part
 
     def start(self) -> None:
-        """Begin here."""
+        """Begin the first part."""
         self._last = self._now()
 
     def lap(self, name: str) -> None:
-        """A part ends, and the next one begins."""
+        """End the part ``name``, and begin the next one."""
         now = self._now()
         if self._device.type == "cuda":
             self._pending.append((name, self._last, now))
@@ -42,7 +41,7 @@ class Timer:
         self._last = now
 
     def seconds(self) -> dict[str, float]:
-        """Those of all parts that are over."""
+        """Returns the total seconds of each part, over all that have ended."""
         self._settle()
         return dict(self._seconds)
 

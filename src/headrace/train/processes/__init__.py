@@ -1,1 +1,1 @@
-"""Processes that live and die together: starting, stopping and feeding them."""
+"""Worker processes: starting and supervising them, and the memory that they share."""

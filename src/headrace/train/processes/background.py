@@ -1,7 +1,7 @@
-"""Writing beside training: a disk that is busy for seconds makes nobody wait.
+"""Writes files in a background thread, so that training does not wait for the disk.
 
-What is written was copied before, or is such that it can be read while others go on writing it (a replay). One job is
-done after the other, by one thread. What goes wrong is raised in the thread that asks how it went.
+The data were copied before, or can be read while others write to them (a replay). A single thread runs one job after
+the other. Errors are raised in the thread that calls `check` or `wait`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class Writing:
-    """Jobs that a thread does in the order in which they came."""
+    """Jobs that a background thread runs in order."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,12 +21,12 @@ class Writing:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is still to be written."""
+        """Whether any job is unfinished."""
         with self._lock:
             return self._thread is not None
 
     def start(self, name: str, job: Callable[[], object]) -> None:
-        """Do this when all before it is done; what has not begun under this name is dropped for it."""
+        """Run ``job`` after all earlier ones; it replaces a job of the same name that has not begun."""
         with self._lock:
             self._jobs[name] = job
             if self._thread is None:
@@ -34,13 +34,13 @@ class Writing:
                 self._thread.start()
 
     def check(self) -> None:
-        """Raise what a job raised, once; those after it were not begun."""
+        """Raise the exception of a job, once; the jobs after it were not begun."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def wait(self) -> None:
-        """Until all is written; then `check`."""
+        """Wait until all jobs are done; then `check`."""
         thread = self._thread
         if thread is not None:
             thread.join()

@@ -1,7 +1,7 @@
-"""Numbers that all workers of a run can see: how far each is, how far it may go, whether it is to end.
+"""Numbers that all workers of a run share: their progress, the steps allowed, and whether to stop.
 
-Every number has one writer, and is as large as one machine word: no lock is needed, and a worker that dies leaves
-nothing half-written behind.
+Every number has a single writer and is one machine word: no lock is needed, and a worker that dies leaves nothing
+half-written behind.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 from headrace.pool.executors.processes.shared import SharedArrays
 
-FREE = 2**62  # steps that nobody reaches
-KEPT = 4096  # finished episodes of a sampler that wait to be read
+FREE = 2**62  # steps allowed without a limit
+KEPT = 4096  # finished episodes that a sampler keeps until they are read
 PARTS = ("inference", "env", "waiting")
 """what a sampler's time goes to"""
 
@@ -26,19 +26,20 @@ class Episodes(NamedTuple):
 
 
 class Counters:
-    """The shared numbers of a run with so many samplers.
+    """The shared numbers of a run with S samplers.
 
     Attributes:
-        steps: agent steps that each sampler has taken, its earlier lives included, int64[S].
-        seconds: what they spent them on, float64[S, 3], by `PARTS`.
-        begun: agent steps that the run had taken when this process went on with it, int64[1].
-        rests: how often each sampler, and after them an actor that learns apart, has looked whether there is something
-            to do, int64[S + 1]; who neither works nor looks does not run.
-        allowed: steps that all samplers together may have taken, int64[1].
-        updates: of the learner, int64[1]; actor_updates: of an actor that learns apart.
+        steps: agent steps of each sampler, including its earlier processes, int64[S].
+        seconds: time that each sampler has spent on each of `PARTS`, float64[S, 3].
+        begun: agent steps of the run before it was resumed, int64[1].
+        rests: polls of each waiting sampler, and last of a waiting actor learner, int64[S + 1]; a process whose work
+            and polls both stand still does not run.
+        allowed: steps that all samplers together may take, int64[1].
+        updates: of the learner, int64[1].
+        actor_updates: of the actor learner, int64[1].
         played: episodes that the evaluator has played, int64[1].
-        viewers: how often a viewer has begun to listen, int64[1].
-        port: where it does; 0 for nowhere, int64[1].
+        viewers: number of viewers that have been started, int64[1].
+        port: the viewer's port; 0 for none, int64[1].
     """
 
     def __init__(self, samplers: int):
@@ -69,24 +70,24 @@ class Counters:
         self._name_arrays()
 
     def stop(self) -> None:
-        """Tell all workers to end."""
+        """Tell all workers to stop."""
         self._stop[0] = 1
 
     @property
     def stopped(self) -> bool:
-        """Whether all are to end."""
+        """Whether all workers are to stop."""
         return bool(self._stop[0])
 
     def begin(self, steps: int) -> None:
-        """Go on with a run that has taken so many agent steps."""
+        """Continue a run that has taken ``steps`` agent steps."""
         self.begun[0] = self.steps[0] = steps
 
     def total_steps(self) -> int:
-        """Agent steps of all samplers."""
+        """Total agent steps of the run."""
         return int(self.steps.sum())
 
     def note_episodes(self, sampler: int, returns: np.ndarray, lengths: np.ndarray) -> None:
-        """A sampler's episodes have ended."""
+        """Record a sampler's finished episodes: returns and lengths [K]."""
         count = int(self._ended[sampler])
         places = (count + np.arange(len(returns))) % KEPT
         self._episodes[sampler, places, 0] = returns
@@ -94,7 +95,7 @@ class Counters:
         self._ended[sampler] = count + len(returns)
 
     def new_episodes(self) -> Episodes:
-        """Those noted since the last call; of more than a sampler keeps, its last."""
+        """Returns the episodes noted since the last call; at most the last `KEPT` of each sampler."""
         found = []
         for sampler, count in enumerate(self._ended.tolist()):
             first = max(int(self._read[sampler]), count - KEPT // 2)
@@ -104,5 +105,5 @@ class Counters:
         return Episodes(rows[:, 0].copy(), rows[:, 1].astype(np.int64))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the shared memory."""
         self._shared.close()

@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish to stop at the next good moment, instead of an exception in the middle of anything."""
+"""Turns Ctrl-C into a request to stop at the next suitable point, instead of an exception at any point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 class Interrupt:
     """Within ``with Interrupt() as interrupt:`` the first Ctrl-C makes ``interrupt`` true; a second one raises.
 
-    Outside the main thread, where Python handles no signals, it is never true.
+    Outside of the main thread, where Python handles no signals, it stays false.
     """
 
     def __init__(self) -> None:

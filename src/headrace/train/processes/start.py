@@ -1,7 +1,7 @@
-"""What every process that takes part in training does at its start and at its end.
+"""Startup and shutdown that all worker processes of training share.
 
-A process that trains is told to stop by the one that started it, never by Ctrl-C; it says how it ended, and
-it ends when that one is gone.
+A worker is stopped by the process that started it, never by Ctrl-C; it reports how it ended, and it ends when that
+process is gone.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from headrace.limits import need_files
 from headrace.pool.executors.processes.crew import FILES_TO_START, deaf
 
 PRELOADED = "headrace.train.workers.replay_sampler"
-UNGUARDED = 79  # exit status of a worker whose import of the user's script began the script's training once more
+UNGUARDED = 79  # exit status of a worker whose import of the user's script started the script's training again
 
 
 def guard_main() -> None:
-    """End this process if it is a worker that only imports the user's script; what it was to begin is begun already.
+    """End this process if it is a worker that is importing the user's script, so that it does not train again.
 
-    Every worker imports the script that trains, to know the tasks that it registers. Code that is not under
-    ``if __name__ == "__main__":`` runs again then. Who started the worker reads the exit status, and says so.
+    Every worker imports the script that trains, to know the tasks that it registers; code that is not under
+    ``if __name__ == "__main__":`` then runs again. The parent recognises the exit status and explains it.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(UNGUARDED)
 
 
 def worker_context() -> Any:
-    """How workers are started: forked from a server that has imported everything once, within a few hundredths of a
-    second. The first call starts the server, and does not wait for it."""
+    """Returns the `multiprocessing` context of workers, which forks them from a server that has imported everything.
+
+    A worker then starts within some 10 ms. The first call starts the server, and does not wait for it.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([PRELOADED])
     need_files(FILES_TO_START, "starting workers")
@@ -48,7 +50,7 @@ def worker_context() -> Any:
 
 @dataclass(frozen=True)
 class Report:
-    """What a process says at its end: a result, or what it raised, when, and how."""
+    """The final report of a process: a result, or the exception that it raised, with time and traceback."""
 
     result: Any = None
     error: HeadraceError | None = None
@@ -57,23 +59,23 @@ class Report:
 
     @classmethod
     def of(cls, error: BaseException) -> Report:
-        """What is told of an exception that is being handled: itself, if it is one of ours."""
+        """Returns the report of an exception that is being handled; it holds the exception itself if it can be sent."""
         known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
         return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
 
     def told(self, who: str) -> WorkerError:
-        """The words it was raised with there."""
+        """Returns the error that quotes the traceback of process ``who``."""
         return WorkerError(f"{who} raised:\n{self.trace}")
 
     def raise_as(self, who: str) -> NoReturn:
-        """Raise it here."""
+        """Raise the exception of process ``who`` in this process."""
         if self.error is not None:
             raise self.error from self.told(who)
         raise self.told(who)
 
 
 def end_with_parent() -> None:
-    """For a thread of its own: end this process when the one that started it is gone."""
+    """Wait for the parent process to end, and then end this one; runs in its own thread."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
@@ -81,7 +83,7 @@ def end_with_parent() -> None:
 
 
 def take_cores(rank: int, size: int) -> None:
-    """Keep to an equal part of the cores, so that environments and torch make as many threads as there are."""
+    """Restrict this process to an equal share of the cores, so that environments and torch use as many threads."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         each = len(cores) // size
@@ -90,7 +92,7 @@ def take_cores(rank: int, size: int) -> None:
 
 
 def cause_of_death(code: int | None) -> str:
-    """An exit status in words."""
+    """Returns a description of an exit status."""
     if code is not None and code < 0:
         name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
         return f"killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")

@@ -1,9 +1,8 @@
-"""Processes that are started, watched over and ended as one.
+"""Starts, monitors and ends a run's worker processes.
 
-A worker that dies is started again, and the others hardly notice: what it shares with them was made before it and
-stays after it. Only a worker that fails again and again before it has done anything ends the run, with the words of
-its last exception. One that lives, but does nothing for a while, is told of. All end with the process that started
-them, however that ends.
+A worker that dies is started again without affecting the others: the memory that they share exists before it and
+after it. A worker that fails repeatedly before it has made any progress ends the run with its last exception. One that
+is alive but makes no progress for a while is reported. All end with the process that started them, however that ends.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ from headrace.train.processes.start import (
     worker_context,
 )
 
-MOST_RAISED = 2  # times in a row that a worker may raise, or end by itself, before it has done anything
-MOST_KILLED = 20  # times in a row that it may be killed before it has
-PATIENCE = 3.0  # seconds in which workers may end by themselves once they are told
-STARTS = 5  # times that a process is asked for
-PAUSE = 0.1  # seconds between two of them
+MOST_RAISED = 2  # times in a row that a worker may raise, or end by itself, without progress
+MOST_KILLED = 20  # times in a row that it may be killed without progress
+PATIENCE = 3.0  # seconds that workers have to end by themselves once they are told to stop
+STARTS = 5  # attempts to start a process
+PAUSE = 0.1  # seconds between two attempts
 UNKNOWN = 255  # the exit status of a process whose server was killed
-STILL = 10.0  # seconds without a pulse after which a worker is told of
+STILL = 10.0  # seconds without a pulse after which a worker is reported
 
 
 @dataclass
 class _Worker:
-    """One process, as often as it was started.
+    """One worker, over all starts of its process.
 
     Attributes:
-        progress: answers a number that grows as the worker does what it is for.
-        pulse: answers one that changes as long as it runs, also while it waits; None if it has none.
-        felt, moved: that number when it changed last, and when that was; 0 before it begins.
-        still: whether somebody was told since that it does not change.
+        progress: returns a number that grows with the worker's work.
+        pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
+        felt, moved: the pulse when it last changed, and the time of that change; 0 before the start.
+        still: whether it has been reported that the pulse does not change.
     """
 
     name: str
@@ -70,10 +69,10 @@ class Supervisor:
     """The worker processes of a run; a context manager that leaves none behind.
 
     Args:
-        tell: called once when they shall end; sets what their loops look at.
+        tell: called once to tell the workers to stop; sets the flag that their loops read.
 
     Attributes:
-        restarts: how often a worker was started again.
+        restarts: number of restarts of workers.
     """
 
     def __init__(self, tell: Callable[[], None]):
@@ -90,26 +89,32 @@ class Supervisor:
         progress: Callable[[], int] = lambda: 0,
         pulse: Callable[[], int] | None = None,
     ) -> None:
-        """Start ``target(*arguments, life)`` in a process of its own; ``life`` counts how often it was started.
+        """Start ``target(*arguments, life)`` in its own process; ``life`` counts the earlier starts.
+
+        Args:
+            name: the worker's name, for messages.
+            target, arguments: the function and its arguments.
+            progress: returns a number that grows with the worker's work.
+            pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
 
         Raises:
             LimitError: the process has too many open files.
-            WorkerError: the system starts no process any more.
+            WorkerError: the system starts no more processes.
         """
         worker = _Worker(name, target, arguments, progress, pulse)
         self._begin(worker)
         self._workers.append(worker)
 
     def pids(self) -> dict[str, int]:
-        """The processes by name."""
+        """Returns the process ids by name."""
         return {worker.name: worker.process.pid for worker in self._workers}
 
     def check(self) -> list[str]:
-        """Start dead workers again; answers, in words, what happened to them, and who does nothing.
+        """Restart dead workers; returns messages about these, and about workers without a pulse.
 
         Raises:
-            WorkerError: one fails whenever it is started, with what it raised.
-            HeadraceError: it raised one, which says what is wrong with the run's settings.
+            WorkerError: a worker fails at every start; the message holds its traceback.
+            HeadraceError: a worker raised it, for example for a wrong setting of the run.
         """
         words = [_felt(worker) if worker.process.is_alive() else self._again(worker) for worker in self._workers]
         return [each for each in words if each]
@@ -121,7 +126,7 @@ class Supervisor:
         worker.lives += 1
 
     def _started(self, worker: _Worker) -> Any:
-        """A new process; who forks it may have been killed, and is then started again."""
+        """A new process; restarts the fork server if it was killed."""
         attempts = 0
         need_files(FILES_TO_START, f"starting the {worker.name}")
         while True:
@@ -174,7 +179,7 @@ class Supervisor:
         self.close()
 
     def close(self, patience: float = PATIENCE) -> None:
-        """Tell all to end, and end those that do not within ``patience`` seconds."""
+        """Tell all workers to stop, and kill those that have not ended after ``patience`` seconds."""
         self._tell()
         until = time.monotonic() + patience
         for worker in self._workers:
@@ -192,7 +197,7 @@ def _pulse(worker: _Worker) -> int:
 
 
 def _felt(worker: _Worker) -> str | None:
-    """In words, that a living worker does nothing any more, or does again; None as long as that is no news."""
+    """A message that a living worker's pulse has stopped or started again; None if nothing has changed."""
     now, pulse = time.monotonic(), _pulse(worker)
     if pulse != worker.felt:
         told, worker.felt, worker.moved, worker.still = worker.still, pulse, now, False
@@ -204,16 +209,16 @@ def _felt(worker: _Worker) -> str | None:
 
 
 def _make_sure(worker: _Worker) -> None:
-    """End a process that passes for dead, as all do whose server was killed: only one may write where it wrote."""
+    """End a process that is reported as dead but may be alive, as after its server was killed: only one may write."""
     if worker.process.exitcode == UNKNOWN:
         with contextlib.suppress(EOFError, OSError):
             os.kill(worker.process.pid, signal.SIGKILL)
-            while worker.pipe.poll(PATIENCE):  # its end is open as long as it lives
+            while worker.pipe.poll(PATIENCE):  # the other end stays open as long as the process lives
                 worker.pipe.recv()
 
 
 def _heard(pipe: connection.Connection) -> Report | None:
-    """What a dead worker said; None if it had no time to."""
+    """The report of a dead worker; None if it sent none."""
     try:
         return pipe.recv() if pipe.poll() else None
     except (EOFError, OSError):
@@ -221,7 +226,7 @@ def _heard(pipe: connection.Connection) -> Report | None:
 
 
 def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], life: int) -> None:
-    """A worker's process, from its start to its end."""
+    """The main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:

@@ -1,7 +1,8 @@
-"""How weights travel from one process to many: nobody waits, and nobody sees half of them.
+"""Publishes weights from one process to many without locks and without partial reads.
 
-Versions alternate between two places, so that writing one leaves the last whole one alone. A place is marked
-while it is written; a reader looks at the mark before and after it copies, and takes nothing that changed meanwhile.
+Versions alternate between two places, so that the last complete one stays intact during a write. Each place carries
+its version, or a mark while it is being written; a reader compares that before and after its copy, and discards a copy
+that a write overlapped.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ WRITING = -1
 
 
 class WeightBuffer:
-    """The newest of one writer's vectors, for any number of readers; each process holds its own copy of this object.
+    """The newest vector of one writer, for any number of readers; each process holds its own copy of this object.
 
     Args:
         size: elements of the vector, P.
-        extras: elements of a float64 vector that goes with it, E: a normaliser's statistics and the like.
+        extras: elements E of an accompanying float64 vector, such as a normaliser's statistics.
     """
 
     def __init__(self, size: int, extras: int = 0):
@@ -50,9 +51,9 @@ class WeightBuffer:
         return int(self._versions[2])
 
     def publish(self, vector: Tensor, extras: Tensor | None = None) -> int:
-        """Make a vector, float32[P] on any device, the newest, with its extras, float64[E]; returns its version.
+        """Publish a vector, float32[P] on any device, with its extras, float64[E]; returns its version.
 
-        A writer that is killed at it leaves the last version whole, and its successor goes on from there.
+        A writer that is killed meanwhile leaves the previous version intact, from which its successor continues.
         """
         version = self.version + 1
         place = version % 2
@@ -67,10 +68,10 @@ class WeightBuffer:
         return version
 
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
-        """Copy the newest vector into a tensor, float32[P], and its extras into another, and return the version.
+        """Copy the newest vector into ``into``, float32[P], and its extras into ``extras``; returns its version.
 
-        None, and nothing is written, if this object has read that version before or none is there yet; or
-        if the writer is so much faster than this reader that it always came in between.
+        Returns None, and writes nothing, if this object has read that version before, if there is none yet, or if the
+        writer overlapped with every attempt.
         """
         for _ in range(ATTEMPTS):
             version = self.version

@@ -1,1 +1,1 @@
-"""A run on disk: its folder, its checkpoints, and who may write to it."""
+"""A run on disk: its folder, its checkpoints, its lock, and trust in the code that it names."""

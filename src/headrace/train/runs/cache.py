@@ -1,6 +1,6 @@
-"""What measurements of this machine have found, remembered in files of a user's cache.
+"""Caches results of measurements on this machine, in files of the user's cache.
 
-A finding holds for a key: the machine, and all that it depends on. What cannot be read is as if it were not there.
+A result belongs to a key: the machine, and everything else that it depends on. Unreadable files count as missing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 class MeasurementCache(Generic[T]):
-    """All findings of one kind.
+    """All cached results of one kind.
 
-    Args:
-        name: of their file.
-        encode: a finding as what JSON can say.
-        decode: the finding again, from these as keywords; raises TypeError or ValueError where they are none.
+    Attributes:
+        name: of the file.
+        encode: converts a result to a dict that JSON can represent.
+        decode: converts that dict, as keywords, back; raises TypeError or ValueError if they do not fit.
     """
 
     def __init__(self, name: str, encode: Callable[[T], dict[str, Any]], decode: Callable[..., T]):
@@ -35,20 +35,20 @@ class MeasurementCache(Generic[T]):
 
     @property
     def file(self) -> Path:
-        """``$XDG_CACHE_HOME/headrace/NAME.json``, by default in ``~/.cache``."""
+        """The file ``$XDG_CACHE_HOME/headrace/NAME.json``, by default in ``~/.cache``."""
         return cache_folder() / f"{self._name}.json"
 
     def recall(self, key: Key) -> T | None:
-        """What was found for exactly this key."""
+        """Returns the result for exactly this key; None if there is none."""
         return next((found for other, found in self._all() if other == plain(key)), None)
 
     def remember(self, key: Key, found: T) -> None:
-        """Keep it, instead of what was found for this key before; raises OSError where nothing can be written."""
+        """Store a result for this key, replacing an earlier one; raises OSError if the file cannot be written."""
         key = plain(key)
         self._write([*((other, kept) for other, kept in self._all() if other != key), (key, found)])
 
     def forget(self, chosen: Callable[[Key], bool]) -> int:
-        """Forget those with such keys; returns how many that were."""
+        """Remove the results whose keys are ``chosen``; returns their number."""
         findings = self._all()
         kept = [finding for finding in findings if not chosen(finding[0])]
         if len(kept) < len(findings):
@@ -75,13 +75,13 @@ class MeasurementCache(Generic[T]):
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What a key says of the machine: the model of what computes there, and the cores that this process may use."""
+    """Returns the machine's part of a key: the model of the GPU or processor, and the number of usable cores."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     return {"device": name, "cores": usable_cores()}
 
 
 def plain(key: Key) -> Key:
-    """A key as it is read back: lists instead of tuples."""
+    """Returns a key as JSON reads it back, with lists in place of tuples."""
     return json.loads(json.dumps(key))
 
 

@@ -1,12 +1,12 @@
-"""Checkpoints: three plain kinds of file in a folder that appears whole or not at all.
+"""Checkpoints: a folder of files in standard formats, written atomically.
 
-A run may be killed at any moment, also while it writes. So a checkpoint is written into a
-temporary folder, flushed to disk, and renamed into place: one that exists is complete.
+A run may be killed at any moment, also during a write. A checkpoint is therefore written into a temporary folder,
+flushed to disk, and renamed: a checkpoint that exists is complete.
 
 ``model.safetensors`` the network and its observation statistics (all that is needed to play) ·
 ``optimizer.safetensors`` Adam's moments · ``state.safetensors`` environments, random generator, current
-observations, reward statistics, unfinished episodes · ``state.json`` counters · ``SHA256SUMS`` what all of
-these must be, as ``sha256sum --check`` reads it.
+observations, reward statistics, unfinished episodes · ``state.json`` counters · ``SHA256SUMS`` checksums of
+these files, in the format of ``sha256sum --check``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUMS = "SHA256SUMS"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds: tensors by name in three groups, and counters that JSON can express."""
+    """The contents of a checkpoint: tensors by name in three groups, and counters that JSON can represent."""
 
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
@@ -50,7 +50,7 @@ def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
     """Write ``folder/name`` atomically, replacing one of that name, and return its path.
 
     Raises:
-        StorageError: it cannot be written, as on a full disk; what was there before is there still.
+        StorageError: it cannot be written, as on a full disk; an earlier checkpoint is still complete.
     """
     target, temporary = folder / name, folder / f".{name}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -118,30 +118,30 @@ def _sum(file: Path) -> str:
 
 
 def step_name(step: int) -> str:
-    """Name of the checkpoint after so many agent steps; sorts by age."""
+    """Returns the name of the checkpoint after ``step`` agent steps; names sort by age."""
     return f"step-{step:012d}"
 
 
 def newest(folder: Path) -> Path | None:
-    """The latest complete checkpoint of a run, or None."""
+    """Returns the latest complete checkpoint of a run, or None."""
     return max(folder.glob("step-*"), default=None)
 
 
 def newest_learnt(folder: Path) -> Path | None:
-    """The latest complete checkpoint of a run that has reported something since it began, or None."""
+    """Returns the latest complete checkpoint; None also if it is that of step 0 and the run has no metrics."""
     path, metrics = newest(folder), folder.parent / "metrics.jsonl"
     began_only = path is not None and path.name == step_name(0) and not (metrics.exists() and metrics.stat().st_size)
     return None if began_only else path
 
 
 def best(folder: Path) -> Path | None:
-    """The checkpoint with the highest mean return, or the newest if none was noted as best."""
+    """Returns the checkpoint with the highest mean return, or the newest if none is marked as best."""
     path = folder / BEST
     return path if path.is_dir() else newest(folder)
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove what crashes left behind, and all but the newest ``keep`` (at least one)."""
+    """Remove incomplete checkpoints left by crashes, and all but the newest ``keep`` (at least one)."""
     for leftover in folder.glob(".*.*"):
         shutil.rmtree(leftover, ignore_errors=True)
     for path in sorted(folder.glob("step-*"))[: -max(keep, 1)]:
@@ -149,7 +149,7 @@ def prune(folder: Path, keep: int) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Remove a checkpoint; a crash on the way never leaves a part of it under its own name."""
+    """Remove a checkpoint; a crash meanwhile never leaves a part of it under its own name."""
     discarded = path.with_name(f".{path.name}.{os.getpid()}.old")
     shutil.rmtree(discarded, ignore_errors=True)
     path.rename(discarded)
@@ -157,24 +157,24 @@ def _discard(path: Path) -> None:
 
 
 def pack_blobs(blobs: list[bytes]) -> dict[str, Tensor]:
-    """Byte strings as two tensors, so that a thousand environments are one entry of a file."""
+    """Returns byte strings as two tensors, so that a thousand environments are one entry of a file."""
     data = np.frombuffer(b"".join(blobs), np.uint8).copy()
     sizes = np.array([len(blob) for blob in blobs], np.int64)
     return {"environments": torch.from_numpy(data), "environment_sizes": torch.from_numpy(sizes)}
 
 
 def unpack_blobs(state: Mapping[str, Tensor]) -> list[bytes]:
-    """What `pack_blobs` packed."""
+    """Returns the byte strings that `pack_blobs` packed."""
     data, ends = state["environments"].numpy().tobytes(), np.cumsum(state["environment_sizes"].numpy()).tolist()
     return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors under ``prefix.name``."""
+    """Returns the tensors with ``prefix.`` before their names."""
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 
 def group(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that `prefixed` put under ``prefix``."""
+    """Returns the tensors whose names start with ``prefix.``, without it; the inverse of `prefixed`."""
     start = prefix + "."
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

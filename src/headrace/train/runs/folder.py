@@ -1,9 +1,9 @@
-"""The run folder: everything a run leaves behind, readable without this library.
+"""The run folder: all files of a run, readable without this library.
 
-``config.json`` what was asked for · ``metrics.jsonl`` what happened, one line a measurement ·
-``checkpoints/`` and ``replay/`` what is needed to go on · ``videos/`` and ``curve.png`` what to look at ·
-``tensorboard/`` the metrics again, for TensorBoard · ``viewer.json`` where it can be watched while it trains ·
-``train.lock`` who trains into it, while somebody does.
+``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``checkpoints/`` and
+``replay/`` the state for resuming · ``videos/`` and ``curve.png`` videos and the return curve · ``tensorboard/`` the
+metrics for TensorBoard · ``viewer.json`` the viewer's port while the run trains · ``train.lock`` the process that
+trains, while it does.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path | None, config: Config) -> RunFolder:
-        """A new folder with the configuration in it; by default ``runs/TASK-DATE-TIME``.
+        """Make a new folder with the configuration in it; by default ``runs/TASK-DATE-TIME``.
 
         Raises:
             OptionError: the folder already holds a run, or cannot be made.
-            StorageError: nothing can be written there.
+            StorageError: files cannot be written there.
         """
         if isinstance(path, str) and not path:
             raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
@@ -54,7 +54,7 @@ class RunFolder:
         except OSError as error:
             raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
         try:
-            run.config_file.touch(exist_ok=False)  # of several that begin at once, one alone
+            run.config_file.touch(exist_ok=False)  # of several runs that begin at the same time, only one succeeds
         except FileExistsError:
             raise OptionError(f"{run.path} already holds a run: resume it, or choose another run_dir") from None
         except OSError as error:
@@ -67,9 +67,9 @@ class RunFolder:
         return run
 
     def leave(self) -> None:
-        """Give the folder free again after a run that ended before it reported anything.
+        """Remove the files of a run that ended before it reported anything, so that the folder can be used again.
 
-        What it began with, its checkpoint at step 0, is nothing to resume.
+        Its checkpoint at step 0 is not worth resuming.
         """
         from headrace.train.runs.checkpoint import newest_learnt
 
@@ -78,21 +78,21 @@ class RunFolder:
                 shutil.rmtree(folder, ignore_errors=True)
             for file in (self.config_file, self.metrics_file, self.viewer_file):
                 file.unlink(missing_ok=True)
-            with suppress(OSError):  # there is something else in it
+            with suppress(OSError):  # it holds other files
                 self.path.rmdir()
 
     @classmethod
     def open(cls, path: str | Path, *, trust: bool = False) -> tuple[RunFolder, Config]:
-        """An existing run and its configuration, to go on with it or to play it.
+        """Returns an existing run and its configuration, to resume it or to play it.
 
         Args:
             path: the folder.
-            trust: agree to run the code of files that its configuration names, and remember them.
+            trust: whether the user agrees to run the code that its configuration names, which is then remembered.
 
         Raises:
             OptionError: there is no run in this folder.
             StateError: its configuration is damaged.
-            TrustError: it names code that is neither installed, nor was agreed to.
+            TrustError: it names code that is neither installed nor agreed to.
         """
         run, config = cls.read(path)
         if trust:
@@ -103,7 +103,7 @@ class RunFolder:
 
     @classmethod
     def read(cls, path: str | Path) -> tuple[RunFolder, Config]:
-        """As `open`, for who only looks at the files: the configuration may name code of anybody's.
+        """Like `open`, for callers that only read files and never run the code that the configuration names.
 
         Raises:
             OptionError: there is no run in this folder.
@@ -122,12 +122,12 @@ class RunFolder:
             raise StateError(f"{run.config_file} cannot be read: {error}") from error
 
     def held(self) -> AbstractContextManager[None]:
-        """To train into the folder, as nobody else does meanwhile; raises `OptionError` if somebody does already."""
+        """Returns a context that locks the folder for training; raises `OptionError` if another process holds it."""
         return hold.held(self.lock_file)
 
     @property
     def holder(self) -> str | None:
-        """Who trains into the folder now, such as ``"process 123"``; None if nobody does."""
+        """The process that trains into the folder, such as ``"process 123"``; None if there is none."""
         return hold.holder(self.lock_file)
 
     def write_config(self, config: Config) -> None:
@@ -136,7 +136,7 @@ class RunFolder:
 
 
 def _fresh_path(task: str) -> Path:
-    """A folder that was not there before, and is now."""
+    """Make a folder of a new name and return it."""
     name = re.sub(r"[^\w.-]+", "_", task)
     stem = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     stem.parent.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""One process at a time trains into a folder.
+"""A lock that lets only one process at a time train into a folder.
 
-Who trains holds the system's lock of a small file there (``flock``), which its death takes away, however it died. What
-is written in the file only says who that is.
+The process holds the system's lock on a small file there (``flock``), which the system releases when the process ends
+for any reason. The file's contents only name the process.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 
 from headrace.errors import OptionError
 
-LOOKS = 3  # who only looks whether a folder is held has the lock for a moment, too
+LOOKS = 3  # attempts: a process that only tests the lock holds it for a moment, too
 REST = 0.02
 
 
 @contextmanager
 def held(file: Path) -> Iterator[None]:
-    """Hold the lock of a file, which is made for it and removed behind it.
+    """Hold the lock of a file, which is made before and removed afterwards.
 
-    A file system that has no such locks goes without.
+    On a file system without such locks it does nothing.
 
     Raises:
         OptionError: another process, or another thread of this one, holds it.
@@ -41,7 +41,7 @@ def held(file: Path) -> Iterator[None]:
 
 
 def holder(file: Path) -> str | None:
-    """Who holds the lock of a file, in words; None if nobody does."""
+    """Returns a description of the process that holds the lock of a file; None if none does."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except OSError:
@@ -73,7 +73,7 @@ def _locked(file: Path) -> int:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), file.stat()):
                 return descriptor
-        os.close(descriptor)  # who held it has just removed this file
+        os.close(descriptor)  # the process that held it has just removed this file
     raise OptionError(
         f"{file.parent} is being trained by {_named(file)}: wait until that ends, or stop it (Ctrl-C there)"
     )

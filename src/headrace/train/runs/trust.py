@@ -1,9 +1,9 @@
-"""Whose code a run folder may run.
+"""Decides whether the code that a run folder names may be run.
 
-A run's settings may name code: a task or a network in a file or a module. A run folder may come from anybody, so what
-it names is run only if it is known: part of an installed package, loaded by this program already, or named by the user
-before and unchanged since. What was named is remembered in the user's cache by its place and its contents, not in the
-run folder, which its sender wrote.
+A run's settings may name code: a task or a network in a file or a module. A run folder may come from an untrusted
+source, so this code is run only if it is known: part of an installed package, already loaded by this program, or named
+by the user before and unchanged since. Known code is recorded in the user's cache by path and contents, not in the run
+folder, which its sender wrote.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check(config: Config, where: Path) -> None:
 
 
 def remember(names: Iterable[object]) -> None:
-    """Keep in mind what the user's own words name: tasks and networks; what else they are names nothing."""
+    """Record the files of tasks and networks that the user has named; other values are ignored."""
     for source in _sources(names):
         files = _files(source)
         with suppress(OSError):  # a cache that cannot be written is none
@@ -50,7 +50,7 @@ def remember(names: Iterable[object]) -> None:
 
 
 def named(settings: Any) -> list[object]:
-    """The words of settings (a dict of them) that may name code."""
+    """Returns the values of settings (a dict) that may name code."""
     policies = settings.get("policies")
     own = policies.values() if isinstance(policies, dict) else ()
     return [settings.get("task"), settings.get("network")] + [
@@ -59,7 +59,7 @@ def named(settings: Any) -> list[object]:
 
 
 def sources(config: Config) -> Collection[str]:
-    """Files and modules that a run's settings name."""
+    """Returns the files and modules that a run's settings name."""
     return list(_sources(named(vars(config))))
 
 
@@ -70,12 +70,12 @@ def _sources(names: Iterable[object]) -> Iterator[str]:
 
 
 def _files(source: str) -> list[Path]:
-    """The files whose code runs when this is imported, but for what they import in turn; none if there are none."""
+    """The files whose code runs when ``source`` is imported, without those that they import in turn."""
     if source.endswith(".py"):
         return [Path(source).resolve()] if Path(source).is_file() else []
     files, path = [], None
     for parts in itertools.accumulate(source.split("."), "{}.{}".format):
-        try:  # not find_spec for the inner ones: it would import the packages around them
+        try:  # not find_spec for nested modules: it would import their packages
             spec = importlib.util.find_spec(parts) if path is None else PathFinder.find_spec(parts, path)
         except (ImportError, ValueError):
             spec = None

@@ -1,4 +1,4 @@
-"""Writing files of which a run depends, on disks that may be full."""
+"""Writes the files of a run safely, also on disks that may be full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.limits import refusal
 
 @contextmanager
 def writing(what: Path) -> Iterator[None]:
-    """Raise what goes wrong while this file or folder is written as a `StorageError` that names it."""
+    """Errors of the system within this context are raised as `StorageError`, which names the file or folder."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -25,13 +25,13 @@ def writing(what: Path) -> Iterator[None]:
 
 
 def write_all(file: BinaryIO, content: bytes) -> None:
-    """Write to a file without a buffer; of a full disk it takes what there is room for, and only then raises."""
+    """Write all of ``content`` to an unbuffered file; raises OSError on a full disk, after writing what fits."""
     while content:
         content = content[file.write(content) :]
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or a folder's entries, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -40,7 +40,7 @@ def flush(path: Path) -> None:
 
 
 def is_newer(made: Path, *sources: Path) -> bool:
-    """Whether a file is there, and was written after all that it is made of."""
+    """Whether a file exists and is newer than all of its ``sources``."""
     try:
         return made.stat().st_mtime_ns >= max(source.stat().st_mtime_ns for source in sources)
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def is_newer(made: Path, *sources: Path) -> bool:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file that is as it was before, or as it is to be, at any moment."""
+    """Write a text file atomically: at any time it has either its old or its new contents."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path):

@@ -1,1 +1,1 @@
-"""Where experience is kept until it is learnt from: replays, priorities, rollout slots."""
+"""Storage of experience: replays, priorities, rollout slots, and their files."""

@@ -1,8 +1,8 @@
-"""A copy of a step replay on a device, so that minibatches are put together where they are learnt from.
+"""A copy of a step replay on a device, so that minibatches are assembled on the device that learns.
 
-Every row crosses to the device once, when it is new, rather than each time it is drawn: through pinned memory and on
-a stream of its own, beside the updates. Nothing here waits for the device, save for a pinned buffer that is still
-being read from two copies later.
+Every row is copied to the device once, when it is new, rather than each time it is drawn: through pinned memory and on
+its own stream, concurrently with updates. Nothing here waits for the device, except for a pinned buffer that the device
+is still reading two copies later.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.step_replay import MARGIN, StepReplay
 
-STAGED = 16 << 20  # bytes that are copied at once
+STAGED = 16 << 20  # bytes of one copy
 
 
 class DeviceReplay(StepReplay):
-    """A step replay whose transitions are read on a device; it lives in the process that learns.
+    """A step replay whose transitions are read on a device; it belongs to the process that learns.
 
-    Numbers of transitions stay on the CPU. Drawing takes over what is new.
+    Numbers of transitions stay on the CPU. Drawing copies new rows first.
 
     Args:
-        replay: what samplers write to.
-        device: where its copy lives: as much memory as the replay itself has.
+        replay: the replay that samplers write to.
+        device: the device of the copy, which takes as much memory as the replay itself.
     """
 
     def __init__(self, replay: StepReplay, device: torch.device | str):
@@ -36,8 +36,8 @@ class DeviceReplay(StepReplay):
         ]
         copies = {name: copy for name, (_, copy) in zip(host, self._copies, strict=True)}
         self._gather = StepReader(self.layout, copies, self.n_step, self.gamma)
-        self._copied = [0] * self.layout.segments  # rows of each segment that were taken over, or passed over
-        self._begin = [0] * self.layout.segments  # the first row from which all are here
+        self._copied = [0] * self.layout.segments  # rows of each segment that were copied or skipped
+        self._begin = [0] * self.layout.segments  # the first row from which all rows are on the device
         cuda = self.device.type == "cuda"
         row = sum(there[0, 0].nbytes for there in host.values())
         rows = max(1, min(STAGED // row, self.layout.steps))
@@ -58,9 +58,9 @@ class DeviceReplay(StepReplay):
         return [max(low, begin) for low, begin in zip(super()._whole(margin), self._begin, strict=True)]
 
     def follow(self) -> bool:
-        """Take over what has been written since the last time; says whether a writer came round the ring meanwhile.
+        """Copy the rows written since the last call; returns whether a writer overwrote rows during the copy.
 
-        What was taken over of its segment is then lost, and there is more to take over already.
+        The copied rows of that segment are then invalid, and newer ones are waiting to be copied.
         """
         if self._stream is None:
             return self._take_over()
@@ -89,7 +89,7 @@ class DeviceReplay(StepReplay):
         return overtaken
 
     def _pass_over(self, segment: int, row: int) -> None:
-        """What is here of a segment begins with a row; inputs made of several rows need those before it, too."""
+        """Let the copy of a segment begin at ``row``; stacked inputs need the rows before it, too."""
         self._copied[segment] = max(self._copied[segment], row)
         self._begin[segment] = self._copied[segment] + self.layout.frame_stack - 1
 
@@ -109,12 +109,12 @@ class DeviceReplay(StepReplay):
 
 
 def replay_on(device: torch.device, replay: StepReplay) -> StepReplay:
-    """The replay as a learner on this device reads it."""
+    """Returns the replay for a learner on this device: itself on a CPU, otherwise a `DeviceReplay` over it."""
     return replay if device.type == "cpu" else DeviceReplay(replay, device)
 
 
 class _Staged:
-    """Pinned memory for some rows of a segment, and when the device has read it."""
+    """Pinned memory for some rows of a segment, and the event after which the device has read it."""
 
     def __init__(self, segments: list[Tensor], rows: int, cuda: bool):
         self.buffers = [torch.zeros_like(segment[:rows], pin_memory=cuda) for segment in segments]

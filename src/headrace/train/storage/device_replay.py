@@ -1,8 +1,8 @@
-"""The replay ring: transitions that off-policy learning draws from again and again.
+"""The replay ring of off-policy learning on one device.
 
-It lives beside the learner and is written by index arithmetic alone, so that neither filling it nor drawing
-from it waits for the device, and both can be part of a CUDA graph. All of a transition lies in one row: a
-rollout is written by one scatter, a minibatch read by one gather.
+It is written by index arithmetic only, so that neither filling it nor drawing from it waits for the device, and both
+can be part of a CUDA graph. A transition is one row: a rollout is written by one scatter, a minibatch read by one
+gather.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor
 
 
 class Transitions(NamedTuple):
-    """Steps of agents, one a row.
+    """Transitions of agents, one in each row.
 
     Attributes:
-        inputs: what was seen before the step, float32[M, D].
+        inputs: observations before the step, float32[M, D].
         actions: in units of half the action range, float32[M, A].
-        rewards: of the step, or of several steps, discounted; float32[M].
-        discounts: what the value of ``following`` counts: γ for every step, 0 where nothing followed; float32[M].
-        following: what was seen after the step, float32[M, D]; where an episode was truncated, the last of it.
-        weights: of each in the loss, float32[M]; None for all alike.
+        rewards: of the step, or the discounted sum over n steps; float32[M].
+        discounts: factor of the value of ``following``: γ to the number of steps, 0 after termination; float32[M].
+        following: observations after the step, float32[M, D]; the final observation of a truncated episode.
+        weights: weight of each transition in the loss, float32[M]; None for equal weights.
     """
 
     inputs: Tensor
@@ -35,11 +35,11 @@ class Transitions(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A rollout as a replay takes it in.
+    """A rollout to be written to a replay.
 
     Attributes:
-        transitions: M of them.
-        present: whose agents were in the game, bool[M]; None where all were.
+        transitions: M transitions.
+        present: bool[M], whether the agent was in the game; None if all were.
     """
 
     transitions: Transitions
@@ -50,13 +50,13 @@ class Replay:
     """The last ``capacity`` transitions.
 
     Args:
-        capacity: transitions that it holds; no fewer than are written at once.
+        capacity: number of transitions that it holds; at least as many as one `write` takes.
         inputs, actions: columns of one observation, D, and of one action, A.
-        device: where it lives.
+        device: the device of its memory.
 
     Attributes:
-        memory: float32[capacity + 1, 2·D + A + 2]; what is not to be kept goes to the last row.
-        written: int64, transitions written since the beginning, a 0-d tensor.
+        memory: float32[capacity + 1, 2·D + A + 2]; the last row receives transitions that are dropped.
+        written: total number of transitions written, a 0-d int64 tensor.
     """
 
     def __init__(self, capacity: int, inputs: int, actions: int, device: torch.device | str = "cpu"):
@@ -66,7 +66,7 @@ class Replay:
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
     def write(self, new: Transitions, present: Tensor | None = None) -> None:
-        """Take in transitions, over the oldest where it is full; only those ``present``, bool[M], if given."""
+        """Write transitions, replacing the oldest if full; only those ``present``, bool[M], if given."""
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
         rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)
         if present is None:
@@ -79,18 +79,18 @@ class Replay:
         self.memory[places] = rows
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Numbers of transitions for `read`, int64 of this shape, each of those held equally likely."""
+        """Returns numbers of transitions for `read`, int64 of this shape, uniform over those held."""
         held = self.written.clamp(1, self.capacity)
         chance = torch.randint(2**62, shape, device=generator.device, generator=generator)
         return chance.to(held.device) % held
 
     def read(self, rows: Tensor) -> Transitions:
-        """Some transitions, by number, int64[B]."""
+        """Returns the transitions with these numbers, int64[B]."""
         inputs, actions, rewards, discounts, following = self.memory[rows].split(self._widths, 1)
         return Transitions(inputs, actions, rewards.squeeze(1), discounts.squeeze(1), following)
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps: no more rows than are filled."""
+        """Returns the tensors of a checkpoint: the filled rows only, and the number written."""
         return {"memory": self.memory[: min(int(self.written), self.capacity)], "written": self.written}
 
     def load(self, state: Mapping[str, Tensor]) -> None:

@@ -1,8 +1,8 @@
-"""A step replay on disk: what is new since the last time is added, and a run that is killed loses nothing saved.
+"""A step replay on disk: each save adds the new rows, and a run that is killed loses nothing that was saved.
 
-Rows go into files that never change once they have their name. A manifest says which files and rows make up the
-replay; it is replaced in one call, after all that it names is on the disk. What the ring has written over since is
-removed one save later, so that a checkpoint made before the last save finds all of its rows, too.
+Rows are written to files that never change once they have their final name. A manifest lists the files and rows of the
+replay; it is replaced atomically, after all files in it are on the disk. Files of overwritten rows are removed one save
+later, so that a checkpoint from before the last save finds all of its rows, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.train.storage.step_replay import MARGIN, StepReplay
 
 FORMAT = 1
 MANIFEST = "replay.json"
-BYTES = 64 << 20  # of a file, about
+BYTES = 64 << 20  # approximate size of a file
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Chunk:
 
 
 class ReplayFiles:
-    """The files of one replay in a folder that nobody else writes to; what else lies there is removed.
+    """The files of one replay, in a folder of their own; other files there are removed.
 
     Args:
-        replay: may be written to while it is saved.
-        folder: is made when something is first saved.
+        replay: the replay, which may be written to while it is saved.
+        folder: the folder, made by the first save.
     """
 
     def __init__(self, replay: StepReplay, folder: Path):
@@ -50,13 +50,13 @@ class ReplayFiles:
         self._saved = [0] * replay.layout.segments  # rows up to which each segment has been saved
 
     def save(self, rows: Sequence[int] | None = None) -> list[int]:
-        """Save what is new, and return how many rows each segment had; with these, `load` finds this state again.
+        """Save new rows; returns the number of rows of each segment, with which `load` restores this state.
 
         Args:
-            rows: how many each had a moment ago; by default what they have now.
+            rows: numbers of rows up to which to save; by default all rows written so far.
 
         Raises:
-            StorageError: it cannot be written, as on a full disk; what was saved before is there still.
+            StorageError: a file cannot be written, as on a full disk; earlier saves are still complete.
         """
         with writing(self.folder):
             return self._save(rows)
@@ -67,7 +67,7 @@ class ReplayFiles:
         chunks = list(self._chunks)
         for segment, high in enumerate(written):
             chunks += self._save_segment(segment, high)
-        # what the save before this one needs is kept, too
+        # files of the previous save are kept, too
         steps, saved = self.replay.layout.steps, self._saved
         chunks = [chunk for chunk in chunks if chunk.high > saved[chunk.segment] - steps]
         manifest = {
@@ -87,10 +87,10 @@ class ReplayFiles:
         """Restore a replay to which nothing has been written yet.
 
         Args:
-            written: what `save` returned; the newest by default.
+            written: the result of `save`; the newest by default.
 
         Raises:
-            StateError: nothing was saved, it is damaged, or it is of a replay of another shape.
+            StateError: nothing was saved, a file is damaged, or the replay has another shape.
         """
         try:
             manifest = json.loads((self.folder / MANIFEST).read_text())
@@ -108,7 +108,7 @@ class ReplayFiles:
         self._saved = rows
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
-        """Fill the replay's arrays with what a state consists of, and return the files that hold it."""
+        """Fill the replay's arrays with a saved state, and return the files that hold it."""
         arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)
         for segment, end in enumerate(written):
             for chunk in sorted((c for c in chunks if c.segment == segment), key=lambda c: c.low, reverse=True):
@@ -126,7 +126,7 @@ class ReplayFiles:
         return kept
 
     def _save_segment(self, segment: int, high: int) -> list[Chunk]:
-        """Write the rows of a segment that are new, oldest first: a disk is faster than what overwrites them."""
+        """Write the new rows of a segment, oldest first, ahead of the writer that will overwrite them."""
         steps, arrays = self.replay.layout.steps, self.replay.arrays
         names = [name for name, array in arrays.items() if array.ndim > 1]
         size = sum(arrays[name][0, segment].nbytes for name in names)
@@ -139,18 +139,18 @@ class ReplayFiles:
             chunk = self._name(segment, low, min(high, low + rows))
             places = np.arange(chunk.low, chunk.high) % steps
             tensors = {name: arrays[name][places, segment] for name in names}
-            if self.replay.whole_rows()[segment] <= low:  # the writer has not come by meanwhile
+            if self.replay.whole_rows()[segment] <= low:  # the writer has not overwritten them meanwhile
                 self._replace(chunk.name, tensors)
                 chunks.append(chunk)
                 low = chunk.high
         return chunks
 
     def _name(self, segment: int, low: int, high: int) -> Chunk:
-        # one of its own: what an older manifest names must never become something else
+        # a unique name: files in an older manifest must never change
         return Chunk(segment, low, high, f"{segment:03d}-{low:012d}-{high:012d}-{secrets.token_hex(4)}.safetensors")
 
     def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
-        """Write a file that appears whole or not at all."""
+        """Write a file atomically."""
         temporary = self.folder / f".{name}.tmp"
         if isinstance(contents, bytes):
             temporary.write_bytes(contents)
@@ -160,7 +160,7 @@ class ReplayFiles:
         temporary.rename(self.folder / name)
 
     def _tidy(self) -> None:
-        """Remove files that no manifest names: of rows overwritten, of saves that were killed."""
+        """Remove files that no manifest lists: of overwritten rows, and of saves that were killed."""
         named = {MANIFEST, *(chunk.name for chunk in self._chunks)}
         for file in self.folder.iterdir():
             if file.name not in named:

@@ -1,8 +1,8 @@
-"""How the steps of many environments lie in the arrays of a step replay; what its writers and readers agree on.
+"""The memory layout of a step replay, which its writers and readers share.
 
-Row t of a segment is what its N environments saw at time t and what they did then. All segments' rows t lie side
-by side, so that an environment's place has one number, ``(t · S + s) · N + n``, which grows without end; modulo
-the size of the ring it is the index into every array, and its next row is S · N further.
+Row t of a segment holds the observations of its N environments at time t and their actions. The rows t of all segments
+are adjacent, so that environment n of segment s at time t has the number ``(t · S + s) · N + n``, which grows without
+bound; modulo the size of the ring it is the index into every array, and the environment's next row is S · N further.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LAST = 4
 FIRST = 8
 """a row with which an episode begins"""
 
-OLDEST = 255  # rows since an episode's first are counted up to here
-WORDS = 4  # records are multiples of so many words, 16 bytes
+OLDEST = 255  # the greatest age, in rows since an episode's first
+WORDS = 4  # records are multiples of this number of words, 16 bytes
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class StepLayout:
 
     Attributes:
         observation, action: spaces of one environment: `Box` or `Discrete`.
-        segments: writers, S.
-        steps: rows of each, T.
-        envs: environments of each, N.
-        frame_stack: newest images of which an input consists; an image is stored once.
+        segments: number of writers, S.
+        steps: rows of each segment, T.
+        envs: environments of each segment, N.
+        frame_stack: number of newest images in an input; each image is stored once.
     """
 
     observation: gym.Space
@@ -61,22 +61,22 @@ class StepLayout:
 
     @cached_property
     def images(self) -> bool:
-        """Whether observations are stored as uint8[C, H, W] and not as a row of float32."""
+        """Whether observations are stored as uint8[C, H, W] rather than float32."""
         return self.observation.dtype == np.uint8 and len(self.observation.shape or ()) == 3
 
     @cached_property
     def stride(self) -> int:
-        """From an environment's row to its next: S · N."""
+        """Distance between an environment's consecutive rows: S · N."""
         return self.segments * self.envs
 
     @cached_property
     def size(self) -> int:
-        """Rows of environments in all: T · S · N."""
+        """Total number of rows: T · S · N."""
         return self.steps * self.stride
 
     @cached_property
     def inputs(self) -> int:
-        """Words of a record that hold the observation; none where it is an image."""
+        """Words of a record that hold the observation; 0 for an image."""
         return 0 if self.images else max(1, math.prod(self.observation.shape or ()))
 
     @cached_property
@@ -86,13 +86,13 @@ class StepLayout:
 
     @cached_property
     def fields(self) -> Fields:
-        """The arrays: name → (shape, dtype).
+        """Returns the arrays: name → (shape, dtype).
 
-        ``record`` observation, action, reward and 1 − terminated, words of 4 bytes in this order, so that a transition
-        is two gathers; ``frame`` images; ``flags``; ``age`` rows since the episode's first; ``version`` of the weights
-        that acted; ``gaps`` rows before this one, of all environments since the beginning, from which no
-        transition goes out; ``written`` rows that each segment has published, ``begin`` the first of these that there
-        ever was here, 0 save where a part was restored.
+        ``record``: observation, action, reward and 1 − terminated, words of 4 bytes in this order, so that a
+        transition is two gathers; ``frame``: images; ``flags``; ``age``: rows since the episode's first; ``version``
+        of the weights that chose the actions; ``gaps``: number of earlier rows, of all environments since the
+        beginning, from which no transition starts; ``written``: rows that each segment has published; ``begin``: the
+        first row of each segment, 0 unless only a part was restored.
         """
         rows = (self.steps, self.segments)
         words = -(-(self.inputs + self.actions + 2) // WORDS) * WORDS

@@ -1,8 +1,8 @@
-"""Drawing transitions by how badly they were predicted, from a replay of steps.
+"""Prioritised experience replay over a step replay.
 
 Source: Schaul et al. 2016 (arXiv:1511.05952), the proportional variant: transition i is drawn with probability
 P(i) = pᵢ / Σp, where pᵢ = (|δᵢ| + ε)^α, and its update weighs (N · P(i))^(-β), divided by the minibatch's greatest.
-Unlike there, the draws of a minibatch are independent of each other.
+Unlike in the paper, the draws of a minibatch are independent of each other.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.step_replay import Staleness, StepReplay
 from headrace.train.storage.sum_tree import SumTree
 
-LEAST = 1e-6  # ε: what was predicted perfectly is drawn, too
+LEAST = 1e-6  # ε, so that transitions without error are drawn, too
 
 
 class PrioritisedReplay:
-    """A `StepReplay` that is drawn from by priority; it lives in the process that reads, and takes its place there.
+    """Draws from a `StepReplay` by priority; used in its place by the process that reads.
 
-    What was never drawn has the highest priority that there has been.
+    Transitions that were never drawn have the highest priority so far.
 
     Args:
-        replay: what to draw from.
-        exponent: α, how much errors count; 0 for all alike.
+        replay: the replay to draw from.
+        exponent: α; 0 draws uniformly.
+        importance: see below.
 
     Attributes:
-        importance: β, how much of the bias is taken back; to be raised to 1 over a run.
+        importance: β, the strength of the bias correction, which runs raise to 1.
     """
 
     def __init__(self, replay: StepReplay, exponent: float, importance: float = 1.0):
@@ -54,27 +55,27 @@ class PrioritisedReplay:
         return self.replay.staleness(numbers, version)
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Numbers of transitions for `read`, int64 of this shape, each as likely as its priority says."""
+        """Returns numbers of transitions for `read`, int64 of this shape, in proportion to their priorities."""
         self._generator = generator
         self._follow()
         if not self._tree.total > 0:
-            return self.replay.draw(shape, generator)  # which says that there is nothing yet
+            return self.replay.draw(shape, generator)  # which raises for an empty replay
         places = self._tree.draw(math.prod(shape), generator)
         return self._numbers(places).view(shape)
 
     def read(self, numbers: Tensor) -> Transitions:
-        """The transitions of some numbers, int64[B], with their weights; for the rest as `StepReplay.read`."""
+        """Returns the transitions with these numbers, int64[B], and their weights; see `StepReplay.read`."""
         transitions = self.replay.read(numbers, self._again)
         priorities = self._tree.leaves.index_select(0, numbers.remainder(self.replay.layout.size))
-        # one that is about to be overwritten has none any more
+        # transitions about to be overwritten have no priority any more
         priorities = priorities.where(priorities > 0, self._highest)
         weights = (priorities.min() / priorities).pow_(self.importance)
         return transitions._replace(weights=weights.float().to(transitions.rewards.device))
 
     def update(self, numbers: Tensor, errors: Tensor) -> None:
-        """Give transitions that were read, int64[B], the priorities of their errors, float32[B].
+        """Set the priorities of transitions that were read, int64[B], from their errors, float32[B].
 
-        Errors on a GPU count from the next call on, so that nobody waits for them.
+        Errors on a GPU take effect with the next call, so that nothing waits for them.
         """
         ready = None
         if errors.is_cuda:
@@ -104,7 +105,7 @@ class PrioritisedReplay:
         return self.draw((count,), self._generator)
 
     def _follow(self) -> None:
-        """Give new transitions the highest priority, and take it from those that are not to be drawn any more."""
+        """Set new transitions to the highest priority, and those that must no longer be drawn to 0."""
         gone, come, ranges = [], [], self.replay.ranges()
         if ranges == self._known:
             return
@@ -126,7 +127,7 @@ class PrioritisedReplay:
         return (rows + torch.arange(first, first + layout.envs)).flatten()
 
     def _numbers(self, places: Tensor) -> Tensor:
-        """The numbers of the rows that lie at some places now."""
+        """The numbers of the rows that are at these places now."""
         layout = self.replay.layout
         lows = torch.tensor([low for low, _ in self._known])
         oldest = lows.index_select(0, places.remainder(layout.stride).floor_divide_(layout.envs)) * layout.stride

@@ -1,6 +1,6 @@
-"""Transitions put together from the arrays of a step replay, on whatever device these are.
+"""Assembles transitions from the arrays of a step replay, on the arrays' device.
 
-Few operations, into tensors that are used again and again: at a thousand minibatches a second, it is calls that cost.
+It uses few operations, into tensors that are reused: at a thousand minibatches a second, calls dominate the cost.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class StepReader:
     """Reads transitions of n steps.
 
     Args:
-        layout: how steps lie in the arrays.
-        arrays: those of ``layout.fields`` that `NEEDED` names, as tensors on one device.
-        n_step, gamma: as of `StepReplay`.
+        layout: the layout of the arrays.
+        arrays: the fields named in `NEEDED`, as tensors on one device.
+        n_step, gamma: as in `StepReplay`.
     """
 
     NEEDED = ("record", "flags", "frame", "age")
@@ -37,7 +37,7 @@ class StepReader:
         self._buffers: dict[int, _Buffers] = {}
 
     def __call__(self, numbers: Tensor) -> Transitions:
-        """What `StepReplay.read` returns, of numbers on the same device, whether their rows are still there or not."""
+        """Returns the same as `StepReplay.read` for numbers on the same device, also for overwritten rows."""
         to = self._buffers.get(len(numbers))
         if to is None:
             with torch.inference_mode(False):  # it may be used elsewhere, too
@@ -55,7 +55,7 @@ class StepReader:
         return to.transitions()
 
     def _span(self, to: _Buffers) -> None:
-        """Sum rewards and discounts over n steps, and find the rows to which they lead."""
+        """Accumulate rewards and discounts over n steps, and find the rows of the following observations."""
         flags = self._flags.index_select(0, to.rows.view(-1)).view_as(to.rows)
         # no step goes out from a row before a first one: it is the last of an episode, or of a writer that was killed
         taken = (flags[1:] & FIRST == 0).to(torch.int64).cumprod(0)
@@ -69,7 +69,7 @@ class StepReader:
         torch.gather(to.rows, 0, count.unsqueeze(0), out=to.ends[1:])
 
     def _stack(self, to: _Buffers) -> None:
-        """Gather images; before an episode's first, there is only the first."""
+        """Gather stacked images; frames before an episode's first are copies of the first."""
         if self.n_step == 1:  # what follows is one image further: those in common are gathered once
             self._lag(to.ends[0], to.images[:, :-1])
             to.images[:, -1] = to.ends[1]
@@ -108,7 +108,7 @@ class _Buffers:
             self._inputs, self._following = self.frames[:, :stack].flatten(1, 2), self.frames[:, -stack:].flatten(1, 2)
 
     def transitions(self) -> Transitions:
-        """Views of it all; only integers are copied."""
+        """Returns the transitions as views of the buffers; only discrete values are copied."""
         layout = self.layout
         if layout.images:
             inputs, following = self._inputs, self._following

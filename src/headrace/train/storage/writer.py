@@ -28,7 +28,7 @@ class Row(NamedTuple):
     """Views of a row of N environments, to be filled in place.
 
     Attributes:
-        observation: what is seen: float32[N, …], int32[N] of a `Discrete`, uint8[N, C, H, W] of images.
+        observation: float32[N, …], int32[N] of a `Discrete`, uint8[N, C, H, W] of images.
         action: float32[N, A] or int32[N].
         reward: of the step from here, float32[N].
     """
@@ -39,11 +39,11 @@ class Row(NamedTuple):
 
 
 class StepWriter:
-    """What the one writer of a segment holds.
+    """The single writer of a segment.
 
-    For each row: the observation (`row`), the action, the step, whose result is the observation of the row that
-    `following` shows; then `publish`. Pools run with ``autoreset="next_step"``: the step after an episode's end is a
-    row like any other, whose action and reward count for nothing.
+    For each row: write the observation and the action to `row`, step the environments into the observation of
+    `following`, then `publish`. Pools run with ``autoreset="next_step"``: the step after an episode's end is a row
+    like any other, whose action and reward are ignored.
     """
 
     def __init__(self, layout: StepLayout, arrays: Mapping[str, np.ndarray], index: int):
@@ -64,17 +64,17 @@ class StepWriter:
 
     @property
     def written(self) -> int:
-        """Rows published since the beginning, by this writer and those before it."""
+        """Rows published since the beginning, by this writer and its predecessors."""
         return int(self._arrays["written"][self.index])
 
     @property
     def row(self) -> Row:
-        """The row that `publish` will publish."""
+        """Returns views of the row that the next `publish` publishes."""
         return self._at(self.written)
 
     @property
     def following(self) -> Row:
-        """The row after it: where a step's observations go."""
+        """Returns views of the row after it, which receives a step's observations."""
         return self._at(self.written + 1)
 
     def _at(self, t: int) -> Row:
@@ -82,21 +82,21 @@ class StepWriter:
         return Row(self._observation[where], self._action[where], self._reward[where])
 
     def begin(self) -> None:
-        """Say that `row` holds first observations of new episodes, in all environments.
+        """Mark `row` as holding the first observations of new episodes in all environments.
 
-        To be called before the first `publish` of this object, and again after all environments were reset.
+        Required before the first `publish` of this object, and after a reset of all environments.
         """
         (self._next, self._ages), self._begun = self._first, True
 
     def publish(self, terminated: np.ndarray, truncated: np.ndarray, version: int = 0) -> None:
-        """Let readers see `row`, whole, and go on to the next.
+        """Make `row` visible to readers, and advance to the next.
 
         Args:
-            terminated, truncated: how the step from this row ended, bool[N].
-            version: of the weights that chose its actions.
+            terminated, truncated: bool[N], of the step from this row.
+            version: version of the weights that chose its actions.
 
         Raises:
-            SequenceError: nobody has said yet with what episodes begin (`begin`).
+            SequenceError: `begin` was not called.
         """
         if not self._begun:
             raise SequenceError("begin() must come before the first publish()")
@@ -117,9 +117,9 @@ class StepWriter:
         self._ages = np.where(self._next == FIRST, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
 
     def stack(self) -> Tensor:
-        """What a policy over images sees in `row`: uint8[N, k · C, H, W], oldest frame first; as `read` gives it.
+        """Returns the stacked images of `row`, uint8[N, k · C, H, W], oldest frame first, as `read` returns them.
 
-        The tensor is used again by the next call.
+        The next call overwrites the tensor.
         """
         layout = self.layout
         lags = torch.minimum(self._lags, torch.from_numpy(self._ages).unsqueeze(1))
@@ -136,7 +136,7 @@ def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> tuple[np.n
 
 
 def _as(space: gym.Space, words: np.ndarray) -> np.ndarray:
-    """Words of records as what a space has: float32 in its shape, or int32."""
+    """Words of records as values of a space: float32 in its shape, or int32."""
     if isinstance(space, gym.spaces.Discrete):
         return words[..., 0].view(np.int32)
     return words.reshape(*words.shape[:-1], *(space.shape or ()))

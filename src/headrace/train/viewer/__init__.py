@@ -1,1 +1,1 @@
-"""The page on which a run can be watched."""
+"""The web page on which a run can be watched."""

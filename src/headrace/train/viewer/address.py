@@ -1,7 +1,7 @@
-"""Where a run can be watched, for who is not part of it: a small file in the run's folder.
+"""Publishes the port of a run's viewer to other processes, in a small file in the run folder.
 
-A run that is killed leaves its file behind, and others may take its port: what the file says counts only if a viewer
-answers there, and is the process that wrote it. Nor does it say on which machine: a folder may come from anybody.
+A run that is killed leaves its file behind, and another process may take its port: the file is valid only if a viewer
+responds there and is the process that wrote it. Only its port is used, since a folder may come from another machine.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from http.client import HTTPException
 from headrace.train.runs.folder import RunFolder
 
 HOST = "127.0.0.1"
-PATIENCE = 2.0  # seconds for an answer
+PATIENCE = 2.0  # seconds to wait for a response
 
 
 def address(port: int) -> str:
-    """The page's URL."""
+    """Returns the page's URL."""
     return f"http://{HOST}:{port}"
 
 
 def announce(run: RunFolder, port: int) -> None:
-    """Say that this process listens there; the file is whole at any time."""
+    """Write the file that says that this process listens on ``port``, atomically."""
     temporary = run.viewer_file.with_name(f".{run.viewer_file.name}.{os.getpid()}.tmp")
     temporary.write_text(json.dumps({"url": address(port), "port": port, "pid": os.getpid()}) + "\n")
     temporary.replace(run.viewer_file)
 
 
 def withdraw(run: RunFolder) -> None:
-    """Take back what this process announced."""
+    """Remove the file if this process wrote it."""
     if (_read(run) or {}).get("pid") == os.getpid():
         run.viewer_file.unlink(missing_ok=True)
 
 
 def find(run: RunFolder) -> str | None:
-    """The URL at which a viewer of this run answers; None if none does."""
+    """Returns the URL at which a viewer of this run responds; None if none does."""
     said = _read(run)
     if said is None:
         return None
