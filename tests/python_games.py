@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 COUNT, NESTED = (f"{__file__}:{name}" for name in ("Count", "Nested"))
+
+
+class Sparkling(gym.Env):
+    """Draws sparks that go out as they are drawn; with ``chance`` some that nobody could foresee."""
+
+    observation_space = gym.spaces.Box(0, 100, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  (Gymnasium's own convention)
+
+    def __init__(self, chance: bool = False, render_mode: str | None = None):
+        self.chance, self.render_mode = chance, render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.count, self.sparks = 0, 100
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count, self.sparks = self.count + 1, 100
+        return np.full(1, self.count, np.float32), float(action), self.count == 9, False, {}
+
+    def render(self) -> Any:
+        self.sparks -= 1
+        return np.full((2, 4, 3), os.urandom(1)[0] if self.chance else self.sparks, np.uint8)
 
 
 class Count(gym.Env):

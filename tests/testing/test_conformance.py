@@ -12,6 +12,7 @@ import pytest
 import warp as wp
 
 import headrace.testing
+import python_games
 import racy_games
 from headrace.envs.classic_control import TASKS
 from headrace.errors import ConformanceError, KernelError, UnknownTaskError
@@ -49,6 +50,13 @@ def test_kernel_tasks_conform(task, check):
 def test_objects_in_processes_conform():
     report = headrace.testing.check(NESTED, steps=30, num_envs=3)
     assert {result.name for result in report.results if result.verdict == "skipped"} == {"devices", "order_of_agents"}
+
+
+def test_pictures_of_objects_may_move_as_they_are_drawn():
+    task = f"{Path(python_games.__file__)}:Sparkling"
+    BY_NAME["rendering"](task)
+    with pytest.raises(ConformanceError, match="same frames after the same seed, actions and renderings"):
+        BY_NAME["rendering"](task, chance=True)
 
 
 def test_many_agents_in_processes_conform():

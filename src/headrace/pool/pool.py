@@ -189,6 +189,11 @@ class Pool(Flights):
 
     # -- environments that are Python objects ----------------------------------------------------
 
+    @property
+    def of_objects(self) -> bool:
+        """Whether the environments are Python objects, which `call`, `get_attr` and `set_attr` reach."""
+        return hasattr(self._executor, "call")
+
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, env_ids: Any = None, **kwargs: Any) -> list[Any]:
         """Returns an attribute of the environments named (all by default), called with the arguments if callable.
@@ -222,7 +227,7 @@ class Pool(Flights):
         self._objects().set_attr(name, dict(zip(ids.tolist(), each, strict=True)))
 
     def _objects(self) -> Any:
-        if not hasattr(self._executor, "call"):
+        if not self.of_objects:
             raise OptionError(f"{self.spec.task}'s environments are no Python objects: they have no attributes to use")
         return self._executor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import gymnasium as gym
 import numpy as np
@@ -268,25 +268,40 @@ def saved_states(trial: Trial) -> None:
 
 @conformance
 def rendering(trial: Trial) -> None:
-    """Frames are uint8[height, width, 3], follow from the state, and change nothing."""
+    """Frames are uint8[height, width, 3], follow from what was done before, and change nothing.
+
+    Where environments are Python objects, what they draw may move with each drawing: they are drawn again in another
+    pool then, after the same seed, actions and drawings.
+    """
     actions = trial.actions()[: trial.steps // 4]
     with trial.make() as pool:
         unseen = play(pool, actions)
+        of_objects = pool.of_objects
+    seen, last, again = _filmed(trial, actions)
+    same(unseen, seen, "rendering must not change what happens")
+    if last.dtype != np.uint8 or last.ndim != 4 or len(last) != trial.num_envs or last.shape[-1] != 3:
+        raise Mismatch(
+            f"frames should be uint8[{trial.num_envs}, height, width, 3], but are {last.dtype}{list(last.shape)}"
+        )
+    if np.array_equal(last, again):
+        return
+    if not of_objects:
+        raise Mismatch("rendering one state twice must give the same frame")
+    _, *twins = _filmed(trial, actions)
+    if not (np.array_equal(last, twins[0]) and np.array_equal(again, twins[1])):
+        raise Mismatch("rendering must give the same frames after the same seed, actions and renderings")
+
+
+def _filmed(trial: Trial, actions: Sequence[object]) -> tuple[list[Frame], np.ndarray, np.ndarray]:
+    """A run that is rendered: what was seen, and all environments' last pictures, drawn twice."""
+    everybody = np.arange(trial.num_envs)
     with trial.make() as pool:
         seen = [start(pool)]
         try:
-            first = pool.render()
+            pool.render()
         except OptionError as error:
             raise NotApplicable(str(error)) from None
         for action in actions:
             pool.render([trial.num_envs - 1])
             seen.append(advance(pool, action))
-        last = pool.render(np.arange(trial.num_envs))
-        again = pool.render(np.arange(trial.num_envs))
-    same(unseen, seen, "rendering must not change what happens")
-    if last.dtype != np.uint8 or last.shape != (trial.num_envs, *first.shape[1:]) or last.shape[-1] != 3:
-        raise Mismatch(
-            f"frames should be uint8[{trial.num_envs}, height, width, 3], but are {last.dtype}{list(last.shape)}"
-        )
-    if not np.array_equal(last, again):
-        raise Mismatch("rendering one state twice must give the same frame")
+        return seen, pool.render(everybody), pool.render(everybody)

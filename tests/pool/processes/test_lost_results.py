@@ -90,6 +90,58 @@ def test_environments_that_began_anew_say_so(autoreset: Any) -> None:
         assert "restarted" not in pool.step([1] * 4)[-1]
 
 
+def kill_workers(pool: Any) -> None:
+    for worker in pool._executor._dispatch._crew._processes:
+        worker.kill()
+        worker.join()
+
+
+def each_call(pool: Any) -> list[Any]:
+    return [
+        lambda: pool.get_attr("count"),
+        lambda: pool.set_attr("count", 7),
+        lambda: pool.call("reset"),
+        lambda: pool.save_state(),
+        lambda: pool.render(),
+    ]
+
+
+def test_a_new_environment_never_answers_for_a_lost_one() -> None:
+    with headrace.make(Fragile, num_envs=2, num_threads=1, on_failure="restart") as pool:
+        pool.reset()
+        saved = pool.save_state()
+        pool.step([1, 1])
+        kill_workers(pool)
+        with pytest.raises(EnvironmentFailure, match="not answered"):
+            pool.get_attr("count")
+        for call in each_call(pool):
+            with pytest.raises(EnvironmentFailure, match=r"environment 0 was lost with its process.*step or reset"):
+                call()
+        *_, truncated, info = pool.step([1, 1])
+        assert truncated.all() and info["restarted"].all() and pool.get_attr("count") == [0, 0]
+        kill_workers(pool)
+        with pytest.raises(EnvironmentFailure, match="not answered"):
+            pool.get_attr("count")
+        pool.load_state(None, saved)
+        assert pool.get_attr("count") == [0, 0]
+        obs, _, _, truncated, _ = pool.step([1, 1])
+        assert obs.tolist() == [[1], [1]] and not truncated.any()
+
+
+@pytest.mark.parametrize(("what", "words"), [(DIE, "lost with its process: reset"), (RAISE, "has raised since")])
+def test_a_new_environment_never_answers_for_one_that_failed(what: int, words: str) -> None:
+    with headrace.make(Fragile, num_envs=2, num_threads=2) as pool:
+        pool.reset()
+        with pytest.raises(EnvironmentFailure):
+            pool.step([what, 1])
+        for call in each_call(pool):
+            with pytest.raises(EnvironmentFailure, match=f"environment 0 .*{words}"):
+                call()
+        assert pool.get_attr("count", [1]) == [1]
+        pool.reset([0])
+        assert pool.get_attr("count") == [0, 1]
+
+
 def test_a_pool_of_any_function_is_pickled() -> None:
     limit = 3
     make = lambda: gym.wrappers.TimeLimit(Fragile(), limit)  # noqa: E731

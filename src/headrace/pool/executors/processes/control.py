@@ -27,8 +27,6 @@ LINE = 16  # int32s of a cache line
 
 MOST_SKIPPED = 63  # most waits in a row that sleep without spinning first
 
-FINE, FAILED = 0, 1  # values of an environment's ``status``
-
 give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
 
 
@@ -57,7 +55,7 @@ class Control:
         all_wanted: 1 if all workers must have served theirs, in which case the last one rings the caller's bell; 0 if
             each worker that has does.
         requests: int32[W, ring]; an environment's number, or EVERYONE, CALL, STOP, ….
-        command, seed, status, actions: of each environment.
+        command, seed, actions: of each environment.
         place: int64[N, 3], the destination of an environment's result: piece of the arena, its number of rows, row.
         whole: int64[2], piece and number of rows for EVERYONE.
         letter: int64[N, 2], offset and length of an environment's letter in its worker's mailbox.
@@ -74,7 +72,6 @@ class Control:
                 "bells": ((workers + 1, LINE), small),
                 "requests": ((workers, num_envs + RING), small),
                 "command": ((num_envs,), np.dtype(np.int8)),
-                "status": ((num_envs,), np.dtype(np.int8)),
                 "seed": ((num_envs,), np.dtype(np.uint64)),
                 "place": ((num_envs, 3), whole),
                 "whole": ((2,), whole),
@@ -90,7 +87,7 @@ class Control:
         self.asked, self.served, self.wanted = (
             [row.data for row in arrays[name]] for name in ("asked", "served", "wanted")
         )
-        self.requests, self.command, self.status = arrays["requests"], arrays["command"], arrays["status"]
+        self.requests, self.command = arrays["requests"], arrays["command"]
         self.all_wanted, self.whole = arrays["all_wanted"].data, arrays["whole"].data
         self.seed, self.place, self.letter = (arrays[n] for n in ("seed", "place", "letter"))
         self.actions = {name.removeprefix("action:"): a for name, a in arrays.items() if name.startswith("action:")}

@@ -66,7 +66,7 @@ class Dispatch:
         restart: bool,
         notes: bool,
     ):
-        n, workers = len(control.status), len(control.asked)
+        n, workers = len(control.seed), len(control.asked)
         self._control, self._task, self._timeout, self._restart = control, task, timeout, restart
         self._shares = shares(n, workers)
         self.workers = range(workers)

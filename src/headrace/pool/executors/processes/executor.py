@@ -7,7 +7,7 @@ and writes results directly into the rows that the pool's caller receives. Waiti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -71,6 +71,7 @@ class ProcessesExecutor(HostExecutor):
         self._objects = [f for f in fields if f.dtype == object]
         self._arena = Arena([f for f in fields if f.dtype != object], n)
         self._everyone = np.arange(n, dtype=np.int32)
+        self._failed = np.zeros(n, np.bool_)  # environments that raised and were not reset since
         self._sent: deque[Sent] = deque()  # synchronous, oldest first
         self._unfinished: Sent | None = None  # a call that an exception ended before its results had arrived
         self._done = deque[int]()  # asynchronous: environments whose results have arrived
@@ -183,7 +184,7 @@ class ProcessesExecutor(HostExecutor):
     ) -> None:
         if options:
             self._call(slots.told, {env_id: dict(options) for env_id in env_ids.tolist()})
-        self._dispatch.gone.difference_update(env_ids.tolist())
+        self._clear_failures(env_ids)
         command = codes.RESET if seeds is None else codes.RESEED
         self._control.command[env_ids] = command + (codes.WITH_OPTIONS if options else 0)
         if seeds is not None:
@@ -297,12 +298,14 @@ class ProcessesExecutor(HostExecutor):
                 continue
             found[row] = letter
             if letter.error is not None:
+                self._failed[env_id] = True
                 dispatch.failures.append(dispatch.failure(env_id, *letter.error))
         return found
 
     # -- the rest --------------------------------------------------------------------------------
 
     def save_state(self, env_ids: np.ndarray) -> list[bytes]:
+        self._check_there(env_ids.tolist())
         try:
             return self._call(slots.saved, dict.fromkeys(env_ids.tolist()))
         except EnvironmentFailure as error:
@@ -312,7 +315,8 @@ class ProcessesExecutor(HostExecutor):
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
         try:
             self._call(slots.loaded, dict(zip(env_ids.tolist(), blobs, strict=True)))
-            self._dispatch.gone.difference_update(env_ids.tolist())
+            self._clear_failures(env_ids)
+            self._dispatch.lost[env_ids] = False
         except EnvironmentFailure as error:
             raise StateError(f"the state cannot be restored: {error}") from error
 
@@ -320,6 +324,7 @@ class ProcessesExecutor(HostExecutor):
         return {}
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:
+        self._check_there(env_ids.tolist())
         frames = self._call(slots.rendered, dict.fromkeys(env_ids.tolist()))
         if not all(isinstance(frame, np.ndarray) and frame.ndim == 3 for frame in frames):
             raise RenderError(f"{self._spec.task} draws no frames")
@@ -327,12 +332,32 @@ class ProcessesExecutor(HostExecutor):
 
     def call(self, name: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], env_ids: np.ndarray) -> list[Any]:
         """Returns an attribute of each environment, called if it is callable; it is looked up through wrappers."""
+        self._check_there(env_ids.tolist())
         function = partial(slots.called, name, tuple(arguments), dict(keywords))
         return self._call(function, dict.fromkeys(env_ids.tolist()))
 
     def set_attr(self, name: str, values: Mapping[int, Any]) -> None:
         """Set an attribute of environments: env_id → value."""
+        self._check_there(values)
         self._call(partial(slots.assigned, name), values)
+
+    def _clear_failures(self, env_ids: np.ndarray) -> None:
+        """Forget earlier failures of environments that are reset or loaded."""
+        self._dispatch.gone.difference_update(env_ids.tolist())
+        self._failed[env_ids] = False
+
+    def _check_there(self, env_ids: Iterable[int]) -> None:
+        """Raise `EnvironmentFailure` for an environment that was lost or has failed, in whose place a new one would answer."""
+        for i in env_ids:
+            if self._dispatch.lost[i]:
+                what = "was lost with its process; its next step begins another episode and says so: step or reset it"
+            elif i in self._dispatch.gone:
+                what = "was lost with its process: reset it"
+            elif self._failed[i]:
+                what = "has raised since its last reset: reset it"
+            else:
+                continue
+            raise EnvironmentFailure(f"{self._spec.task}: environment {i} {what} first")
 
     def _call(self, function: Callable[[Any, Any], Any], arguments: Mapping[int, Any]) -> list[Any]:
         self._settle()

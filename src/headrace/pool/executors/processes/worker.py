@@ -29,7 +29,6 @@ from headrace.pool.executors.processes.control import (
     CALL,
     EVERYONE,
     EVERYONE_LOST,
-    FAILED,
     NOTHING,
     RESEED,
     RESTART,
@@ -296,7 +295,6 @@ class Worker:
         return {prefix + name: at(obs, path) for name, path in self._objects.items()}
 
     def _fail(self, slot: Slot, env_id: int, row: int, error: Exception, rows: Rows) -> None:
-        self._control.status[env_id] = FAILED
         self._send(env_id, Letter({}, None, None, (_sendable(error), _told(error))))
         slot.env, slot.over, slot.elapsed = None, False, 0
         rows.reward[row], rows.terminated[row], rows.truncated[row] = 0.0, False, False
