@@ -347,7 +347,7 @@ class ProcessesExecutor(HostExecutor):
         self._failed[env_ids] = False
 
     def _check_there(self, env_ids: Iterable[int]) -> None:
-        """Raise `EnvironmentFailure` for an environment that was lost or has failed, in whose place a new one would answer."""
+        """Raise `EnvironmentFailure` for an environment that was lost or has failed: a new one would answer instead."""
         for i in env_ids:
             if self._dispatch.lost[i]:
                 what = "was lost with its process; its next step begins another episode and says so: step or reset it"
