@@ -1,1 +1,1 @@
-"""Networks and what stands around them: distributions, normalisation, action masks, encoded observations."""
+"""Networks, action distributions, normalisation, action masks and observation encoders."""

@@ -1,12 +1,13 @@
-"""Action masks: an environment says which actions are allowed, and no policy takes another.
+"""Action masks, with which an environment restricts the actions that policies may choose.
 
-A mask comes in ``info["action_mask"]``, with the observation that the next action is chosen by: int8 or bool, 0 for
-what is forbidden, [N, K] (of many agents [N, agents, K]), where K is the number of actions. Several heads have their
-masks side by side; of agent types with different actions the widest sets K, and the others' masks come first in it.
+A mask comes in ``info["action_mask"]``, with the observation from which the next action is chosen: int8 or bool, 0 for
+forbidden actions, [N, K] (or [N, agents, K] with several agents), where K is the number of actions. The masks of
+several heads are concatenated; if agent types have different numbers of actions, K is the largest, and the masks of
+the others fill its first columns.
 
-Logits of forbidden actions are lowered so far that their probability is exactly 0, yet not to -inf, so that
-p · log p is 0, too. What is left is the softmax over the allowed actions, with its gradients (Huang and Ontañón 2022,
-arXiv:2006.14171). Distributions and networks need not know.
+Logits of forbidden actions are lowered so far that their probability is exactly 0, but not to -inf, so that p · log p
+is 0, too. The result is the softmax over the allowed actions, with its gradients (Huang and Ontañón 2022,
+arXiv:2006.14171). Distributions and networks are unaffected.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ NEVER = -1e9
 
 
 def masked_heads(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> tuple[int, ...]:
-    """How many actions each masked head of a policy chooses among; empty where it is not masked.
+    """Returns the number of actions of each masked head of a policy; empty if the policy has no masks.
 
-    Policies of continuous actions are not, beside agents that have others.
+    Policies with continuous actions have none, also in an environment whose other agents have masks.
 
     Raises:
         OptionError: the environment's masks do not fit its actions.
@@ -44,20 +45,21 @@ def masked_heads(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> tup
 
 
 def forbidden(mask: Tensor, heads: tuple[int, ...]) -> Tensor:
-    """What masks [B, K] forbid, bool[B, sum(heads)]; a head that is allowed nothing (of a dead agent) is not masked."""
+    """Returns forbidden actions, bool[B, sum(heads)], of masks [B, K]; a head without allowed actions is not masked."""
     parts = (mask[:, : sum(heads)] == 0).split(heads, 1)
     return torch.cat([part & ~part.all(1, keepdim=True) for part in parts], 1)
 
 
 def masked(logits: Tensor, forbidden: Tensor) -> Tensor:
-    """Logits [B, K] under which what is forbidden, bool[B, K], has no chance."""
+    """Returns logits [B, K] under which forbidden actions, bool[B, K], have probability 0."""
     return torch.add(logits, forbidden, alpha=NEVER)  # masked_fill takes five times as long on a CPU
 
 
 def masked_to_draw(logits: Tensor, forbidden: Tensor) -> Tensor:
-    """The same in float64, to draw actions from.
+    """Like `masked`, in float64, for sampling.
 
-    In float32 probabilities may add up to less than the noise; the last action would be drawn then, forbidden or not.
+    In float32 the cumulative probabilities may end below the noise; the last action would then be drawn even if it is
+    forbidden.
     """
     return masked(logits, forbidden).double()
 

@@ -1,4 +1,4 @@
-"""Convolutional networks for images: trunks that give features, and actor-critics over them."""
+"""Convolutional networks for images: trunks that compute features, and actor-critics over them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import Tensor, nn
 
 from headrace.train.modules.layers import gradient_of, initialised, through_activation, with_log_std
 
-SMALL_SIDE = 8  # shorter images have nothing for a filter to find
-NATURE_SIDE = 36  # the least that three layers of the Nature-CNN leave anything of
-BLOCK = 4  # pixels that the Nature-CNN's first filters move by
+SMALL_SIDE = 8  # least side of an image for a CNN
+NATURE_SIDE = 36  # least side for which the Nature-CNN's three layers have an output
+BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
 STRIDES = 1, 2, 1  # of its layers, the first over blocks
 
 
 class Saved(NamedTuple):
-    """What a pass forward leaves for the one back: weights as they were multiplied with, and what came of it."""
+    """The results of a forward pass that the backward pass needs: weights as used in the products, and activations."""
 
     weights: list[Tensor]
     activations: list[Tensor]
@@ -29,14 +29,14 @@ class Saved(NamedTuple):
 class NatureTrunk(nn.Module):
     """The layers of Mnih et al. 2015 over stacked frames uint8[B, C, H, W], up to its 512 units.
 
-    The first layer's filters of 8 x 8 pixels, 4 apart, are filters of 2 x 2 blocks of 4 x 4 pixels: as such they have
-    16·C channels instead of C, which matrix units can be filled with. The division by 255 is folded into their
-    weights, and images are handed to the convolutions channels-last, which is what their CPU kernels want.
+    The first layer's filters of 8 x 8 pixels with stride 4 are computed as filters over 2 x 2 blocks of 4 x 4 pixels:
+    these have 16·C channels instead of C, which uses matrix units better. The division by 255 is folded into the
+    weights, and images are channels-last, the layout for which CPU kernels of convolutions are fastest.
 
     Args:
         channels, height, width: of the images.
-        bf16: whether products are made in bfloat16; parameters and features stay float32.
-        outputs: how many units the last layer has.
+        bf16: whether products are computed in bfloat16; parameters and features stay float32.
+        outputs: number of units of the last layer.
     """
 
     def __init__(self, channels: int, height: int, width: int, bf16: bool = False, outputs: int = 512):
@@ -157,12 +157,12 @@ class SmallCNN(ImageActorCritic):
 
 @cache
 def cpu_has_bf16() -> bool:
-    """Whether the CPU multiplies in bfloat16 itself; without that, it would take far longer than in float32."""
+    """Whether the CPU has bfloat16 products in hardware; without them, bfloat16 is far slower than float32."""
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def trunk_for(space: gym.Space, bf16: bool, streams: int = 1) -> NatureTrunk | SmallTrunk:
-    """The trunk that fits images of this size; its last layer has so many times the usual units."""
+    """Returns the trunk for images of this size; its last layer has ``streams`` times the usual number of units."""
     assert isinstance(space, gym.spaces.Box)
     channels, height, width = space.shape
     if min(height, width) < NATURE_SIDE:
@@ -171,7 +171,7 @@ def trunk_for(space: gym.Space, bf16: bool, streams: int = 1) -> NatureTrunk | S
 
 
 def blocks(images: Tensor) -> Tensor:
-    """Blocks of 4 x 4 pixels as channels: uint8[B, C, H, W] to uint8[B, 16·C, H // 4, W // 4], channels last.
+    """Returns blocks of 4 x 4 pixels as channels: uint8[B, C, H, W] to uint8[B, 16·C, H // 4, W // 4], channels last.
 
     Four pixels of a row are moved as one word.
     """
@@ -193,7 +193,7 @@ def is_image(space: gym.Space) -> bool:
 
 
 def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
-    """Overwrite a layer's gradients, and answer that of its input, given that of its output."""
+    """Overwrite a layer's gradients, and return that of its input, given that of its output."""
     if x.dtype == torch.float32:
         torch.mm(d.t(), x, out=gradient_of(layer.weight))
     else:
@@ -205,7 +205,7 @@ def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
 def _conv_backward(
     layer: Any, x: Tensor, weight: Tensor, d: Tensor, stride: int, further: bool
 ) -> tuple[Tensor, Tensor]:
-    """Overwrite the gradient of a layer's biases; answers those of its input, if ``further``, and of its filters."""
+    """Overwrite the gradient of a layer's biases; returns those of its input, if ``further``, and of its filters."""
     below, filters, bias = torch.ops.aten.convolution_backward(
         d, x, weight, [len(weight)], [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [further, True, True]
     )

@@ -1,12 +1,11 @@
-"""Action distributions as plain functions of a parameter matrix, with their gradients by hand.
+"""Action distributions as plain functions of a parameter matrix, with analytical gradients.
 
-`torch.distributions` builds and validates an object for every minibatch, and autograd
-then walks a dozen tiny nodes. A PPO loss needs three numbers per sample (log-probability,
-entropy, and how both move with the parameters), so they are written down here once,
-and the network alone is left to autograd, or to its own backward.
+`torch.distributions` builds and validates an object for every minibatch, and autograd then visits a dozen small nodes.
+A PPO loss needs only log-probability, entropy and their gradients for each sample, which are written out here;
+autograd, or a network's own backward pass, handles the network only.
 
-Every distribution maps ``params`` float32[B, size] to actions; noise is drawn beforehand
-for a whole rollout, so that sampling is one or two operations.
+Every distribution maps ``params`` float32[B, size] to actions; noise is drawn beforehand for a whole rollout, so that
+sampling is one or two operations.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from headrace.errors import OptionError
 
 
 class Distribution(Protocol):
-    """What PPO asks of an action distribution.
+    """The interface of an action distribution for on-policy algorithms.
 
     Attributes:
         size: columns of the parameter matrix.
-        outputs: those of them that the network computes from an observation.
+        outputs: number of these columns that the network computes from an observation.
         noise_size: columns of noise that one sample consumes.
         action_shape: shape of one stored action.
         action_dtype: dtype of stored actions.
@@ -41,36 +40,36 @@ class Distribution(Protocol):
     action_dtype: torch.dtype
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill float32[…, noise_size] with what `sample` needs, in place."""
+        """Fill noise float32[…, noise_size] for `sample`, in place, and return it."""
         ...
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Actions [B, *action_shape] drawn with noise [B, noise_size]."""
+        """Returns actions [B, *action_shape] drawn with noise [B, noise_size]."""
         ...
 
     def mode(self, params: Tensor) -> Tensor:
-        """The most likely actions [B, *action_shape]."""
+        """Returns the most likely actions [B, *action_shape]."""
         ...
 
     def to_env(self, actions: Tensor) -> Tensor:
-        """Stored actions as the environment takes them."""
+        """Returns stored actions in the environment's units and dtype."""
         ...
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Log-probability [B], entropy [B], and what `gradient` needs."""
+        """Returns log-probability [B], entropy [B], and what `gradient` needs."""
         ...
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy, a number or [B]."""
+        """Returns the gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy, one or [B]."""
         ...
 
 
 @dataclass
 class Categorical:
-    """One choice among ``size``; params are logits, sampled by inverting their distribution function.
+    """One choice among ``size``; params are logits, sampled by inverting the cumulative distribution function.
 
-    Softmax over a few columns of many rows is several times slower than over a few rows of many columns, which is
-    why the arithmetic here is done on [size, B].
+    Softmax over a few columns of many rows is several times slower than over a few rows of many columns, so the
+    arithmetic uses [size, B].
     """
 
     size: int
@@ -119,10 +118,10 @@ class Categorical:
 
 @dataclass
 class EpsilonGreedy:
-    """The best of ``size`` actions, but a random one with probability ``epsilon``; params are action values.
+    """The action of the greatest value, or with probability ``epsilon`` a random one; params are action values.
 
     Attributes:
-        epsilon: a number, or a tensor that is set as a run goes on: 0-d, or one for each row.
+        epsilon: a number, or a tensor that changes during a run: 0-d, or one for each row.
     """
 
     size: int
@@ -141,12 +140,12 @@ class EpsilonGreedy:
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
         """Returns actions int64[B] for noise [B, 2]: the first column decides whether, the second how to explore."""
         explore, which = noise.unbind(-1)
-        # rounding may take the largest noise to one action too far
+        # rounding may turn the largest noise into an action beyond the last
         other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
         return torch.where(explore < self.epsilon, other, self.mode(params))
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Actions [rows], each equally likely."""
+        """Returns actions int64[rows], uniformly distributed."""
         return torch.randint(self.size, (rows,), generator=generator, device=generator.device)
 
     def mode(self, params: Tensor) -> Tensor:
@@ -159,7 +158,7 @@ class EpsilonGreedy:
 
 
 class MultiCategorical:
-    """Independent choices; params are the logits of all of them side by side."""
+    """Independent choices; params are their concatenated logits."""
 
     def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...], device: torch.device | str = "cpu"):
         self.sizes = sizes
@@ -201,9 +200,9 @@ class MultiCategorical:
 
 
 class BoxActions:
-    """Actions of a `Box`, stored in units in which [-1, 1] is its range; `to_env` clips and scales them.
+    """Actions of a `Box`, stored in units in which its range is [-1, 1]; `to_env` clips and scales them.
 
-    Dimensions without bounds are passed on as they are.
+    Dimensions without bounds are not scaled.
     """
 
     def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype, device: torch.device | str = "cpu"):
@@ -228,18 +227,18 @@ class BoxActions:
         return noise.normal_(generator=generator)
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Actions [rows, A…] from all over the range, each equally likely."""
+        """Returns actions float32[rows, *action_shape], uniformly distributed over the range."""
         return torch.empty(rows, *self.action_shape, device=self.scale.device).uniform_(-1, 1, generator=generator)
 
     def to_env(self, actions: Tensor) -> Tensor:
         """Returns actions clipped to the range and scaled to the space's bounds, in `env_dtype`."""
         scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
-        # rounding may step over a bound by one unit in the last place
+        # rounding may exceed a bound by one unit in the last place
         return scaled.clamp_(self.low, self.high).to(self.env_dtype)
 
 
 class BoundedActions(BoxActions):
-    """Those of a `Box` with bounds, for off-policy learning, whose actors keep to them.
+    """Actions of a bounded `Box`, for off-policy algorithms, whose actors stay within the bounds.
 
     Raises:
         OptionError: the actions are not of a `Box` with bounds.
@@ -251,11 +250,11 @@ class BoundedActions(BoxActions):
         super().__init__(space.low, space.high, np.dtype(space.dtype), device)
 
     def explore(self, widely: bool) -> None:
-        """Explore over the whole range, or as is usual; most do so by themselves."""
+        """Explore over the whole range if ``widely``, else as usual; does nothing for stochastic policies."""
 
 
 class Deterministic(BoundedActions):
-    """What an actor says, with Gaussian noise to explore; params are actions within [-1, 1].
+    """An actor's deterministic output plus Gaussian exploration noise; params are actions within [-1, 1].
 
     Args:
         exploration: standard deviation of the noise, in units of half the action range.
@@ -265,7 +264,7 @@ class Deterministic(BoundedActions):
         super().__init__(space, device)
         self.size = self.noise_size
         self.exploration = exploration
-        self.spread = torch.tensor(float(exploration), device=device)  # of the noise, now
+        self.spread = torch.tensor(float(exploration), device=device)  # present standard deviation of the noise
 
     def explore(self, widely: bool) -> None:
         self.spread.fill_(1.0 if widely else self.exploration)
@@ -281,9 +280,9 @@ class Deterministic(BoundedActions):
 
 
 class SquashedGaussian(BoundedActions):
-    """The tanh of independent normals; params are their means, then the logarithms of their standard deviations.
+    """The tanh of independent normals; params are their means, then their log standard deviations.
 
-    The latter are clamped to `LOG_STD`, as in the authors' own code.
+    The latter are clamped to `LOG_STD`, as in the authors' code.
 
     Source: Haarnoja et al. 2018 (arXiv:1812.05905), appendix C.
     """
@@ -304,9 +303,9 @@ class SquashedGaussian(BoundedActions):
         return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
 
     def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Actions [B, A], their log-probability [B], and what `gradient` needs.
+        """Returns actions [B, A], their log-probability [B], and what `gradient` needs.
 
-        With ``u`` before the tanh, ``log(1 - tanh²u) = 2 (log 2 - u - softplus(-2u))``, which no ``u`` makes infinite.
+        With ``u`` before the tanh, ``log(1 - tanh²u) = 2 (log 2 - u - softplus(-2u))``, which is finite for all ``u``.
         """
         mean, log_std = params.chunk(2, -1)
         log_std = log_std.clamp(*self.LOG_STD)
@@ -319,7 +318,7 @@ class SquashedGaussian(BoundedActions):
         return actions, log_prob, (params, spread, actions)
 
     def gradient(self, saved: Any, d_actions: Tensor, d_log_prob: Tensor) -> Tensor:
-        """Gradient [B, 2A] for params, given d loss/d actions [B, A] and d loss/d log_prob, a 0-d tensor or [B, 1]."""
+        """Returns the gradient [B, 2A] for params, from d loss/d actions [B, A] and d loss/d log_prob, 0-d or [B, 1]."""
         # da/du = 1 - a²;   d log p/du = 2a;   d log p/d log_std = spread · 2a - 1
         params, spread, actions = saved
         d_u = torch.ops.aten.tanh_backward.default(d_actions, actions).add_(actions * d_log_prob, alpha=2.0)
@@ -330,9 +329,9 @@ class SquashedGaussian(BoundedActions):
 
 
 class DiagonalGaussian(BoxActions):
-    """Independent normals; params are the means, then the logarithms of the standard deviations.
+    """Independent normals; params are the means, then the log standard deviations.
 
-    Actions are stored unbounded, and clipped on their way to the environment.
+    Actions are stored unbounded; `to_env` clips them.
     """
 
     def __init__(self, low: np.ndarray, high: np.ndarray, dtype: np.dtype, device: torch.device | str = "cpu"):
@@ -370,7 +369,7 @@ class DiagonalGaussian(BoxActions):
 
 
 def distribution_for(space: gym.Space, device: torch.device | str = "cpu") -> Distribution:
-    """The distribution that fits an action space: `Discrete`, `MultiDiscrete` or `Box`; its numbers are on a device.
+    """Returns the distribution for an action space, `Discrete`, `MultiDiscrete` or `Box`, with tensors on a device.
 
     Raises:
         OptionError: the space is of another kind.

@@ -14,7 +14,7 @@ class GRU(nn.Module):
     """Dense layers, a gated recurrent unit (Cho et al. 2014, arXiv:1406.1078), a policy head and a value head.
 
     Attributes:
-        memory_size: columns of the memory, which is zero at the start of an episode.
+        memory_size: columns H of the memory, which is zero at the start of an episode.
     """
 
     def __init__(
@@ -35,16 +35,17 @@ class GRU(nn.Module):
         self.log_std = log_std
 
     def step(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One step: inputs float32[B, D] and memory [B, H] to action parameters, values [B] and the new memory."""
+        """Returns action parameters [B, size], values [B] and the new memory [B, H] of inputs [B, D] and memory."""
         memory = self.cell(self.encoder(x), memory)
         return *self._heads(memory), memory
 
     def unroll(self, x: Tensor, memory: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Many steps: inputs float32[T·B, D], step by step, to action parameters [T·B, size] and values [T·B].
+        """Returns action parameters [T·B, size] and values [T·B] of T steps.
 
         Args:
+            x: inputs float32[T·B, D], step by step.
             memory: before the first step, [B, H].
-            starts: bool[T·B], whether an episode starts with a step: it begins with no memory.
+            starts: bool[T·B], whether a step is the first of an episode, before which the memory is set to zero.
         """
         columns = len(memory)
         kept = (~starts).float().view(-1, columns, 1)
@@ -56,7 +57,7 @@ class GRU(nn.Module):
         return self._heads(torch.cat(memories))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """As the first step of an episode."""
+        """Returns action parameters and values of the first step of an episode, with zero memory."""
         return self.step(x, x.new_zeros(len(x), self.memory_size))[:2]
 
     def _heads(self, memory: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What all networks are made of."""
+"""Initialisation, products and gradients that all networks share."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch import Tensor, nn
 
 
 def orthogonal(rows: int, columns: int, gain: float = math.sqrt(2)) -> Tensor:
-    """A random matrix with orthogonal rows or columns (Saxe et al. 2014, arXiv:1312.6120)."""
+    """Returns a random matrix with orthogonal rows or columns (Saxe et al. 2014, arXiv:1312.6120)."""
     return nn.init.orthogonal_(torch.empty(rows, columns), gain)
 
 
 def initialised(layer: Any, gain: float = math.sqrt(2)) -> Any:
-    """A layer with orthogonal weights and no bias."""
+    """Initialises a layer with orthogonal weights and zero bias, and returns it."""
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
 
 
 def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
-    """Means [B, n] and the logarithm of their standard deviations side by side, [B, 2n]; or what needs none."""
+    """Returns means [B, n] and log standard deviations concatenated, [B, 2n]; ``params`` itself if there are none."""
     return params if log_std is None else torch.cat((params, log_std.expand_as(params)), -1)
 
 
@@ -32,12 +32,12 @@ NARROW = 64
 
 
 def narrow(columns: int) -> AbstractContextManager[object]:
-    """A block for products of so many columns, on one side: in full precision if they are few."""
+    """Returns a context for products with a factor of ``columns`` columns: in full precision if these are few."""
     return FullPrecision() if columns <= NARROW else nullcontext()
 
 
 class FullPrecision:
-    """A block whose products are of float32 factors, whatever ``matmul_precision`` says."""
+    """A context in which products use float32, whatever ``matmul_precision`` is."""
 
     def __enter__(self) -> None:
         self._before = torch.get_float32_matmul_precision()
@@ -48,20 +48,20 @@ class FullPrecision:
 
 
 def gradient_of(parameter: Tensor) -> Tensor:
-    """Where a parameter's gradient goes, in the buffer of its `headrace.train.algorithms.optimiser.FlatAdam`."""
+    """Returns the tensor of a parameter's gradient, a view into the buffer of its optimiser (`FlatAdam`)."""
     assert parameter.grad is not None, "FlatAdam gives every parameter its gradient buffer"
     return parameter.grad
 
 
 def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """The gradient before a ReLU, or a tanh, given the one after it, and its output."""
+    """Returns the gradient before a ReLU, or a tanh, given the gradient after it and its output."""
     if relu:
         return torch.ops.aten.threshold_backward.default(d, output, 0.0)
     return torch.ops.aten.tanh_backward.default(d, output)
 
 
 def pass_activation_(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """`through_activation` in place of ``d``."""
+    """Like `through_activation`, in place."""
     if relu:
         return torch.ops.aten.threshold_backward.grad_input(d, output, 0.0, grad_input=d)
     return torch.ops.aten.tanh_backward.grad_input(d, output, grad_input=d)

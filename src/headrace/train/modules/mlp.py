@@ -1,8 +1,8 @@
-"""Small perceptrons with a backward pass of their own.
+"""Small perceptrons with a hand-written backward pass.
 
-The small networks of classic control and locomotion spend their time in dispatching tiny
-operations, not in arithmetic. So `MLP` computes actor and critic side by side as one batched
-product, and its backward pass writes into the gradient buffer directly.
+The small networks of classic control and locomotion are limited by the overhead of operations, not by arithmetic.
+`MLP` therefore computes actor and critic together as one batched product, and its backward pass writes directly into
+the gradient buffer.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ class MLP(nn.Module):
         self.log_std = log_std
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Observations float32[B, D] to action parameters [B, size] and values [B]."""
+        """Returns action parameters [B, size] and values [B] of observations float32[B, D]."""
         return self.forward_saving(x)[:2]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """As `forward`, and the activations [x, h1, h2, …] for `backward_into_gradients`."""
+        """Like `forward`, and also returns the activations [x, h1, h2, …] for `backward_into_gradients`."""
         act = torch.relu_ if self.relu else torch.tanh_
-        own: dict[str, Any] = self._parameters  # nn.Module looks for an attribute for as long as a small product takes
+        own: dict[str, Any] = self._parameters  # attribute lookup in nn.Module takes as long as a small product
         h = act(F.linear(x, own["first_weight"], own["first_bias"]))  # [B, K·H]
         h = h.view(len(x), self.towers, -1).transpose(0, 1)  # [K, B, H]
         saved = [x, h]
         for weight, bias in self._layers:
             h = act(torch.baddbmm(bias, h, weight))  # [K, B, H']
             saved.append(h)
-        # few rows of many columns are quicker to multiply than many rows of few columns
+        # products with few rows of many columns are faster than with many rows of few columns
         params = torch.addmm(own["policy_bias"].unsqueeze(1), own["policy_weight"], h[0].t()).t()
         value = F.linear(h[-1], own["value_weight"], own["value_bias"]).squeeze(1)
         return with_log_std(params, self.log_std), value, saved

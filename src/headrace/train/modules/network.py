@@ -1,6 +1,6 @@
-"""Which network a policy gets: what maps observations to action parameters and a value.
+"""Chooses and makes a policy's network, which maps observations to action parameters and a value.
 
-`MLP` carries its own backward pass; all others are differentiated by autograd, a user's own included.
+`MLP` has a hand-written backward pass; all others, also a user's own, are differentiated by autograd.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["GRU", "MLP", "NatureCNN", "SmallCNN", "input_size", "make_network", 
 
 
 def make_network(config: Config, space: gym.Space, distribution: Distribution) -> nn.Module:
-    """The actor-critic for an observation space, on the CPU, initialised from torch's global generator.
+    """Returns the actor-critic for an observation space, on the CPU, initialised from torch's global generator.
 
     Raises:
-        OptionError: no network fits the space, or the user's own is not what it should be.
+        OptionError: no network fits the space, or the user's own network does not have the right interface.
     """
     gaussian = isinstance(distribution, DiagonalGaussian)
     outputs = distribution.outputs
@@ -47,12 +47,12 @@ def make_network(config: Config, space: gym.Space, distribution: Distribution) -
 
 
 class OwnNetwork(nn.Module):
-    """A user's network: ``file.py:name`` or ``package.module:name`` of a function (or class) that makes it.
+    """A user's network, given as ``file.py:name`` or ``package.module:name`` of a function or class that makes it.
 
-    The function is called with the observation space and the number of outputs. Its module maps inputs (images
-    uint8[B, C, H, W] as they are, all else flattened to float32[B, D]) to action parameters float32[B, outputs]
-    (logits, or means in units of half the action range) and values float32[B]. With an attribute ``memory_size``
-    and the methods ``step`` and ``unroll`` of `GRU` it is a recurrent one.
+    The function is called with the observation space and the number of outputs. The module that it returns maps inputs
+    (images uint8[B, C, H, W], all other observations flattened to float32[B, D]) to action parameters
+    float32[B, outputs] (logits, or means in units of half the action range) and values float32[B]. A module with an
+    attribute ``memory_size`` and the methods ``step`` and ``unroll`` of `GRU` is a recurrent network.
     """
 
     def __init__(self, name: str, space: gym.Space, outputs: int, log_std: nn.Parameter | None):
@@ -102,12 +102,12 @@ def uses_images(config: Config, space: gym.Space) -> bool:
 
 
 def uses_cnn(config: Config, space: gym.Space) -> bool:
-    """Whether `make_network` gives a `NatureCNN` or a `SmallCNN`."""
+    """Whether `make_network` returns a `NatureCNN` or a `SmallCNN`."""
     return uses_images(config, space) and ":" not in config.network
 
 
 def network_kind(config: Config, space: gym.Space) -> str:
-    """What a network for this space is: ``mlp``, ``cnn`` or ``gru``, or ``own`` for a user's."""
+    """Returns the kind of the network for this space: ``mlp``, ``cnn`` or ``gru``, or ``own`` for a user's."""
     if ":" in config.network:
         return "own"
     if uses_cnn(config, space):
@@ -116,7 +116,11 @@ def network_kind(config: Config, space: gym.Space) -> str:
 
 
 def input_size(space: gym.Space) -> int:
-    """Columns of an `MLP`'s input: a flattened `Box`, or a `Discrete` as one-hot."""
+    """Returns the columns of an `MLP`'s input: those of a flattened `Box`, or of a one-hot `Discrete`.
+
+    Raises:
+        OptionError: the space is of another kind.
+    """
     if isinstance(space, gym.spaces.Box):
         return int(np.prod(space.shape))
     if isinstance(space, gym.spaces.Discrete):

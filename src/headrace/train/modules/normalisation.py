@@ -1,8 +1,7 @@
 """Running statistics of observations and rewards.
 
-Both are updated once per iteration, after its rollout was collected, and never during it:
-what the policy saw when it acted is then exactly what the update sees, and
-an agent that is evaluated or resumed sees the same again.
+Both are updated once per iteration, after its rollout was collected, and never during it: the update then uses exactly
+the normalised observations with which the policy acted, and so does an agent that is evaluated or resumed.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ class RunningStatistics:
     """Mean and variance of a stream of vectors, merged batch by batch (Chan et al. 1979), in float64.
 
     Attributes:
-        gather: answers what every process has of a tensor, [processes, …]; None where one trains alone. The batches
-            of all are then merged in the same order everywhere, so that all keep the same statistics.
+        gather: returns the tensors of all processes, [processes, …], given this one's; None for a single process. Every
+            process merges the batches of all in the same order, so that all have the same statistics.
     """
 
     def __init__(self, shape: tuple[int, ...], device: torch.device | str = "cpu"):
@@ -28,12 +27,12 @@ class RunningStatistics:
         self.gather: Callable[[Tensor], Tensor] | None = None
 
     def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
-        """Take in a batch [B, *shape], or what weights [B] of 0 and 1 leave of it; of nothing it learns nothing."""
+        """Merge a batch [B, *shape]; rows whose weight, of weights [B] of 0 and 1, is 0 do not count."""
         batch = batch.to(torch.float64)
         if weights is None and len(batch):
             variance, mean = torch.var_mean(batch, 0, correction=0)
             count = self.count.new_full((), len(batch))
-        else:  # a plain mean of no rows is not a number
+        else:  # var_mean of no rows is NaN
             weights = batch.new_zeros(len(batch)) if weights is None else weights.to(torch.float64)
             weights = weights.view(-1, *(1,) * (batch.dim() - 1))
             count = weights.sum()
@@ -72,11 +71,11 @@ class ObservationNormaliser:
         self.scale = torch.ones(size, device=device)
 
     def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Normalised observations [B, size] into ``out``."""
+        """Write normalised observations [B, size] to ``out`` and return it."""
         return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
 
     def update(self, observations: Tensor, weights: Tensor | None = None) -> None:
-        """Take in raw observations [B, size], as `RunningStatistics.update`."""
+        """Merge raw observations [B, size]; see `RunningStatistics.update`."""
         self.statistics.update(observations, weights)
         self._refresh()
 
@@ -85,18 +84,18 @@ class ObservationNormaliser:
         self.scale.copy_((self.statistics.variance + 1e-8).rsqrt())
 
     def pack(self) -> Tensor:
-        """All that it knows as one vector, float64[2 · size + 1]."""
+        """Returns mean, variance and count as one vector, float64[2 · size + 1]."""
         known = self.statistics
         return torch.cat((known.mean, known.variance, known.count.view(1)))
 
     def unpack(self, packed: Tensor) -> None:
-        """Take over what `pack` gave, from any device."""
+        """Load a vector that `pack` returned, from any device."""
         size = len(self.mean)
         mean, variance, count = packed.split((size, size, 1))
         self.load({"mean": mean, "variance": variance, "count": count.view(())})
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that it knows, to be copied in place."""
+        """Returns all tensors, for copies in place."""
         return {**self.statistics.state(), "shift": self.mean, "scale": self.scale}
 
     def state(self) -> dict[str, Tensor]:
@@ -119,12 +118,12 @@ class RewardScaler:
         self.running = torch.zeros(num_envs, device=device)
 
     def __call__(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> Tensor:
-        """`update`, and return the scaled rewards, clipped to ± 10."""
+        """Update the statistics and return the scaled rewards, clipped to ± 10."""
         self.update(rewards, done, present)
         return self.scaled(rewards)
 
     def update(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> None:
-        """Take in a rollout's rewards float32[T, N] and ends bool[T, N], of those ``present``, bool[T, N], if given."""
+        """Merge the returns of a rollout: rewards float32[T, N], ends bool[T, N]; only where ``present``, if given."""
         returns = torch.empty_like(rewards)
         keep = (~done).float().mul_(self.gamma)
         for t in range(len(rewards)):
@@ -133,7 +132,7 @@ class RewardScaler:
         self.statistics.update(returns.flatten(), None if present is None else present.flatten())
 
     def scaled(self, rewards: Tensor) -> Tensor:
-        """Rewards of any shape by today's scale, clipped to ± 10."""
+        """Returns rewards of any shape, scaled by the present statistics and clipped to ± 10."""
         scale = (self.statistics.variance + 1e-8).rsqrt().float()
         return (rewards * scale).clamp_(-10.0, 10.0)
 

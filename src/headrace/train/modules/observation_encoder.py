@@ -1,4 +1,4 @@
-"""How observations become network inputs."""
+"""Encodes observations as network inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.train.modules.normalisation import ObservationNormaliser
 
 
 class InputEncoder:
-    """Turns observations into network inputs: images as they are, all else float32[B, D], normalised if asked."""
+    """Turns observations into network inputs: images unchanged, others flattened to float32[B, D], and normalised."""
 
     def __init__(self, config: Config, space: gym.Space, device: torch.device):
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
@@ -36,7 +36,7 @@ class InputEncoder:
         return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)
 
     def plain(self, observations: Tensor, out: Tensor) -> Tensor:
-        """The same, never normalised."""
+        """Like the call, without normalisation."""
         if self.categories:
             rows = observations.to(out.device, torch.int64).unsqueeze(1) - self.first
             return out.zero_().scatter_(1, rows, 1.0)

@@ -1,7 +1,7 @@
-"""A perceptron with backward passes of its own: into its parameters, or down to its input.
+"""A perceptron with hand-written backward passes, to its parameters or to its input.
 
-An actor learns through its critic's input, and needs none of the critic's other gradients; written down
-by hand, neither pass computes what nobody asked for, and neither builds a graph of small nodes.
+An actor learns through its critic's input and needs none of the critic's other gradients; written out by hand, each
+pass computes only the gradients that are needed, and builds no graph of small nodes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Perceptron(nn.Module):
         self._layers = tuple(zip(self.weights, self.biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs float32[B, inputs] to outputs float32[B, outputs]."""
+        """Returns outputs float32[B, outputs] of inputs float32[B, inputs]."""
         with narrow(len(x)):
             return self.forward_saving(x)[-1]
 
     def forward_saving(self, x: Tensor) -> list[Tensor]:
-        """The activations [x, h1, …, outputs], for the backward passes."""
+        """Returns the activations [x, h1, …, outputs] for the backward passes."""
         saved, last = [x], len(self._layers) - 1
         for layer, (weight, bias) in enumerate(self._layers):
             with narrow(min(weight.shape)):
@@ -65,7 +65,7 @@ class Perceptron(nn.Module):
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor) -> Tensor:
-        """The gradient of the inputs, float32[B, inputs], given that of the outputs."""
+        """Returns the gradient of the inputs, float32[B, inputs], given that of the outputs."""
         if self.squash:
             d = through_activation(d, saved[-1], relu=False)
         for layer, (weight, _) in reversed(tuple(enumerate(self._layers))):

@@ -1,8 +1,8 @@
-"""Which policy plays which agents of an environment.
+"""Maps the agents of an environment to policies.
 
-An `AgentGroup` is the agents that one policy plays: which they are, where their observations are found, and where
-their actions go. The agents of a group in all environments are the columns of its policy's rollout, environment by
-environment; an environment of one agent has one group, and its columns are the environments.
+An `AgentGroup` describes the agents that one policy plays: their numbers, and the places of their observations and
+actions in a pool's arrays. The agents of a group in all environments are the columns of its policy's rollout,
+environment by environment; an environment with one agent has one group, whose columns are the environments.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Agents = slice | np.ndarray | Tensor | None
 
 @dataclass(frozen=True)
 class Place:
-    """Where some agents are found in a pool's arrays [.., N, A, …].
+    """The place of some agents in a pool's arrays [.., N, A, …].
 
     Attributes:
-        key: the array of their type, where types have arrays of their own, else None.
-        among: their positions on its agent axis; None where there is no such axis.
-        whole: whether they are all of it, in order, so that columns are a view.
+        key: the name of the array of their type if types have separate arrays, else None.
+        among: their positions on its agent axis; None if there is no such axis.
+        whole: whether they are all agents of the axis, in order, so that columns are a view.
     """
 
     key: str | None = None
@@ -46,10 +46,10 @@ class AgentGroup:
 
     Attributes:
         observation, action: spaces of one agent.
-        sees, acts: where its agents' observations are, and their actions.
-        agents: their numbers among all of an environment's agents; None for an environment of one agent.
-        width: how many they are.
-        types: where they are of several types, type → their numbers, as ``agents``; empty for agents of one type.
+        sees, acts: the places of the agents' observations and actions.
+        agents: their numbers among all agents of an environment; None for an environment with one agent.
+        width: number of agents.
+        types: type → its agents' numbers, if the group has several types; otherwise empty.
     """
 
     observation: gym.Space
@@ -61,7 +61,7 @@ class AgentGroup:
     types: Mapping[str, Agents] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> AgentGroup:
-        """The same agent group, its numbers on a device: there, they index tensors without a copy."""
+        """Returns the same group with its numbers as tensors on a device, so that indexing needs no copy."""
 
         def there(agents: Agents) -> Agents:
             return torch.from_numpy(agents).to(device) if isinstance(agents, np.ndarray) else agents
@@ -71,24 +71,24 @@ class AgentGroup:
         return replace(self, sees=sees, acts=acts, agents=there(self.agents), types=types)
 
     def columns(self, envs: slice) -> slice:
-        """The columns that belong to some environments."""
+        """Returns the columns of some environments."""
         if envs == slice(None):
             return envs
         return slice(envs.start * self.width, envs.stop * self.width)
 
     def of_all(self, values: Tensor, axis: int = 1) -> Tensor:
-        """Values of all agents [.., N, A, …] (or of environments, where there is one agent) as columns."""
+        """Returns the group's columns of the values of all agents [.., N, A, …], or of environments with one agent."""
         if self.agents is None:
             return values
         return values[(slice(None),) * (axis + 1) + (self.agents,)].flatten(axis, axis + 1)
 
     def of_each(self, values: Tensor) -> Tensor:
-        """Values of environments [T, N], given to each of their agents as columns."""
+        """Returns values of environments [T, N] as columns, repeated for each agent of the group."""
         return values if self.agents is None else values.repeat_interleave(self.width, 1)
 
 
 def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) -> dict[str, AgentGroup]:
-    """Policy name → agents. Without ``policies``, every agent type is a policy's; for one agent its name is ``""``.
+    """Returns policy name → agents. Without ``policies``, each agent type has a policy; a single agent's is ``""``.
 
     Raises:
         OptionError: an agent is unknown, in two groups or in none, or agents of one group have different spaces.

@@ -1,4 +1,4 @@
-"""A trained policy, loaded from a run folder: what evaluation, videos and `headrace play` need."""
+"""A trained policy loaded from a run folder, for evaluation, videos and `headrace play`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace.train.runs.folder import RunFolder
 
 
 class Agent:
-    """The policies of a checkpoint, on the CPU: everybody's actions in an environment.
+    """The policies of a checkpoint, on the CPU, which choose the actions of all agents of an environment.
 
     Args:
         config: the run's configuration.
@@ -41,22 +41,22 @@ class Agent:
 
     @property
     def policies(self) -> list[Policy]:
-        """Those that act, in the order of the task's agents."""
+        """The acting policies, in the order of the task's agents."""
         return [player.policy for player in self._players]
 
     @torch.inference_mode()
     def act(self, observations: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
-        """Actions as a pool takes them, for observations as it gives them: the most likely ones, or a sample.
+        """Returns actions for a pool's observations: the most likely ones, or a sample.
 
-        Recurrent policies remember what they saw before, row by row, until `forget` is called.
+        Recurrent policies keep a memory for each row until `forget` is called.
 
         Args:
-            observations: as a pool gives them.
-            deterministic: take the most likely actions.
-            action_mask: ``info["action_mask"]`` that came with them, [B, K] or [B, agents, K]; None where none did.
+            observations: a batch as a pool returns it.
+            deterministic: whether to take the most likely actions.
+            action_mask: the ``info["action_mask"]`` of the same result, [B, K] or [B, agents, K]; None without masks.
 
         Raises:
-            OptionError: the agent learnt with action masks, and is not given any.
+            OptionError: the agent was trained with action masks, and none is given.
         """
         generator = None if deterministic else self._generator
         if not self.spec.agents:
@@ -75,13 +75,13 @@ class Agent:
 
     @torch.inference_mode()
     def forget(self, ends: np.ndarray) -> None:
-        """Say which environments' episodes are over, bool[B]: recurrent policies begin anew there."""
+        """Reset the memory of recurrent policies where an episode has ended, bool[B]."""
         for player in self._players:
             if player.memory is not None:
                 player.memory[torch.from_numpy(ends.repeat(player.agent_group.width))] = 0.0
 
     def score(self, rewards: np.ndarray) -> np.ndarray:
-        """What the first policy's agents earned on average, [B], of rewards [B] or [B, agents]."""
+        """Returns the mean reward of the first policy's agents, [B], from rewards [B] or [B, agents]."""
         agents = self._players[0].agent_group.agents
         return rewards if agents is None else rewards[:, agents].mean(-1)
 
@@ -90,7 +90,7 @@ class _Player:
     """One policy of a checkpoint."""
 
     def __init__(self, config: Config, name: str, spec: TaskSpec, agent_group: AgentGroup, point: Checkpoint):
-        # frozen: it needs nothing to learn with
+        # frozen: no optimiser is needed
         config = dataclasses.replace(config, compile=False, frozen=True)
         policy = make_policy(name, config, agent_group, torch.device("cpu"))
         policy.load_model(point.model)
@@ -122,7 +122,7 @@ class _Player:
 
 
 def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:
-    """The ``"best"`` or ``"newest"`` checkpoint of a run.
+    """Returns the ``"best"`` or ``"newest"`` checkpoint of a run.
 
     Raises:
         OptionError: the run has none yet, or ``which`` is neither.

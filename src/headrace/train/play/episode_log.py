@@ -1,4 +1,4 @@
-"""One episode of one replica as arrays, to plot or to look into: what its environment's state was, step by step."""
+"""Logs one episode of one environment as arrays: its state, actions and rewards, step by step."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def played_episode(
     seed: int = 1000,
     deterministic: bool = True,
 ) -> dict[str, np.ndarray]:
-    """The episode that a checkpoint's agent plays in a pool's replica ``env_id``; see `headrace.train.log_episode`.
+    """Returns an episode of a checkpoint's agent in environment ``env_id``; see `headrace.train.log_episode`.
 
     Raises:
         OptionError: there is no such state array, or ``env_id`` is negative.
     """
     if env_id < 0:
         raise OptionError(f"env_id={env_id} must be at least 0")
-    # a replica's chance follows from its seed alone, which is the pool's seed and its number; and without
-    # autoreset, what it ended in can still be looked at
+    # an environment's randomness depends on its seed only, the pool's seed plus its number; without autoreset its
+    # final state can still be read
     with playing_pool(config, num_envs=1, seed=[seed + env_id], autoreset="disabled") as pool:
         return _episode(Agent(config, pool.spec, point), pool, names, deterministic)
 
@@ -57,12 +57,12 @@ def _episode(agent: Agent, pool: Pool, names: Sequence[str] | None, deterministi
 
 
 def _named(actions: Any) -> dict[str, np.ndarray]:
-    """Actions by the names they have in a log."""
+    """Actions by their names in a log."""
     return (
         {f"{ACTION}:{key}": part for key, part in actions.items()} if isinstance(actions, dict) else {ACTION: actions}
     )
 
 
 def _joined(rows: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Rows [1, …] of every step as arrays [steps, …]."""
+    """Rows [1, …] of all steps as arrays [steps, …]."""
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}

@@ -1,4 +1,4 @@
-"""How good an agent is when it plays for real: whole episodes, the game's own score, no exploration."""
+"""Evaluates an agent: whole episodes, the game's own score, no exploration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.runs.folder import RunFolder
 
-MOST_ENVS = 16  # that play at the same time
+MOST_ENVS = 16  # most environments of an evaluation
 MOST_STEPS = 100_000  # agent steps of one episode; Atari's longest have 27,000
 
 
@@ -27,7 +27,7 @@ class Evaluation:
     """Returns and lengths of the episodes played, in no particular order.
 
     Attributes:
-        stopped: how many of them were not over when they were stopped; they count as they stood.
+        stopped: number of episodes stopped at the step limit; their returns up to there count.
     """
 
     returns: list[float]
@@ -54,21 +54,21 @@ def evaluate(
     trust: bool = False,
     ended: Callable[[int], None] = lambda episodes: None,
 ) -> Evaluation:
-    """Play so many episodes with the agent of a run.
+    """Play episodes with the agent of a run, and return their returns and lengths.
 
-    Which environment plays how many of them is said beforehand, since taking whichever end first would favour short
-    ones. An episode that is not over after ``max_steps`` agent steps is stopped there: some tasks have no limit, and
-    some agents never end them.
+    The number of episodes of each environment is fixed beforehand, since taking the episodes that end first would
+    favour short ones. An episode that is not over after ``max_steps`` agent steps is stopped: some tasks have no limit,
+    and some agents never end them.
 
     Args:
         run_dir: the run folder.
-        episodes: how many.
-        deterministic: take the likeliest actions, instead of drawing them as in training.
+        episodes: number of episodes.
+        deterministic: whether to take the most likely actions, instead of sampling them as in training.
         seed: of the environments.
         which: the ``"best"`` or the ``"newest"`` checkpoint.
         max_steps: of one episode.
         trust: as in `headrace.train.resume`.
-        ended: is told how many episodes are over, as they end.
+        ended: called with the number of finished episodes whenever one ends.
 
     Raises:
         OptionError: there is no run, or it has no checkpoint yet.
@@ -87,7 +87,7 @@ def evaluate(
 
 
 def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
-    """A pool that plays by the game's own rules: for Atari, real lives and unclipped rewards."""
+    """Returns a pool with the game's own rules: for Atari, episodes over all lives and unclipped rewards."""
     options = {"episodic_life": False, "reward_clip": False} if is_atari(config.task) else {}
     return make_pool(config, batch_size=0, **(options | changes))
 
@@ -101,7 +101,7 @@ def play_episodes(
     stop: Callable[[], bool] = lambda: False,
     ended: Callable[[int], None] = lambda episodes: None,
 ) -> Evaluation | None:
-    """Play so many episodes in ``each`` environment, as `evaluate`; None if ``stop`` said so before they were over."""
+    """Play ``each`` episodes in each environment, see `evaluate`; None if ``stop()`` became true before their end."""
     left = np.broadcast_to(each, pool.num_envs).copy()
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
     returns: list[float] = []
@@ -131,12 +131,12 @@ def play_episodes(
 
 
 def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
-    """Begin new episodes in some environments; what is seen of them first is put in their rows."""
+    """Begin new episodes in some environments, and put their first observations into their rows."""
     for whole, part in zip(_seen(obs, info), _seen(*pool.reset(envs)), strict=True):
         whole[envs] = part
 
 
 def _seen(obs: Any, info: dict[str, Any]) -> list[np.ndarray]:
-    """The arrays that actions are chosen by."""
+    """The arrays from which actions are chosen."""
     observed = list(obs.values()) if isinstance(obs, dict) else [obs]
     return observed + ([info[MASK]] if MASK in info else [])

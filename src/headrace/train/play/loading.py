@@ -1,4 +1,4 @@
-"""Beginning with what another run learnt, as the setting ``load`` says, however this run trains."""
+"""Starts a run from the network of another run, given by the setting ``load``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.train.runs.folder import RunFolder
 
 
 def check_loads(config: Config, players: Mapping[str, Player]) -> None:
-    """Refuse to begin with networks of runs that cannot be had, or saw observations otherwise.
+    """Check that the networks that ``load`` names exist, and fit this run's observations.
 
     Args:
         config: the run's settings.
@@ -43,13 +43,13 @@ def check_loads(config: Config, players: Mapping[str, Player]) -> None:
 
 
 def begin_with_network(policy: Policy) -> None:
-    """Let a policy begin with the network that its settings name, and with what goes with it, if they name one.
+    """Load the network that a policy's settings name, and its observation statistics, if they name one.
 
     Args:
-        policy: whose settings count.
+        policy: the policy.
 
     Raises:
-        OptionError: as `check_loads`; or the network is of another shape, or of no policy of this name.
+        OptionError: as in `check_loads`; or the network has another shape, or the run has no policy of this name.
     """
     source = policy.config.load
     if source is None:

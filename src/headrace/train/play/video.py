@@ -1,4 +1,4 @@
-"""A video of the trained agent, because a curve does not show *how* it plays."""
+"""Records videos of a trained agent."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def record(
         seed: of the environment.
         which: the ``"best"`` or the ``"newest"`` checkpoint.
         trust: as in `headrace.train.resume`.
-        shown: is told the number of the agent step that is filmed.
+        shown: called with the number of each recorded agent step.
 
     Returns:
         The video's path.
 
     Raises:
-        RenderError: the task has no pictures.
+        RenderError: the task has no rendering.
         TrustError: as in `headrace.train.resume`.
     """
     run, config = RunFolder.open(run_dir, trust=trust)
@@ -60,7 +60,7 @@ def record(
 
 
 def best_film(run: RunFolder) -> Path | None:
-    """The video of a run's best checkpoint, if there is one that was made after it."""
+    """Returns the video of a run's best checkpoint, if there is one newer than it; else None."""
     best = checkpoints.best(run.checkpoints)
     if best is None:
         return None
@@ -73,13 +73,13 @@ def _film(run: RunFolder, step: int) -> Path:
 
 
 def plain(config: Config) -> dict[str, bool]:
-    """The option that leaves shadows and reflections out, which are most of a CPU's work, where nobody chose it."""
+    """Returns the option that turns off shadows and reflections, most of a CPU's rendering time, unless it is set."""
     options = build_task(config.task, **config.env_options).spec.options
     return {} if EFFECTS not in options or EFFECTS in config.env_options else {EFFECTS: False}
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
-    """Encode frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play; it appears once it is whole."""
+    """Encode frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}")
     try:
@@ -109,7 +109,7 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
 
 
 def enlarged(frame: np.ndarray) -> np.ndarray:
-    """A frame uint8[height, width, 3] that is high enough for people, enlarged by a whole factor where it is not."""
+    """Returns a frame uint8[height, width, 3], enlarged by an integer factor to at least `SMALLEST_HEIGHT` pixels."""
     factor = max(1, -(-SMALLEST_HEIGHT // frame.shape[0]))
     return frame.repeat(factor, 0).repeat(factor, 1) if factor > 1 else frame
 
@@ -117,7 +117,7 @@ def enlarged(frame: np.ndarray) -> np.ndarray:
 def _frames(
     agent: Agent, pool: headrace.Pool, max_steps: int, every: int, shown: Callable[[int], None]
 ) -> Iterator[np.ndarray]:
-    """Pictures of an episode, one for every so many steps."""
+    """Frames of an episode, one for every ``every`` steps."""
     obs, info = pool.reset()
     yield pool.render()[0]
     for step in range(1, max_steps + 1):

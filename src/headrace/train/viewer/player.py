@@ -1,8 +1,8 @@
-"""One environment, played by the newest weights for whoever watches.
+"""Plays one environment with the newest weights, for the viewer's page.
 
-The first watcher brings it about: only then are a pool, a policy and a renderer made, and a thread that plays in real
-time. A moment after the last one has gone all that is gone, too. Pictures that take long to draw are drawn less often,
-so that training hardly notices.
+The first watcher starts it: only then are a pool, a policy and a renderer made, and a thread that plays in real time.
+Shortly after the last watcher has left, all of it is freed. Frames that take long to render are rendered less often,
+so that training is hardly affected.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.workers.policy_copy import PolicyCopy, unlearnt_agent
 from headrace.train.workers.seeds import seed_of
 
-LEAST_PICTURES = 1.0  # a second, of a game that cannot be drawn in real time, or costs training too much
-PIXELS = 240  # wide and high, of tasks that leave it open: a processor that draws a robot takes long for every one
-LINGER = 1.0  # seconds that it plays on without watchers: a page that is loaded again is gone for a moment
-HELD = 0.5  # seconds that the last picture of an episode stays
-LATE = 1.0  # seconds behind real time that are not made up for
-LOOK = 0.25  # seconds between looks at whether the run is over
-REMEMBERED = 20  # episodes
-KEPT = 3000  # pictures of an episode, its last
+LEAST_PICTURES = 1.0  # least frames per second, of a game that is slow to render
+PIXELS = 240  # width and height, of tasks with this option: software rendering of a robot takes long for each pixel
+LINGER = 1.0  # seconds that it continues without watchers: reloading a page disconnects it for a moment
+HELD = 0.5  # seconds that the last frame of an episode stays
+LATE = 1.0  # seconds behind real time from which on the delay is not caught up
+LOOK = 0.25  # seconds between checks for the end of the run
+REMEMBERED = 20  # episodes whose results are kept
+KEPT = 3000  # last frames of an episode that are kept
 QUALITY = 85  # of JPEGs
 
 
 class Picture(NamedTuple):
-    """A JPEG of an episode after so many steps."""
+    """A JPEG of an episode after some number of steps."""
 
     step: int
     jpeg: bytes
@@ -51,13 +51,13 @@ class Picture(NamedTuple):
 
 @dataclass
 class Episode:
-    """What was seen of one.
+    """One episode.
 
     Attributes:
         earned: its return so far.
         steps: agent steps so far.
-        version: of the weights that chose the last action; 0 before any were published.
-        pictures: its last ones.
+        version: version of the weights that chose the last action; 0 for the initial weights.
+        pictures: its last frames.
     """
 
     earned: float = 0.0
@@ -66,7 +66,7 @@ class Episode:
     pictures: deque[Picture] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def frames(self, every: int) -> Iterator[np.ndarray]:
-        """Frames uint8[height, width, 3], one for every so many steps: where one is missing, the one before."""
+        """Yields frames uint8[height, width, 3], one for every ``every`` steps; missing ones repeat the one before."""
         shown = None
         for i, picture in enumerate(self.pictures):
             shown = _decoded(picture.jpeg)
@@ -76,25 +76,25 @@ class Episode:
 
 
 class Show:
-    """What any number of watchers see, all the same; for one thread each.
+    """The environment that all watchers see, each from its own thread.
 
     Args:
         config: the run's settings.
-        weights: where the policy comes from.
-        counters: say when all is over.
+        weights: the buffer from which the policy is read.
+        counters: tell when the run is over.
         life: how often this process was started before.
-        fps: agent steps a second, in real time.
+        fps: agent steps per second in real time.
 
     Attributes:
-        fps: the same.
-        every: steps from one picture to the next.
-        watchers: how many there are.
-        begun: how often somebody came who found nothing playing.
-        pictures: how many were drawn.
-        trouble: why there is no picture; None if there is, or nobody asked.
-        episode: what is playing; None if nothing is.
-        last: the last whole episode; None before.
-        results: return, length and weights' version of the last ones, the newest at the end.
+        fps: agent steps per second in real time.
+        every: steps from one frame to the next.
+        watchers: present number of watchers.
+        begun: number of times that a first watcher started it.
+        pictures: number of frames rendered.
+        trouble: why nothing can be rendered; None if it can, or nothing was tried.
+        episode: the episode that is playing; None if none is.
+        last: the last complete episode; None before.
+        results: return, length and weights' version of the last episodes, oldest first.
     """
 
     def __init__(self, config: Config, weights: WeightBuffer, counters: Counters, life: int, fps: float):
@@ -113,10 +113,10 @@ class Show:
         self.results: deque[tuple[float, int, int]] = deque(maxlen=REMEMBERED)
 
     def watch(self) -> Generator[bytes, None, None]:
-        """JPEGs as they are drawn, until the run is over; who no longer wants them closes the iterator.
+        """Yields JPEGs as they are rendered, until the run is over; closing the iterator ends it.
 
         Raises:
-            RenderError: there is nothing to be seen, and why.
+            RenderError: nothing can be rendered; the message says why.
         """
         with self._changed:
             self.watchers += 1
@@ -133,7 +133,7 @@ class Show:
                 self._alone = time.monotonic()
 
     def close(self) -> None:
-        """Wait until nothing plays; the counters say that it is to end."""
+        """Wait until the player has stopped; the counters tell it to."""
         player = self._player
         if player is not None:
             player.join(2.0)

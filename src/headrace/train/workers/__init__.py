@@ -1,1 +1,1 @@
-"""Samplers, learners and evaluators that run in processes of their own."""
+"""Samplers, learners and evaluators, each in a process of its own."""

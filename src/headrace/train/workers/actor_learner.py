@@ -1,8 +1,8 @@
-"""The two halves of an update, each in a process and on a device of its own: critics here, the actor there.
+"""Splits updates between two processes, each on its own device: one learns the critics, the other the actor.
 
-Neither waits for the other. The critics learn with an actor that is a few updates old, the actor with such critics, and
-both go on: a policy moves little in so few updates. Only the number of the actor's updates is held to that of the
-critics', so that it does not learn from critics that have nothing new to say.
+Neither waits for the other. The critics use an actor that is a few updates old, and the actor such critics; a policy
+changes little in a few updates. Only the number of the actor's updates is limited to that of the critics', so that it
+does not learn from unchanged critics.
 
 Source of the idea: Li et al. 2023 (arXiv:2307.12983), Spreeze (arXiv:2312.06126).
 """
@@ -29,24 +29,24 @@ from headrace.train.workers.rate_limiter import REST
 from headrace.train.workers.seeds import seed_of
 
 CRITIC = "critic"
-KEEP = 0.1  # seconds between publications of what a checkpoint needs of the actor's optimisers
+KEEP = 0.1  # seconds between publications of the actor's optimiser state for checkpoints
 
 
 class Exchange:
-    """What the two halves tell each other, and everybody else.
+    """The weight buffers through which the two processes exchange their parts, and publish them to others.
 
     Args:
-        policy: one of the run's, for its sizes.
-        weights: what samplers read.
-        apart: whether the two halves are in two processes.
+        policy: a policy of the run, for its sizes.
+        weights: the buffer that samplers read.
+        apart: whether actor and critics are learnt in two processes.
 
     Attributes:
-        weights: the acting part, with the actor's other parts (a temperature) as extras; who learns the actor writes.
-        critics: the critics' part.
-        moments: the actor's optimisers, with its statistics as extras.
+        weights: the acting part, with the actor's other parts (a temperature) as extras; the actor's process writes it.
+        critics: the critics.
+        moments: the state of the actor's optimisers, with its statistics as extras.
 
     Raises:
-        OptionError: ``apart``, and the policy has no two halves.
+        OptionError: ``apart``, but the policy does not separate actor and critics.
     """
 
     def __init__(self, policy: OffPolicy, weights: WeightBuffer, apart: bool):
@@ -61,13 +61,13 @@ class Exchange:
             self._moments = torch.zeros_like(moments, device="cpu")
 
     def publish_actor(self, policy: OffPolicy) -> None:
-        """Let everybody have the actor as it is."""
+        """Publish the actor."""
         others = [policy.parts[name].double() for name in others_of(policy)]
         self.weights.publish(policy.acting, torch.cat(others) if others else None)
 
     @torch.no_grad()
     def take_actor(self, policy: OffPolicy) -> bool:
-        """Copy the newest actor, if there is one that has not been taken yet; says whether."""
+        """Copy the newest actor if it has not been read before; returns whether it has been copied."""
         if self.weights.read(policy.acting, self._extras) is None:
             return False
         sizes = [policy.parts[name].numel() for name in others_of(policy)]
@@ -76,12 +76,12 @@ class Exchange:
         return True
 
     def publish_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Say what a checkpoint needs to know of the actor's optimisers, and how its last update went."""
+        """Publish the state of the actor's optimisers, and the statistics of its last update."""
         self.moments.publish(_moments(policy), measured.double())
 
     @torch.no_grad()
     def take_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Copy what `publish_moments` said last into a policy's optimisers."""
+        """Copy the last state from `publish_moments` into a policy's optimisers, and its statistics to ``measured``."""
         if self.moments.read(self._moments, measured) is None:
             return
         states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
@@ -89,24 +89,24 @@ class Exchange:
             state.copy_(values.view(state.shape))
 
     def close(self) -> None:
-        """Give the memory back, that of the weights aside."""
+        """Free the shared memory, except that of the weights."""
         if self._apart:
             self.critics.close()
             self.moments.close()
 
 
 def halves(policy: OffPolicy) -> tuple[list[str], list[str]]:
-    """The names of the parts that critics and actor learn."""
+    """Returns the names of the critics' parts and of the actor's parts."""
     return [CRITIC], [name for name in policy.parts if name != CRITIC]
 
 
 def others_of(policy: OffPolicy) -> list[str]:
-    """The parts that are neither critics nor act."""
+    """Returns the names of the actor's parts that do not act, such as a temperature."""
     return [name for name in policy.parts if name not in (CRITIC, policy.acting_part)]
 
 
 def extras_of(policy: OffPolicy) -> int:
-    """How many numbers those have, which go with the weights."""
+    """Returns the number of elements of the parts of `others_of`, which are the weights' extras."""
     return sum(policy.parts[name].numel() for name in others_of(policy))
 
 
@@ -116,7 +116,7 @@ def _moments(policy: OffPolicy) -> Tensor:
 
 
 def work(config: Config, replay: StepReplay, exchange: Exchange, counters: Counters, life: int) -> None:
-    """The process in which the actor learns."""
+    """The main function of the process that learns the actor."""
     device = find_device(config.actor_device)
     spec = build_task(config.task, **config.env_options).spec
     (agent_group,) = agent_groups(config, spec).values()

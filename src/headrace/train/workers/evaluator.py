@@ -1,7 +1,8 @@
-"""Evaluation: whole episodes without exploration, by the newest weights, while everybody else goes on.
+"""The evaluator process: whole episodes without exploration, with the newest weights, while the run continues.
 
-It gives way to all others: on a busy machine it gets what they leave over. Even so it takes caches and memory from
-them, and cores that they leave for a moment only; so it rests for as long as its share of all cores asks for.
+It has the lowest scheduling priority, so that on a busy machine it uses only idle time. It still takes cache and
+memory, and cores that the others leave for a moment only; it therefore pauses so that it uses at most its share of all
+cores.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.workers.policy_copy import unlearnt_agent
 from headrace.train.workers.seeds import seed_of
 
-REST = 0.05  # seconds between looks at whether there is something to do
+REST = 0.05  # seconds between checks for new weights
 RESULTS = ("return", "length", "step", "version")
 """what goes with weights that were evaluated: mean return and length, agent steps of the run, and their version"""
 
 
 def work(config: Config, weights: WeightBuffer, results: WeightBuffer, counters: Counters, life: int) -> None:
-    """The process of the evaluator: publishes the weights that it has evaluated, with `RESULTS`."""
+    """The evaluator's process: publishes the weights that it has evaluated, with `RESULTS`."""
     give_way()
     torch.set_num_threads(1)
     number = config.evaluate_episodes
@@ -51,11 +52,11 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, counters:
 
 
 def interval(config: Config, used: float, cores: int) -> float:
-    """Seconds from the beginning of one evaluation, which used so many of a core, to that of the next."""
+    """Returns the seconds between the beginnings of two evaluations, if one used ``used`` seconds of core time."""
     return max(config.evaluate_seconds, used / (config.evaluate_share * cores))
 
 
 def give_way() -> None:
-    """Run when nobody else wants to."""
+    """Give this process the lowest scheduling priority."""
     if hasattr(os, "nice"):
         os.nice(19)

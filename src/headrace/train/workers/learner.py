@@ -1,6 +1,6 @@
-"""Learning: minibatches read where samplers write them, one update after the other.
+"""The learner: reads minibatches from the replay that samplers write to, and makes one update after the other.
 
-The loop waits for nothing but data: what it finds out about itself stays in tensors until somebody asks.
+The loop waits for data only: its statistics stay in tensors until they are read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from headrace.train.workers.actor_learner import CRITIC, Exchange
 
 
 class Learner:
-    """A policy that learns from a replay and publishes what it has become.
+    """A policy that learns from a replay and publishes its weights.
 
     Args:
         config: the run's settings; with an ``actor_device``, another process learns the actor, and this one critics.
 
     Attributes:
-        updates: made so far, those before a resumption included.
+        updates: number of updates so far, including those before a resumption.
         generator: draws minibatches.
     """
 
@@ -45,7 +45,7 @@ class Learner:
 
     @torch.inference_mode()
     def update(self) -> None:
-        """One update, and its result for everybody."""
+        """Make one update, and publish its result."""
         rows = self._rows = self.replay.draw((self.config.minibatch_size,), self.generator)
         batch = self._batch = self._in_place(self.replay.read(rows))
         self.updates += 1
@@ -66,7 +66,7 @@ class Learner:
         return self._batch
 
     def _in_place(self, batch: Transitions) -> Transitions:
-        """The batch where a CUDA graph of an update looks for it: always in the same memory."""
+        """Copy the batch to the memory that a CUDA graph of an update reads."""
         if self.policy.device.type == "cpu":
             return batch
         if self._batch is None:
@@ -79,14 +79,14 @@ class Learner:
         return self._batch
 
     def begin(self) -> None:
-        """Let everybody have what there is before the first update."""
+        """Publish the weights before the first update."""
         self.exchange.publish_actor(self.policy)
         if self.apart:
             self.exchange.publish_moments(self.policy, self._actor_measured)
             self.publish()
 
     def publish(self) -> None:
-        """Let others have what is learnt here, and take what is learnt there."""
+        """Publish the parts that this process learns, and read those that another process learns."""
         if self.apart:
             self.exchange.critics.publish(self.policy.parts[CRITIC])
             self.exchange.take_actor(self.policy)
@@ -94,13 +94,13 @@ class Learner:
             self.exchange.publish_actor(self.policy)
 
     def settle(self) -> None:
-        """Take all that another process has learnt, for a checkpoint or a look."""
+        """Read everything that another process has learnt, for a checkpoint or a report."""
         if self.apart:
             self.exchange.take_actor(self.policy)
             self.exchange.take_moments(self.policy, self._actor_measured)
 
     def set_rates(self, step: int) -> None:
-        """Follow the schedules of a run that is ``step`` agent steps old."""
+        """Set scheduled settings to their values at agent step ``step``."""
         config = self.config
         self._rates = UpdateRates.of(config, step)
         if isinstance(self.replay, PrioritisedReplay):
@@ -108,7 +108,7 @@ class Learner:
             self.replay.importance = least + progress * (1 - least)
 
     def statistics(self) -> Tensor | None:
-        """Means over the updates since the last call, as `OffPolicy.statistics`; None if there were none."""
+        """Returns means over the updates since the last call, see `OffPolicy.statistics`; None if there were none."""
         if not self._since:
             return None
         means = self._measured / self._since
@@ -120,7 +120,7 @@ class Learner:
         return means
 
     def staleness(self) -> dict[str, float]:
-        """How old the last minibatch was, on average: in steps of its environments, and in versions of the weights."""
+        """Returns the mean age of the last minibatch, in steps of its environments and in versions of the weights."""
         if not self.updates:
             return {}
         steps, versions = self.replay.staleness(self._rows, self.exchange.weights.version)
@@ -128,7 +128,7 @@ class Learner:
 
 
 def drawn_from(config: Config, replay: StepReplay) -> StepReplay | PrioritisedReplay:
-    """The replay as minibatches are drawn from it."""
+    """Returns the replay, or with the setting ``prioritised`` a `PrioritisedReplay` over it."""
     if not config.prioritised:
         return replay
     return PrioritisedReplay(replay, config.priority_exponent, config.importance_exponent)

@@ -1,4 +1,4 @@
-"""What acts, and how it travels between processes: a policy's weights, and what it knows of observations."""
+"""Copies of a policy in other processes: its weights and the statistics of its observations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from headrace.train.runs.checkpoint import Checkpoint
 
 
 class PolicyCopy:
-    """One process's copy of what acts.
+    """One process's copy of the acting part of a policy.
 
     Args:
-        policy: whose weights, and whose statistics of observations, if it keeps any.
+        policy: the policy, with its statistics of observations if it has any.
 
     Attributes:
-        vector: the weights, float32[P], which the policy acts with.
+        vector: the weights with which the policy acts, float32[P].
     """
 
     def __init__(self, policy: Policy):
@@ -32,25 +32,25 @@ class PolicyCopy:
         self.vector = policy.acting
 
     def buffer(self, extras: int = 0) -> WeightBuffer:
-        """A way for it to travel, with so many numbers more."""
+        """Returns a new weight buffer for it, with ``extras`` further numbers."""
         return WeightBuffer(self.vector.numel(), extras + len(self.known()))
 
     def known(self) -> Tensor:
-        """What is known of observations, float64[E] on the CPU; E is 0 where nothing is kept."""
+        """Returns the statistics of observations, float64[E] on the CPU; E is 0 if there are none."""
         return torch.zeros(0, dtype=torch.float64) if self._normaliser is None else self._normaliser.pack().cpu()
 
     def take(self, vector: Tensor, known: Tensor) -> None:
-        """Act with these from now on."""
+        """Load weights, float32[P], and statistics, float64[E]."""
         self.vector.copy_(vector)
         if self._normaliser is not None:
             self._normaliser.unpack(known)
 
     def publish(self, weights: WeightBuffer, extras: Tensor | None = None) -> int:
-        """Make it the newest that others can read, with ``extras`` float64[…]; returns its version."""
+        """Publish the weights and statistics, with ``extras`` float64[…]; returns the version."""
         return weights.publish(self.vector, self.known() if extras is None else torch.cat((extras, self.known())))
 
     def read(self, weights: WeightBuffer) -> int | None:
-        """Act with the newest from now on; returns its version, None if there is no newer one."""
+        """Load the newest version; returns its number, or None if there is no newer one."""
         if self._normaliser is None:
             return weights.read(self.vector)
         known = self.known()
@@ -61,13 +61,13 @@ class PolicyCopy:
 
 
 def acting_policy(config: Config) -> Policy:
-    """A policy that only acts, on the CPU."""
+    """Returns a policy that only acts, on the CPU."""
     spec = build_task(config.task, **config.env_options).spec
     (agent_group,) = agent_groups(config, spec).values()
     return make_policy("", dataclasses.replace(config, frozen=True, compile=False), agent_group, torch.device("cpu"))
 
 
 def unlearnt_agent(config: Config, spec: TaskSpec) -> tuple[Agent, PolicyCopy]:
-    """An agent that plays by the newest weights as soon as it has read some."""
+    """Returns an agent with initial weights, and the copy through which it reads newer ones."""
     agent = Agent(config, spec, Checkpoint(acting_policy(config).model(), {}, {}, {}))
     return agent, PolicyCopy(agent.policies[0])

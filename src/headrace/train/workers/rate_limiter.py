@@ -1,7 +1,7 @@
-"""How many updates belong to how many steps, and who waits for whom.
+"""Keeps the ratio of updates to steps.
 
-With a fixed replay ratio one of the two sides is ahead: samplers may be so by ``SLACK`` steps of all environments,
-so that they seldom have to stop, and the learner not at all. With a free one nobody ever waits.
+With a fixed replay ratio, samplers may be ahead of the learner by ``SLACK`` steps of all environments, so that they
+seldom wait, and the learner never ahead of them. With a free ratio, neither waits.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ REST = 1e-3
 
 
 class RateLimiter:
-    """The replay ratio of a run, kept by the learner.
+    """The replay ratio of a run, enforced by the learner.
 
     Args:
-        config: names it, and the steps to wait for and to end at.
-        counters: where samplers find how far they may go.
-        updates: of the run so far.
-        emptied: steps and updates of the run when its replay was empty; ``learning_starts`` steps fill it from there.
+        config: the run's settings: the ratio, and the steps at which learning starts and the run ends.
+        counters: through which samplers learn how many steps they may take.
+        updates: updates of the run so far.
+        emptied: steps and updates of the run when its replay was last empty; learning starts ``learning_starts`` steps
+            later.
     """
 
     def __init__(self, config: Config, counters: Counters, updates: int = 0, emptied: tuple[int, int] = (0, 0)):
@@ -32,7 +33,7 @@ class RateLimiter:
         self.note(updates)
 
     def note(self, updates: int) -> None:
-        """So many updates have been made."""
+        """Record that ``updates`` updates have been made, and allow samplers the corresponding steps."""
         allowed = self._total
         if self._ratio is not None:
             allowed = min(allowed, self._first + int((updates - self._before) / self._ratio) + self._slack)
@@ -40,7 +41,7 @@ class RateLimiter:
         self._board.allowed[0] = min(allowed, FREE)
 
     def due(self, steps: int) -> int:
-        """Updates that may have been made after so many steps."""
+        """Returns the number of updates that may have been made after ``steps`` agent steps."""
         if steps < self._first:
             return 0
         if self._ratio is None:

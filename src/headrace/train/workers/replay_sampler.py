@@ -1,6 +1,6 @@
-"""Sampling for a replay: every step is written to the sampler's own segment of it.
+"""The sampler of a replay: writes every step to its own segment.
 
-Where the run has a fixed pace, a sampler rests while the learner is behind.
+With a fixed replay ratio it waits while the learner is behind.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 from headrace.train.workers.sampler import Sampler, run_sampler
 
-STACKS = ("stack_num", "frame_stack")  # names that tasks have for the frames in one observation
+STACKS = ("stack_num", "frame_stack")  # tasks' names for the number of frames in one observation
 
 
 @dataclasses.dataclass(frozen=True)
 class Frames:
-    """How observations are stored.
+    """The form in which observations are stored.
 
     Attributes:
-        options: of the task whose pool gives what is stored.
-        stack: how many of those are one observation of the policy; 1 where they are the same.
+        options: options of the task whose pool returns the stored observations.
+        stack: number of stored observations in one observation of the policy; 1 if they are the same.
     """
 
     options: dict[str, Any]
@@ -41,7 +41,7 @@ class Frames:
 
     @classmethod
     def of(cls, config: Config) -> Frames:
-        """Stacked images are stored as the frames that they are made of; all else as it is."""
+        """Returns the form for a run: stacked images are stored as single frames, other observations unchanged."""
         spec = build_task(config.task, **config.env_options).spec
         for name in STACKS:
             stack = spec.options.get(name)
@@ -52,7 +52,7 @@ class Frames:
 
 
 class ReplaySampler(Sampler):
-    """One sampler of steps; ``segment`` is where they go, the other arguments are as `Sampler`'s."""
+    """One sampler of steps; ``writer`` receives them, the other arguments are those of `Sampler`."""
 
     def __init__(
         self, config: Config, number: int, life: int, writer: StepWriter, weights: WeightBuffer, counters: Counters
@@ -60,7 +60,7 @@ class ReplaySampler(Sampler):
         frames = Frames.of(config)
         super().__init__(config, number, life, weights, counters, "next_step", frames.options)
         self.writer, self._stack = writer, frames.stack
-        self._resets = np.zeros(config.num_envs, np.bool_)  # whose next step only begins an episode
+        self._resets = np.zeros(config.num_envs, np.bool_)  # whether an environment's next step only begins an episode
         self._take_weights()
         writer.row.observation[...], _ = self.pool.reset()
         writer.begin()
@@ -96,17 +96,17 @@ class ReplaySampler(Sampler):
                 self.step()
 
     def _is_ahead(self) -> bool:
-        """Whether all steps that the run's pace allows are taken."""
+        """Whether all steps that the replay ratio allows have been taken."""
         return self.counters.total_steps() >= self.counters.allowed[0]
 
     def _check(self, reward: np.ndarray, seen: np.ndarray) -> None:
-        """Raise `NotFiniteError`, before anybody learns from it, unless a step's results are finite."""
+        """Raise `NotFiniteError` unless a step's results are finite, before they are published."""
         when = f"after {self.writer.written:,} of sampler {self.number}"
         check_rewards(torch.from_numpy(reward)[None], when)
         check_observations({"obs": torch.from_numpy(seen)[None]}, when)
 
     def _act(self, seen: np.ndarray) -> Tensor:
-        """Actions for what is seen, as they are stored."""
+        """Actions for the present observations, as they are stored."""
         steps = self.counters.total_steps()
         if steps < self.config.learning_starts:
             return self.distribution.random(len(self._inputs), self._generator)
@@ -115,12 +115,12 @@ class ReplaySampler(Sampler):
         return self._choose(torch.from_numpy(seen) if self._stack == 1 else self.writer.stack())[1]
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
-        """Count episodes as the game does, where the task rewards or ends them otherwise (clipped rewards, lives)."""
+        """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
         ends = np.asarray(info.get("terminated", terminated), bool) | truncated
         self._count(info.get("reward", reward), ~self._resets, ends)
         self._resets = terminated | truncated
 
 
 def work(config: Config, number: int, replay: StepReplay, weights: WeightBuffer, counters: Counters, life: int) -> None:
-    """The process of one sampler."""
+    """The main function of a sampler's process."""
     run_sampler(lambda: ReplaySampler(config, number, life, replay.writer(number), weights, counters))

@@ -1,7 +1,7 @@
-"""Learning from rollouts as they come: values and ratios anew, V-trace, and PPO's updates.
+"""The learner of rollouts: recomputes values and importance ratios, applies V-trace, and makes PPO's updates.
 
-A slot goes back to its sampler as soon as it has been copied, so that the next rollout is collected while this one is
-learnt from.
+A slot is released to its sampler as soon as it has been copied, so that the next rollout is collected during the
+updates.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.samples import Samples
 from headrace.train.workers.policy_copy import PolicyCopy
 
-ROWS = 1024  # that go through the network at once, before updates: of images a rollout's activations would not fit
+ROWS = 1024  # rows of one forward pass before updates: the activations of a whole rollout of images would not fit
 
 
 class RolloutLearner:
-    """A policy that learns from rollouts of others and publishes what it has become.
+    """A policy that learns from samplers' rollouts and publishes its weights.
 
     Attributes:
-        steps: agent steps learnt from, those before a resumption included.
-        updates: gradient steps, likewise.
+        steps: agent steps learnt from, including those before a resumption.
+        updates: gradient steps, including those before a resumption.
         generator: draws minibatches.
     """
 
@@ -46,7 +46,7 @@ class RolloutLearner:
         self._measured: tuple[Tensor, Tensor] | None = None
 
     def learn(self) -> bool:
-        """All updates from one rollout, and their result for everybody; answers whether there was a rollout."""
+        """Make all updates from one rollout, and publish the result; returns whether there was a rollout."""
         found = self.rollouts.next()
         if found is None:
             return False
@@ -59,22 +59,22 @@ class RolloutLearner:
         return True
 
     def publish(self) -> None:
-        """Give samplers the weights as they are, and what is known of observations."""
+        """Publish the weights and the statistics of observations."""
         self._acting.publish(self.weights)
 
     def statistics(self) -> Tensor | None:
-        """The last update's, as `Policy.statistics`; None if there was none."""
+        """Returns the statistics of the last update; None if there was none."""
         return self.policy.losses
 
     def staleness(self) -> dict[str, float]:
-        """How old the last rollout was: in versions of the weights, and how far the policy had gone from it (KL)."""
+        """Returns the age of the last rollout: in versions of the weights, and as the policy's KL divergence since."""
         if self._measured is None:
             return {}
         versions, divergence = self._measured
         return {"versions": float(versions), "divergence": float(divergence)}
 
     def state(self) -> dict[str, Tensor]:
-        """What else of it decides how a run goes on; samplers begin new episodes."""
+        """Returns further tensors of a checkpoint; samplers begin new episodes after a resumption."""
         return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
@@ -83,7 +83,7 @@ class RolloutLearner:
             self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
 
     def _samples(self, sampler: int, slot: Slot) -> Samples:
-        """What a slot gives to learn; it is released, and statistics of observations and rewards are updated."""
+        """The contents of a slot for learning; releases it, and updates statistics of observations and rewards."""
         config, rows = self.config, len(self._inputs)
         seen = torch.from_numpy(slot.observations)
         self._encoder(seen[:-1].flatten(0, 1), self._inputs)

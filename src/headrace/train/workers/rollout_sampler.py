@@ -1,7 +1,7 @@
-"""Sampling rollouts: a pool, a copy of the policy, and slots that wait to be learnt from.
+"""The sampler of rollouts, which fills slots for the learner.
 
-A sampler acts with the newest weights that it finds at every step, and notes how likely its actions were by them: the
-learner, whose policy has moved on by then, needs nothing else of the policy that acted.
+A sampler uses the newest weights at every step, and stores the log-probabilities of its actions: the learner, whose
+policy is newer by then, needs nothing else of the policy that acted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.train.workers.sampler import Sampler, run_sampler
 
 
 class RolloutSampler(Sampler):
-    """One sampler of rollouts; ``rollouts`` holds the slots that it fills, the other arguments are as `Sampler`'s."""
+    """One sampler of rollouts; ``rollouts`` holds the slots that it fills, other arguments are those of `Sampler`."""
 
     def __init__(
         self, config: Config, number: int, life: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters
@@ -43,7 +43,7 @@ class RolloutSampler(Sampler):
 
     @torch.inference_mode()
     def fill(self, slot: Slot) -> bool:
-        """One rollout; answers whether it is whole, and not broken off because all are to stop."""
+        """Collect one rollout; returns whether it is complete, False if the run was stopped meanwhile."""
         slot.begin(self._fresh)
         slot.observations[0], self._begun = self._seen, int(self.counters.steps[self.number])
         for t in range(self.config.num_steps):
@@ -51,7 +51,7 @@ class RolloutSampler(Sampler):
                 return False
             try:
                 self._step(t, slot)
-            except ActionError:  # a network that sees NaN answers NaN
+            except ActionError:  # a network returns NaN for NaN
                 self._check(slot, t)
                 raise
         self._check(slot, self.config.num_steps)
@@ -62,13 +62,13 @@ class RolloutSampler(Sampler):
         return True
 
     def _check(self, slot: Slot, steps: int) -> None:
-        """Raise `NotFiniteError`, before anybody learns from it, unless the first steps of a rollout are finite."""
+        """Raise `NotFiniteError` unless the first steps of a rollout are finite, before they are published."""
         when = f"of the rollout after {self._begun:,} agent steps of sampler {self.number}"
         check_rewards(torch.from_numpy(slot.rewards[:steps]), when)
         check_observations({"obs": torch.from_numpy(slot.observations[: steps + 1])}, when)
 
     def _step(self, t: int, slot: Slot) -> None:
-        """Step t of all environments."""
+        """Take step t in all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()
@@ -88,7 +88,7 @@ class RolloutSampler(Sampler):
         self.counters.seconds[self.number] += acted - began, stepped - acted, 0.0
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
-        """Count episodes as the game does, where the task rewards or ends them otherwise (clipped rewards, lives)."""
+        """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
         over = terminated | truncated
         final = info.get("final_info", {})
 
@@ -101,5 +101,5 @@ class RolloutSampler(Sampler):
 
 
 def work(config: Config, number: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters, life: int) -> None:
-    """The process of one sampler."""
+    """The main function of a sampler's process."""
     run_sampler(lambda: RolloutSampler(config, number, life, rollouts, weights, counters))

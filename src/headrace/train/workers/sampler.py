@@ -1,6 +1,6 @@
-"""What all samplers have: a pool, a copy of the policy, and counters that tell the others how far they are.
+"""The base of all samplers: a pool, a copy of the policy, and the shared counters.
 
-A sampler waits for nobody but where the run's pace asks for it. It acts with the newest weights that it finds.
+A sampler waits only if the rate limiter requires it, and uses the newest weights.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from headrace.train.workers.seeds import seed_of
 
 
 class Sampler(ABC):
-    """One sampler, wherever it runs.
+    """One sampler.
 
     Args:
         config: the run's settings.
-        number, life: which sampler, and how often it was started before.
-        weights: where its policy comes from.
-        counters: what all processes tell each other.
+        number, life: the sampler's number, and how often it was started before.
+        weights: the buffer from which it reads its policy.
+        counters: the run's shared counters.
         autoreset, options: of its pool.
     """
 
@@ -62,18 +62,18 @@ class Sampler(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Sample until the counters say stop."""
+        """Sample until the counters tell it to stop."""
 
     def close(self) -> None:
         """Free the pool."""
         self.pool.close()
 
     def _take_weights(self) -> None:
-        """Act with the newest weights from now on."""
+        """Load the newest weights."""
         self._version = self._acting.read(self.weights) or self._version
 
     def _choose(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """The policy's action parameters for observations, and actions drawn from them, as they are stored."""
+        """The policy's action parameters for observations, and actions sampled from them, as they are stored."""
         inputs = observations if self.encoder.is_identity else self.encoder(observations, self._inputs)
         params, _ = self.policy.forward(inputs)
         return params, self.distribution.sample(params, self.distribution.draw(self._noise, self._generator))
@@ -87,7 +87,7 @@ class Sampler(ABC):
             self._returns[ends], self._lengths[ends] = 0.0, 0
 
     def _rest(self, must: Callable[[], bool]) -> None:
-        """Sleep while it must, or until all are to stop."""
+        """Sleep while it must wait, or until the run stops."""
         counters, began = self.counters, time.perf_counter()
         while must() and not counters.stopped:
             counters.rests[self.number] += 1
@@ -96,8 +96,8 @@ class Sampler(ABC):
 
 
 def run_sampler(make: Callable[[], Sampler]) -> None:
-    """The process of one sampler, from its making to its end."""
-    torch.set_num_threads(1)  # a few rows at a time: sharing them costs more than computing them
+    """Make and run a sampler in its own process."""
+    torch.set_num_threads(1)  # for a few rows, distributing the work takes longer than the work
     sampler = make()
     try:
         sampler.run()

@@ -1,4 +1,4 @@
-"""Seeds of workers: no two lives of any of them begin alike."""
+"""Seeds of worker processes, different for every worker and every start."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from headrace.train.config.settings import Config
 
 
 def seed_of(config: Config, *path: int) -> int:
-    """A seed for one life of one worker: nobody else's environments begin like its own.
+    """Returns a seed in [0, 2³¹) from the run's seed and a path of numbers that identifies one start of one worker.
 
-    Lives are counted anew when a run is resumed: what goes on with it says `Counters.begun`, too.
+    Starts are counted from 0 again when a run is resumed, so ``path`` of a resumed worker includes `Counters.begun`.
     """
     return int(np.random.SeedSequence((config.seed, *path)).generate_state(1, np.uint32)[0] >> 1)
