@@ -4,6 +4,8 @@ Those within functions and under ``TYPE_CHECKING`` count, too.
 """
 
 import ast
+import re
+import runpy
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -81,3 +83,13 @@ def test_nothing_goes_in_a_circle(of: str) -> None:
 def test_the_tests_of_training_lie_in_the_same_folders() -> None:
     tests = Path(__file__).parent / "train"
     assert {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} == set(FOLDERS)
+
+
+def test_the_picture_of_the_folders_shows_their_order() -> None:
+    """The picture is as its script draws it, and the page on the architecture lists the same folders."""
+    docs = SOURCES.parent / "docs"
+    script = runpy.run_path(str(docs / "images" / "folders.py"))
+    assert [name for name, *_ in reversed(script["TRAIN"])] == list(FOLDERS)
+    assert script["picture"]() == (docs / "images" / "folders.svg").read_text()
+    listed = re.findall(r"^    (\w+)/", (docs / "architecture.md").read_text(), re.MULTILINE)
+    assert listed[-len(FOLDERS) :] == list(FOLDERS)

@@ -318,7 +318,7 @@ class SquashedGaussian(BoundedActions):
         return actions, log_prob, (params, spread, actions)
 
     def gradient(self, saved: Any, d_actions: Tensor, d_log_prob: Tensor) -> Tensor:
-        """Returns the gradient [B, 2A] for params, from d loss/d actions [B, A] and d loss/d log_prob, 0-d or [B, 1]."""
+        """Returns the gradient [B, 2A] for params, from d loss/d actions [B, A] and d loss/d log_prob 0-d or [B, 1]."""
         # da/du = 1 - a²;   d log p/du = 2a;   d log p/d log_std = spread · 2a - 1
         params, spread, actions = saved
         d_u = torch.ops.aten.tanh_backward.default(d_actions, actions).add_(actions * d_log_prob, alpha=2.0)
