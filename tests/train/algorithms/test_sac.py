@@ -70,8 +70,10 @@ def test_log_probabilities_of_extreme_actions_are_finite(mean):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_updates_are_those_of_autograd(activation, weighted):
+@pytest.mark.parametrize("fused", [True, False])
+def test_updates_are_those_of_autograd(activation, weighted, fused):
     policy = a_policy("sac", activation=activation, target_rate=0.1, initial_temperature=0.3)
+    policy._fused = policy._fused if fused else None
     network, target = copy.deepcopy(policy.network).double(), copy.deepcopy(policy.targets.critic).double()
     plain = PlainUpdate(network, target, policy, activation)
     for seed in range(4):
@@ -79,7 +81,10 @@ def test_updates_are_those_of_autograd(activation, weighted):
         before = policy.generator.get_state()
         measured = policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.5))
         policy.generator.set_state(before)
-        now, after = policy.noise(64).double().split(32)
+        if fused:
+            now, after = policy.noise(64).double().split(32)
+        else:
+            after, now = (policy.noise(32).double() for _ in range(2))
         batch = Transitions(*(column if column is None else column.double() for column in batch))  # type: ignore
         expected = plain.critics(batch, after) + plain.actor(batch, now)
         plain.move()

@@ -58,7 +58,7 @@ def test_weights_begin_as_those_of_plain_linear_layers(hidden):
     plain = [nn.Sequential(*(m for a, b in sizes for m in (nn.Linear(a, b), nn.ReLU())))[:-1] for _ in range(2)]
     x = torch.randn(9, 5)
     values = torch.stack([critic(x).squeeze(1) for critic in plain])
-    torch.testing.assert_close(module(module.joined(x)), values)
+    torch.testing.assert_close(module(x), values)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

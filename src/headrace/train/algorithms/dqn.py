@@ -13,15 +13,17 @@ from typing import Any
 
 import gymnasium as gym
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import Config
 from headrace.train.modules.distributions import EpsilonGreedy
 from headrace.train.modules.network import uses_images
 from headrace.train.modules.q_network import QNetwork, make_q_network
+from headrace.train.modules.whole import whole
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 
 
@@ -38,6 +40,7 @@ class DQN(OffPolicy):
 
     critic_statistics = ("critic_loss", "q_mean", "critic_grad_norm")
     statistics = critic_statistics
+    clips_gradients = True
     acting_part = "q"
     target_parts = ("q",)
 
@@ -86,33 +89,25 @@ class DQN(OffPolicy):
             self.move_targets()
         return measured
 
-    @torch.inference_mode()
-    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``mean(weight · loss(Q(s, a) - y))`` with ``y = r + discount · Q'(s', a')``.
+    def critic_losses(self, batch: Transitions) -> Losses:
+        """``mean(weight · loss(Q(s, a) - y))`` with ``y = r + discount · Q'(s', a')``.
 
         There a' is what is best in s' by Q (``double``), or by Q'; the loss of an error e is e², or Huber's: e²/2 up
         to 1, and ``|e| - 1/2`` beyond.
         """
-        config, q, count = self.config, self.network.q, len(batch.rewards)
-        values, saved = q.forward_saving(batch.inputs)  # type: ignore[operator]
-        actions = batch.actions.view(count, 1).to(torch.int64)
-        error = values.gather(1, actions).squeeze(1) - self.wanted(batch)
-        if len(self.errors) != count:
+        with torch.no_grad():
+            wanted = self.wanted(batch)
+        values = whole(self.network.q, batch.inputs)
+        actions = batch.actions.view(-1, 1).to(torch.int64)
+        error = values.gather(1, actions).squeeze(1) - wanted
+        if len(self.errors) != len(error):
             self.errors = torch.empty_like(error)
-        torch.abs(error, out=self.errors)
-        if config.loss == "huber":
-            slope = error.clamp(-1.0, 1.0)
-            loss = slope * (error - slope / 2)
-        else:
-            slope, loss = 2 * error, error.square()
-        if batch.weights is not None:
-            slope, loss = slope * batch.weights, loss * batch.weights
-        d_values = torch.zeros_like(values).scatter_(1, actions, (slope / count).unsqueeze(1))
-        q.backward_into_gradients(saved, d_values)  # type: ignore[operator]
-        norm = self._optimisers["q"].step(rates.learning_rate, rates.max_grad_norm)
-        return torch.stack((loss.mean(), values.mean(), norm))
+        self.errors.copy_(error.detach().abs())
+        huber = self.config.loss == "huber"
+        each = F.huber_loss(error, torch.zeros_like(error), reduction="none") if huber else error.square()
+        loss = batch.mean(each)
+        return Losses({"q": loss}, (loss, values.mean()))
 
-    @torch.inference_mode()
     def wanted(self, batch: Transitions) -> Tensor:
         """What the values of a batch's actions should be, float32[B]."""
         after = self.targets.q(batch.following)

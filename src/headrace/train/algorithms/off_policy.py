@@ -14,12 +14,13 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
@@ -29,6 +30,18 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 
 
+class Losses(NamedTuple):
+    """What one half of an update descends.
+
+    Attributes:
+        parts: the child of the network that a loss is of → the loss, a 0-d tensor.
+        statistics: what there is to report, 0-d tensors.
+    """
+
+    parts: dict[str, Tensor]
+    statistics: tuple[Tensor, ...]
+
+
 class OffPolicy(Policy):
     """A network, slowly following copies of parts of it, and what they learn from.
 
@@ -36,6 +49,7 @@ class OffPolicy(Policy):
     the network alone: no optimisers, no targets, no replay.
 
     Attributes:
+        clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics, too.
         critic_statistics, actor_statistics: names of what `improve_critics` and `improve_actor` answer.
         acting_part: the child of the network that chooses actions.
         target_parts: the children that targets follow.
@@ -49,6 +63,7 @@ class OffPolicy(Policy):
         replay: the `Trainer`'s ring; None before its first rollout.
     """
 
+    clips_gradients: ClassVar[bool] = False
     critic_statistics: tuple[str, ...] = ()
     actor_statistics: tuple[str, ...] = ()
     acting_part: str = "actor"
@@ -76,6 +91,7 @@ class OffPolicy(Policy):
             return
         for name, part in self.network.named_children():
             self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon)
+        self._leaves = {name: list(part.parameters()) for name, part in self.network.named_children()}
         self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
         self.acting = self.parts[self.acting_part]
         for name in self.target_parts:
@@ -84,6 +100,9 @@ class OffPolicy(Policy):
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
         self._counted = 0
+        own = ":" in config.network
+        parts = Parts(config, self.network, self.targets, self._optimisers, self.distribution, self._draw_noise)
+        self._fused = None if own else self.fuse(parts)
         self.explore(0)
         self._actor_measured = torch.zeros(len(self.actor_statistics), device=device)
         # what the Trainer's updates are made of, where a CUDA graph finds it
@@ -95,10 +114,14 @@ class OffPolicy(Policy):
         """The distribution and the network."""
         raise NotImplementedError
 
+    def fuse(self, parts: Parts) -> FusedUpdate | None:
+        """A hand-written update for Headrace's own networks; None where the losses are what runs."""
+        return None
+
     def _check_network(self) -> None:
-        config, algorithm = self.config, self.config.algo.upper()
-        if config.network not in ("auto", "mlp"):
-            raise OptionError(f"{algorithm} has mlp networks only, not network={config.network!r}")
+        config, algorithm = self.config, type(self).__name__
+        if config.network not in ("auto", "mlp") and ":" not in config.network:
+            raise OptionError(f"{algorithm} has mlp networks only, or one of your own, not network={config.network!r}")
         if uses_images(config, self.agent_group.observation):
             images = self.agent_group.observation
             raise OptionError(f"{algorithm} has no network for images, {images}; network='mlp' takes them as vectors")
@@ -129,6 +152,11 @@ class OffPolicy(Policy):
     @torch.inference_mode()
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
         """As `improve`, told whether the actor is to learn; of fixed shapes, so that it can be a CUDA graph."""
+        if actor and self._fused is not None:
+            measured = self._fused.improve_both(batch, rates)
+            self._actor_measured.copy_(measured[len(self.critic_statistics) :])
+            self.move_targets()
+            return measured
         critics = self.improve_critics(batch, rates)
         if actor:
             self._actor_measured.copy_(self.improve_actor(batch, rates))
@@ -137,11 +165,42 @@ class OffPolicy(Policy):
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """One gradient step of the critics; answers `critic_statistics`, float32."""
-        raise NotImplementedError
+        if self._fused is not None:
+            return self._fused.improve_critics(batch, rates)
+        return self._descend(self.critic_losses, batch, rates)
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """One gradient step of the actor; answers `actor_statistics`, float32."""
+        if self._fused is not None:
+            return self._fused.improve_actor(batch, rates)
+        return self._descend(self.actor_losses, batch, rates)
+
+    def critic_losses(self, batch: Transitions) -> Losses:
+        """What the critics descend, in plain autograd."""
         raise NotImplementedError
+
+    def actor_losses(self, batch: Transitions) -> Losses:
+        """What the actor, and whatever learns with it, descends, in plain autograd."""
+        raise NotImplementedError
+
+    def _descend(self, losses: Callable[[Transitions], Losses], batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of each part that has a loss; answers the statistics, float32."""
+        with torch.inference_mode(False), torch.enable_grad():
+            # autograd keeps no tensors that were made in inference mode
+            inference = {n: x.clone() for n, x in batch._asdict().items() if x is not None and x.is_inference()}
+            batch = batch._replace(**inference)
+            found = losses(batch)
+            for name, loss in found.parts.items():
+                self._optimisers[name].gradient.zero_()
+                torch.autograd.backward(loss, inputs=self._leaves[name])
+        statistics = [number.detach() for number in found.statistics]
+        for name in found.parts:
+            rate = rates.critic_learning_rate if name == "critic" else rates.learning_rate
+            if self.clips_gradients:
+                statistics.append(self._optimisers[name].step(rate, rates.max_grad_norm))
+            else:
+                self._optimisers[name].step_unclipped(rate)
+        return torch.stack(statistics)
 
     @torch.inference_mode()
     def move_targets(self, *names: str) -> None:
@@ -154,6 +213,9 @@ class OffPolicy(Policy):
         noise = torch.empty(rows, self.distribution.noise_size, device=self.generator.device)
         noise.normal_(generator=self.generator)
         return noise if noise.device == self.device else noise.to(self.device)
+
+    def _draw_noise(self, rows: int) -> Tensor:
+        return self.noise(rows)
 
     def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
         for optimiser in self._optimisers.values():

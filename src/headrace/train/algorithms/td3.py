@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from headrace.train.algorithms.actor_critic import ActorCritic
-from headrace.train.algorithms.off_policy import OffPolicy
-from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
+from headrace.train.algorithms.fused.td3 import FusedTD3
+from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
 from headrace.train.modules.distributions import Deterministic
 from headrace.train.modules.network import input_size
 from headrace.train.modules.perceptron import Perceptron
@@ -21,13 +22,13 @@ from headrace.train.storage.device_replay import Transitions
 
 
 class TD3(OffPolicy):
-    """A deterministic policy μ, its twin critics Q, and their targets μ' and Q'.
+    """A deterministic policy μ, its critics Q, and their targets μ' and Q'.
 
     Attributes:
         network: an `ActorCritic`.
 
     Raises:
-        OptionError: the actions are not continuous and bounded, or the network is to be another than an MLP.
+        OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
     critic_statistics = ("critic_loss", "q_mean")
@@ -37,38 +38,37 @@ class TD3(OffPolicy):
     network: ActorCritic
 
     def _make(self) -> tuple[Any, nn.Module]:
-        config, agent_group = self.config, self.agent_group
+        config, space = self.config, self.agent_group.observation
         self.actor_every = config.policy_delay
-        distribution = Deterministic(agent_group.action, config.exploration_noise, self.device)
-        inputs = input_size(agent_group.observation)
-        actions, shape = distribution.size, (config.hidden, config.activation)
+        distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
+        actions = distribution.size
+        if ":" in config.network:
+            return distribution, ActorCritic(*own_actor_critic(config.network, space, actions, actions, squash=True))
+        inputs, shape = input_size(space), (config.hidden, config.activation)
         return distribution, ActorCritic(
             Perceptron(inputs, actions, *shape, squash=True), TwinCritic(inputs + actions, *shape)
         )
 
-    @torch.inference_mode()
-    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · min Q'(s', a')``.
+    def fuse(self, parts: Parts) -> FusedUpdate:
+        return FusedTD3(parts)
+
+    def critic_losses(self, batch: Transitions) -> Losses:
+        """``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · min Q'(s', a')``.
 
         Here ``a'`` is ``μ'(s')`` with clipped noise, clipped itself.
         """
-        config, critic, target = self.config, self.network.critic, self.targets.critic
-        noise = self.noise(len(batch.rewards)).mul_(config.target_noise)
-        noise.clamp_(-config.target_noise_clip, config.target_noise_clip)
-        actions = noise.add_(self.targets.actor(batch.following)).clamp_(-1.0, 1.0)
-        after = target(target.joined(batch.following, actions)).amin(0)
-        wanted = torch.addcmul(batch.rewards, batch.discounts, after)
-        loss, mean = critic.fit_into_gradients(critic.joined(batch.inputs, batch.actions), wanted, batch.weights)
-        self._optimisers["critic"].step_unclipped(rates.critic_learning_rate)
-        return torch.stack((loss, mean))
+        clip = self.config.target_noise_clip
+        with torch.no_grad():
+            noise = (self.config.target_noise * self.noise(len(batch.rewards))).clamp(-clip, clip)
+            next_actions = (self.targets.actor(batch.following) + noise).clamp(-1.0, 1.0)
+            next_values = self.targets.critic(batch.following, next_actions).amin(0)
+            wanted = batch.rewards + batch.discounts * next_values
+        values = self.network.critic(batch.inputs, batch.actions)
+        loss = batch.mean((values - wanted).square()).sum() / 2
+        return Losses({"critic": loss}, (loss, values.mean()))
 
-    @torch.inference_mode()
-    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``-mean(Q₁(s, μ(s)))`` of the first critic."""
-        actor, critic = self.network.actor, self.network.critic
-        saved = actor.forward_saving(batch.inputs)
-        values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, saved[-1]), towers=1)
-        d_values = torch.full_like(values, -1 / len(batch.inputs))
-        actor.backward_into_gradients(saved, critic.input_gradient(critic_saved, d_values, batch.inputs.shape[1]))
-        self._optimisers["actor"].step_unclipped(rates.learning_rate)
-        return values.mean(1).neg_()
+    def actor_losses(self, batch: Transitions) -> Losses:
+        """``-mean(Q₁(s, μ(s)))`` of the first critic."""
+        actions = self.network.actor(batch.inputs)
+        loss = -self.network.critic(batch.inputs, actions)[0].mean()
+        return Losses({"actor": loss}, (loss,))

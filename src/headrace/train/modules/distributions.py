@@ -302,6 +302,15 @@ class SquashedGaussian(BoundedActions):
         """Returns the tanh of the means, [B, *action_shape]."""
         return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
 
+    def rsample(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions [B, A] and their log-probability [B], as `sample_with_log_prob`; autograd differentiates both."""
+        mean, log_std = params.chunk(2, -1)
+        log_std = log_std.clamp(*self.LOG_STD)
+        u = mean + log_std.exp() * noise
+        normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+        squashing = 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u))
+        return torch.tanh(u), (normal - squashing).sum(1)
+
     def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
         """Returns actions [B, A], their log-probability [B], and what `gradient` needs.
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import torch
@@ -57,13 +59,7 @@ class OwnNetwork(nn.Module):
 
     def __init__(self, name: str, space: gym.Space, outputs: int, log_std: nn.Parameter | None):
         super().__init__()
-        source, _, function = name.rpartition(":")
-        make = getattr(module_of(source), function, None)
-        if make is None:
-            raise OptionError(f"{source} has no {function!r} to make a network with")
-        self.module: nn.Module = make(space, outputs)
-        if not isinstance(self.module, nn.Module):
-            raise OptionError(f"{name} must make a torch.nn.Module, not {type(self.module).__name__}")
+        self.module = made_by(name, space, outputs)
         self.log_std = log_std
         self.memory_size: int = getattr(self.module, "memory_size", 0)
         self._try(name, space, outputs)
@@ -94,6 +90,25 @@ class OwnNetwork(nn.Module):
         given = tuple(tuple(part.shape) for part in answer)
         if not self.memory_size and given != wanted:
             raise OptionError(f"{name}: for 2 inputs the network must answer shapes {wanted}, not {given}")
+
+
+def made_by(name: str, *arguments: Any) -> nn.Module:
+    """The module that a user's function (or class) makes of some arguments.
+
+    Args:
+        name: ``file.py:name`` or ``package.module:name``.
+
+    Raises:
+        OptionError: there is no such function, or it makes something else.
+    """
+    source, _, function = name.rpartition(":")
+    make = getattr(module_of(source), function, None)
+    if make is None:
+        raise OptionError(f"{source} has no {function!r} to make a network with")
+    module = make(*arguments)
+    if not isinstance(module, nn.Module):
+        raise OptionError(f"{name} must make a torch.nn.Module, not {type(module).__name__}")
+    return module
 
 
 def uses_images(config: Config, space: gym.Space) -> bool:

@@ -73,3 +73,14 @@ class Perceptron(nn.Module):
             if layer > 0:
                 d = pass_activation_(d, saved[layer], self.relu)
         return d
+
+
+class Critic(Perceptron):
+    """A perceptron that says what one action is worth."""
+
+    def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str):
+        super().__init__(inputs + actions, 1, hidden, activation)
+
+    def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:  # type: ignore[override]
+        """Inputs [B, D] and actions [B, A] to values [1, B]."""
+        return super().forward(torch.cat((inputs, actions), 1)).t()

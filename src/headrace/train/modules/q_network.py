@@ -127,10 +127,7 @@ class ImageQ(nn.Module):
 
 
 class OwnQ(nn.Module):
-    """A user's network, whose action parameters are taken for action values; what else it says is left alone.
-
-    Autograd makes its passes, also where inference mode is on.
-    """
+    """A user's network, whose action parameters are taken for action values; what else it says is left alone."""
 
     def __init__(self, name: str, space: gym.Space, actions: int):
         super().__init__()
@@ -141,19 +138,6 @@ class OwnQ(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Inputs to action values float32[B, A]."""
         return self.own(x)[0]
-
-    def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """As `forward`, and what `backward_into_gradients` needs."""
-        with torch.inference_mode(False), torch.enable_grad():
-            q = self(x.clone() if x.is_inference() else x)
-        return q.detach(), q
-
-    def backward_into_gradients(self, saved: Tensor, d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
-        with torch.inference_mode(False):
-            for parameter in self.parameters():
-                gradient_of(parameter).zero_()
-            saved.backward(d.clone() if d.is_inference() else d)
 
 
 def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:

@@ -48,9 +48,9 @@ class TwinCritic(nn.Module):
             self._ones = torch.ones(rows, 1, device=device)
         return torch.cat((*parts, self._ones), 1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """`joined` inputs [B, D + 1] to values [K, B]."""
-        return self.forward_saving(x)[0]
+    def forward(self, *parts: Tensor) -> Tensor:
+        """Parts of the inputs, D columns together, to values [K, B]."""
+        return self.forward_saving(self.joined(*parts))[0]
 
     def forward_saving(self, x: Tensor, towers: int | None = None) -> tuple[Tensor, list[Tensor]]:
         """Values [K, B], of the first ``towers`` if given, and the activations [x, h1, …] for the backward passes."""

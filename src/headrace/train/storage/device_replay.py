@@ -33,6 +33,10 @@ class Transitions(NamedTuple):
     following: Tensor
     weights: Tensor | None = None
 
+    def mean(self, each: Tensor) -> Tensor:
+        """The mean over the last axis of something of each transition, [..., M], by their weights."""
+        return each.mean(-1) if self.weights is None else (each * self.weights).mean(-1)
+
 
 class Recorded(NamedTuple):
     """A rollout to be written to a replay.

@@ -1,0 +1,63 @@
+"""What an off-policy algorithm's hand-written update offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.config.settings import Config
+from headrace.train.storage.device_replay import Transitions
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a policy's update reads and writes.
+
+    Attributes:
+        config: the policy's settings.
+        network, targets: modules of the parts that learn, and of those that follow them.
+        optimisers: of each part of the network.
+        distribution: how actions follow from what the actor answers.
+        noise: returns standard normal noise for so many actions, float32[rows, A].
+    """
+
+    config: Config
+    network: Any
+    targets: Any
+    optimisers: dict[str, FlatAdam]
+    distribution: Any
+    noise: Callable[[int], Tensor]
+
+
+class FusedUpdate(Protocol):
+    """An update that fills the optimisers' gradient buffers itself and lets them step."""
+
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the critics; returns the algorithm's ``critic_statistics``, float32."""
+        ...
+
+    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the actor; returns the algorithm's ``actor_statistics``, float32."""
+        ...
+
+    def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One after the other; returns the statistics of both, float32."""
+        ...
+
+
+class FusedHalves:
+    """A `FusedUpdate` whose halves have nothing in common."""
+
+    def __init__(self, parts: Parts):
+        self.config, self.network, self.targets = parts.config, parts.network, parts.targets
+        self.optimisers, self.distribution, self.noise = parts.optimisers, parts.distribution, parts.noise
+
+    def improve_both(self: Any, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One half after the other; returns the statistics of both, float32."""
+        return torch.cat((self.improve_critics(batch, rates), self.improve_actor(batch, rates)))

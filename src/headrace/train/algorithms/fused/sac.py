@@ -1,0 +1,74 @@
+"""SAC's update by hand: the actor on both observations at once, both critics as one batched product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.train.algorithms.fused.protocol import FusedHalves, Parts
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.modules.layers import gradient_of
+from headrace.train.storage.device_replay import Transitions
+
+
+class FusedSAC(FusedHalves):
+    """The update of `headrace.train.algorithms.sac.SAC`."""
+
+    def __init__(self, parts: Parts, target_entropy: float):
+        super().__init__(parts)
+        self.target_entropy = target_entropy
+
+    @torch.inference_mode()
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """Descend ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``."""
+        params = self.network.actor(batch.following)
+        actions, log_prob, _ = self.distribution.sample_with_log_prob(params, self.noise(len(params)))
+        return self._improve_critics(batch, rates, actions, log_prob)
+
+    @torch.inference_mode()
+    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """Descend ``mean(α log π(a|s) - min Q(s, a))``; with α, ``-mean(log π + target entropy) · log α``."""
+        saved = self.network.actor.forward_saving(batch.inputs)
+        drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(len(batch.inputs)))
+        return self._improve_actor(batch, rates, saved, drawn)
+
+    @torch.inference_mode()
+    def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """The actor looks at inputs and following ones at once, as it is the same for both halves."""
+        rows = len(batch.inputs)
+        saved = self.network.actor.forward_saving(torch.cat((batch.inputs, batch.following)))
+        drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(2 * rows))
+        (now, after), (log_prob, log_prob_after) = (both.split(rows) for both in drawn[:2])
+        critics = self._improve_critics(batch, rates, after, log_prob_after)
+        drawn = now, log_prob, tuple(both[:rows] for both in drawn[2])
+        return torch.cat((critics, self._improve_actor(batch, rates, [both[:rows] for both in saved], drawn)))
+
+    def _improve_critics(self, batch: Transitions, rates: UpdateRates, actions: Tensor, log_prob: Tensor) -> Tensor:
+        """Given a' and log π(a'|s')."""
+        critic, target = self.network.critic, self.targets.critic
+        after = target(batch.following, actions).amin(0)
+        after.addcmul_(self.network.temperature.log.exp(), log_prob, value=-1.0)
+        wanted = torch.addcmul(batch.rewards, batch.discounts, after)
+        loss, mean = critic.fit_into_gradients(critic.joined(batch.inputs, batch.actions), wanted, batch.weights)
+        self.optimisers["critic"].step_unclipped(rates.critic_learning_rate)
+        return torch.stack((loss, mean))
+
+    def _improve_actor(self, batch: Transitions, rates: UpdateRates, saved: list[Tensor], drawn: Any) -> Tensor:
+        """Given the actor's activations, and a, log π(a|s) and what its gradient needs."""
+        actor, critic, rows = self.network.actor, self.network.critic, len(batch.inputs)
+        actions, log_prob, chosen = drawn
+        values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, actions))
+        lower = values.amin(0)
+        d_values = (values == lower) * (-1 / rows)
+        d_actions = critic.input_gradient(critic_saved, d_values, batch.inputs.shape[1])
+        log_temperature = self.network.temperature.log
+        temperature = log_temperature.exp()
+        actor.backward_into_gradients(saved, self.distribution.gradient(chosen, d_actions, temperature * (1 / rows)))
+        self.optimisers["actor"].step_unclipped(rates.learning_rate)
+        entropy = log_prob.mean(0, keepdim=True).neg_()
+        torch.sub(entropy, self.target_entropy, out=gradient_of(log_temperature))
+        self.optimisers["temperature"].step_unclipped(rates.learning_rate)
+        loss = torch.addcmul(lower.mean(), temperature, entropy).neg_()
+        return torch.cat((loss, entropy, temperature))
