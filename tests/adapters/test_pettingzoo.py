@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -16,9 +17,11 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, ren
 from pettingzoo.utils import parallel_to_aec
 
 import headrace
+import masked_parallel_games
 import multi_agent_games  # noqa: F401  (registers the tasks)
 from headrace.adapters.pettingzoo import PettingZooEnv, parallel_env
 from headrace.errors import ActionError, OptionError, SequenceError, UnknownTaskError
+from masked_parallel_games import Forbidding
 
 TAG = ("TagGridWorld-v0", {"num_taggers": 4, "random_start": True})
 PLANE = ("TagContinuous-v0", {"num_taggers": 3, "num_runners": 6, "tagging_distance": 0.1, "max_episode_steps": 60})
@@ -221,3 +224,19 @@ def test_what_it_is_not_for() -> None:
         parallel_env("TestRing-v0", playrs=3)
     with pytest.raises(UnknownTaskError, match="TagGridWorld-v0"):
         parallel_env("TagGridWrld-v0")
+
+
+def test_a_game_of_pettingzoos_comes_back_as_it_is() -> None:
+    """Through a pool's dense rows and into dictionaries again: who terminates and who is truncated, step by step."""
+    game = Forbidding()
+    task = f"{Path(masked_parallel_games.__file__)}:Forbidding"
+    env = parallel_env(task, num_threads=1)
+    game.reset()
+    env.reset()
+    while game.agents:
+        actions = {agent: game._only(agent) for agent in game.agents}
+        _, *expected, _ = game.step(actions)
+        _, *found, infos = env.step({agent: actions[agent] for agent in env.agents})
+        assert found == expected and sorted(env.agents) == sorted(game.agents)
+        assert all("truncations" not in info for info in infos.values())
+    env.close()

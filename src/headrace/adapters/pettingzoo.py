@@ -52,8 +52,8 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
     Agents are called by their type and their number in it, ``"tagger_0"``, and come in the pool's order. An
     agent leaves `agents` with the step in which it died or the episode ended, and does not come back before
     the next reset. Its termination says that it died or the episode terminated; its truncation that the
-    episode was truncated. ``infos`` hold the pool's info fields: those of agents its own value, others the same
-    for all.
+    episode was truncated, or of a PettingZoo environment in a pool (``info["truncations"]``) that the agent was.
+    ``infos`` hold the pool's other info fields: those of agents its own value, others the same for all.
 
     Attributes:
         state_space: the `Box` that `state` is in: the observations of all agents, flattened, one after another.
@@ -120,11 +120,11 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         if not acting:
             raise SequenceError(f"nobody is left in {self.pool.spec.task}: call reset() first")
         self._obs, reward, terminated, truncated, info = self.pool.step(self._dense(actions))
-        alive, over = info["alive"][0], bool(terminated[0] or truncated[0])
-        terminations = {agent: bool(terminated[0] or not alive[self._number[agent]]) for agent in acting}
-        self.agents = [] if over else [agent for agent in acting if not terminations[agent]]
+        ended, cut = _ends(terminated[0], truncated[0], info)
+        terminations = {agent: bool(ended[self._number[agent]]) for agent in acting}
+        truncations = {agent: bool(cut[self._number[agent]]) for agent in acting}
+        self.agents = [agent for agent in acting if not (terminations[agent] or truncations[agent])]
         rewards = {agent: float(reward[0, self._number[agent]]) for agent in acting}
-        truncations = dict.fromkeys(acting, bool(truncated[0]))
         return self._observations(acting), rewards, terminations, truncations, self._infos(acting, info)
 
     def state(self) -> np.ndarray:
@@ -156,7 +156,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
 
     def _infos(self, agents: Iterable[str], info: Mapping[str, Any]) -> Agents:
         common = {k: v[0] for k, v in info.items() if k not in self._per_agent and k not in ("env_id", "players")}
-        own = {k: info[k][0] for k in self._per_agent if k != "alive"}
+        own = {k: info[k][0] for k in self._per_agent if k not in ("alive", "truncations")}
         return {agent: common | {k: v[self._number[agent]] for k, v in own.items()} for agent in agents}
 
     def _dense(self, actions: Mapping[str, Any]) -> Any:
@@ -174,6 +174,15 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
                 if c.first <= i < c.first + c.count:
                     dense[c.name][0, i - c.first] = action[c.name] if isinstance(space, gym.spaces.Dict) else action
         return dense.get(None, dense)
+
+
+def _ends(terminated: np.bool_, truncated: np.bool_, info: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The agents that terminated and that were truncated with a step, bool[agents] each."""
+    alive = info["alive"][0]
+    if "truncations" not in info:  # agents are truncated together, with their episode
+        return terminated | ~alive, np.full(len(alive), truncated)
+    cut = info["truncations"][0] | (alive & truncated)
+    return terminated | ~(alive | cut), cut
 
 
 def _size(column: Column) -> int:

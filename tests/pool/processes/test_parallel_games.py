@@ -20,6 +20,7 @@ import headrace
 from headrace.errors import EnvironmentFailure, OptionError
 from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
+from masked_parallel_games import Forbidding
 from parallel_games import Numbered, Race
 
 WALKERS = "pettingzoo.sisl.multiwalker_v9:parallel_env"
@@ -224,3 +225,40 @@ def test_training_in_one(task: str, tmp_path: Path) -> None:
     assert result.steps >= 3 * 4 * 32
     lines = list(read_metrics(tmp_path / "metrics.jsonl"))
     assert lines and all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
+
+
+def test_action_masks_in_observations_are_the_pools() -> None:
+    with headrace.make(Forbidding, num_envs=2, autoreset="same_step") as pool:
+        assert pool.observation_space == gym.spaces.Box(0, 100, (3, 2), np.float32)
+        obs, info = pool.reset()
+        assert obs.tolist() == [[[0, 0]] * 3] * 2
+        first = [[1, 0, 0, 1, 1], [1, 0, 0, 1, 1], [1, 0, 1, 0, 0]]
+        assert info["action_mask"].dtype == np.int8 and info["action_mask"].tolist() == [first] * 2
+        walkers, pair = np.zeros((2, 2), np.int64), np.zeros((2, 1, 2), np.int64)
+        *_, info = pool.step({"walker": walkers, "pair": pair})
+        assert info["action_mask"].tolist() == [[[0, 1, 0, 1, 1], [0, 1, 0, 1, 1], [0, 1, 0, 1, 0]]] * 2
+
+
+def test_agents_that_are_truncated_early_say_so() -> None:
+    with headrace.make(Forbidding, num_envs=1, autoreset="same_step") as pool:
+        _, info = pool.reset()
+        seen = []
+        for count in range(4):
+            action = {"walker": np.full((1, 2), count % 3), "pair": np.array([[[count % 2, count % 3]]])}
+            _, _, terminated, truncated, info = pool.step(action)
+            own = info["final_info"] if truncated[0] else info
+            seen.append((own["alive"][0].tolist(), own["truncations"][0].tolist(), bool(terminated[0])))
+        assert seen == [
+            ([True, True, True], [False, False, False], False),
+            ([False, True, True], [True, False, False], False),
+            ([False, True, True], [False, False, False], False),
+            ([False, False, True], [False, False, True], False),
+        ]
+        assert not info["truncations"].any() and info["alive"].all()
+
+
+def test_training_keeps_to_pettingzoos_masks(tmp_path: Path) -> None:
+    """The game raises where somebody does what is forbidden."""
+    task = f"{Path(__file__).parents[2] / 'masked_parallel_games.py'}:Forbidding"
+    result = train(task, total_steps=600, num_envs=4, run_dir=tmp_path, quiet=True)
+    assert result.mean_return is not None and result.mean_return > 0

@@ -16,8 +16,10 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.columns import Column, columns
-from headrace.pool.spec import AgentType, TaskSpec, multi_agent_spec
+from headrace.pool.spec import AgentType, Field, TaskSpec, multi_agent_spec
 
+MASK, BARE = "action_mask", "observation"  # PettingZoo's names for parts of an observation
+TRUNCATIONS = "truncations"
 NUMBER = re.compile(r"_?\d+$")
 
 
@@ -40,12 +42,15 @@ class ParallelGame(gym.Env):
         self.env, self.metadata = env, getattr(env, "metadata", {})
         types = _agent_types(env)
         self.players = [agent for agents in types.values() for agent in agents]
+        masked = {name for name, some in types.items() if _has_mask(env, some[0])}
         kinds = tuple(
-            AgentType(name, len(some), env.observation_space(some[0]), env.action_space(some[0]))
+            AgentType(name, len(some), _observation_space(env, some[0]), env.action_space(some[0]))
             for name, some in types.items()
         )
+        self._masked = {agent for name in masked for agent in types[name]}  # whose observations have an action mask
+        self._choices = max(_choices(kind.action) for kind in kinds)
         try:
-            self.task: TaskSpec = multi_agent_spec(task, kinds)
+            self.task: TaskSpec = multi_agent_spec(task, kinds, self._fields())
         except TypeError as error:
             raise OptionError(f"{error} (wrap the environment so that it is)") from None
         self.observation_space, self.action_space = self.task.observation, self.task.action
@@ -67,13 +72,13 @@ class ParallelGame(gym.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; returns ``(obs, info)``, each agent's observation in its own place."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        return self._observed(obs), self._told(infos, self.env.agents)
+        return self._observed(obs), self._told(obs, infos, self.env.agents, ())
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step all agents in the game; the episode ends when none is left.
 
         It counts as truncated if any agent was truncated in the last step; agents truncated then, and not terminated,
-        count as alive in ``info["alive"]``.
+        count as alive in ``info["alive"]``. ``info["truncations"]`` marks all agents that were truncated in this step.
 
         Returns:
             ``(obs, reward float32[agents], terminated, truncated, info)``.
@@ -89,7 +94,8 @@ class ParallelGame(gym.Env):
             truncated = any(cut.get(agent) for agent in acted)
             terminated = not truncated or all(ended.get(agent) for agent in acted)
             alive = [agent for agent in acted if cut.get(agent) and not ended.get(agent)]
-        return self._observed(obs), reward, terminated, truncated, self._told(infos, alive)
+        cut_off = [agent for agent in acted if cut.get(agent)]
+        return self._observed(obs), reward, terminated, truncated, self._told(obs, infos, alive, cut_off)
 
     def render(self) -> Any:
         """Returns what the PettingZoo environment renders."""
@@ -131,6 +137,8 @@ class ParallelGame(gym.Env):
         return dense.get(None, dense)
 
     def _fitting(self, value: Any, agent: Any, column: Column) -> Any:
+        if agent in self._masked and not self._keyed["observation"]:
+            value = value[BARE]
         if self._keyed["observation"]:
             value = value[column.name]
         if np.shape(value) != column.space.shape:
@@ -142,10 +150,35 @@ class ParallelGame(gym.Env):
         mine = {c.name: c.of(dense)[i - c.first] for c in self._acted if c.first <= i < c.first + c.count}
         return mine if self._keyed["action"] else next(iter(mine.values()))
 
-    def _told(self, infos: Mapping[Any, Any], alive: Sequence[Any]) -> dict[str, Any]:
-        there = np.zeros(len(self.players), np.bool_)
-        there[[self._number[agent] for agent in alive]] = True
-        return {str(agent): info for agent, info in infos.items() if info} | {"alive": there}
+    def _fields(self) -> tuple[Field, ...]:
+        """The info fields beside ``alive``."""
+        count = len(self.players)
+        mask = Field(MASK, np.dtype(np.int8), (count, self._choices), per_agent=True)
+        return (Field(TRUNCATIONS, np.dtype(np.bool_), (count,), per_agent=True), *((mask,) if self._masked else ()))
+
+    def _told(
+        self, obs: Mapping[Any, Any], infos: Mapping[Any, Any], alive: Sequence[Any], cut_off: Sequence[Any]
+    ) -> dict[str, Any]:
+        told = {str(agent): info for agent, info in infos.items() if info}
+        told |= {"alive": self._where(alive), TRUNCATIONS: self._where(cut_off)}
+        if self._masked:
+            told[MASK] = self._allowed(obs)
+        return told
+
+    def _where(self, agents: Sequence[Any]) -> np.ndarray:
+        marked = np.zeros(len(self.players), np.bool_)
+        marked[[self._number[agent] for agent in agents]] = True
+        return marked
+
+    def _allowed(self, obs: Mapping[Any, Any]) -> np.ndarray:
+        """The action masks int8[agents, choices] in observations; 1 for agents that have none."""
+        allowed = np.ones((len(self.players), self._choices), np.int8)
+        for agent in self._masked.intersection(obs):
+            mask = np.asarray(obs[agent][MASK])
+            if mask.shape != (wanted := (_choices(self.env.action_space(agent)),)):
+                raise ValueError(f"the action mask of {agent} has shape {mask.shape}; its actions need {wanted}")
+            allowed[self._number[agent], : len(mask)] = mask
+        return allowed
 
 
 def is_parallel(env: Any) -> bool:
@@ -172,6 +205,28 @@ def layers(env: Any) -> Iterator[Any]:
         seen.append(env)
         own = getattr(env, "__dict__", {})
         env = own.get("env", own.get("aec_env"))
+
+
+def _choices(space: gym.Space) -> int:
+    """How many numbers a mask of these actions has; 0 for actions that have none."""
+    if isinstance(space, gym.spaces.Discrete):
+        return int(space.n)
+    return int(space.nvec.sum()) if isinstance(space, gym.spaces.MultiDiscrete) else 0
+
+
+def _has_mask(env: Any, agent: Any) -> bool:
+    """Whether an agent's observations are a `Dict` with an action mask, as PettingZoo has them."""
+    space, choices = env.observation_space(agent), _choices(env.action_space(agent))
+    return isinstance(space, gym.spaces.Dict) and choices > 0 and getattr(space.get(MASK), "shape", None) == (choices,)
+
+
+def _observation_space(env: Any, agent: Any) -> gym.Space:
+    """An agent's observation space without its action mask; of ``observation`` alone where nothing else is left."""
+    space = env.observation_space(agent)
+    if not _has_mask(env, agent):
+        return space
+    rest = {key: part for key, part in space.spaces.items() if key != MASK}
+    return rest[BARE] if rest.keys() == {BARE} else gym.spaces.Dict(rest)
 
 
 def _agent_types(env: Any) -> dict[str, list[Any]]:
