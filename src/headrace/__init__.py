@@ -4,7 +4,7 @@
     >>> pool = headrace.make("CartPole-v1", num_envs=8, seed=1)
     >>> obs, info = pool.reset()
 
-`import headrace` is quick: simulators, Warp and torch are imported when first used.
+`import headrace` is fast: simulators, Warp and torch are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ register_with_gymnasium(FAMILIES)
 
 
 def __getattr__(name: str) -> Any:
-    # training needs torch and time steps need dm_env, which most users of a pool never import
+    # training needs torch, and time steps need dm_env; most users of a pool need neither
     if name == "train":
         return importlib.import_module("headrace.train")
     if name in ("DMEnvPool", "GymnasiumEnvPool"):

@@ -1,4 +1,4 @@
-"""Every way a call can fail, by name.
+"""All exceptions of Headrace.
 
 Each error also derives from the built-in exception that a caller would expect
 (``ValueError`` for a bad argument, ``TimeoutError`` for a time-out, …), so code that
@@ -19,7 +19,7 @@ class OptionError(HeadraceError, ValueError):
 
 
 class RenderError(OptionError):
-    """The task has no pictures to show."""
+    """The task has no rendering."""
 
 
 class ActionError(HeadraceError, ValueError):
@@ -39,11 +39,11 @@ class TrustError(HeadraceError, PermissionError):
 
 
 class StorageError(HeadraceError, OSError):
-    """A run's files cannot be written, as on a full disk; the message says what is there to go on from."""
+    """A run's files cannot be written, as on a full disk; the message names the checkpoint to resume from."""
 
 
 class SequenceError(HeadraceError, RuntimeError):
-    """A call came at the wrong moment: step before reset, recv with too little in flight, …."""
+    """A call is not valid in the present state: step before reset, recv with too little in flight, …."""
 
 
 class ClosedError(HeadraceError, RuntimeError):
@@ -51,15 +51,15 @@ class ClosedError(HeadraceError, RuntimeError):
 
 
 class RecvTimeoutError(HeadraceError, TimeoutError):
-    """``recv(timeout=…)`` ran out of time; what is in flight stays in flight."""
+    """The timeout of ``recv(timeout=…)`` has passed; all results stay in flight."""
 
 
 class EnvironmentFailure(HeadraceError, RuntimeError):
-    """An environment raised while it ran; the message names it. Reset it before stepping it."""
+    """An environment raised; the message names it. It must be reset before its next step."""
 
 
 class WorkerError(HeadraceError, RuntimeError):
-    """One of several processes that train together raised, or died; the message names it and what happened."""
+    """A worker process raised or died; the message names it and says what happened."""
 
 
 class NotFiniteError(HeadraceError, ArithmeticError):
@@ -67,23 +67,23 @@ class NotFiniteError(HeadraceError, ArithmeticError):
 
 
 class LimitError(HeadraceError, OSError):
-    """The system gives no more open files, processes or memory; the message says who wanted it, and what to raise."""
+    """The system's limit on open files, processes or memory is reached; the message names the limit to raise."""
 
 
 class SharedMemoryError(HeadraceError, MemoryError):
-    """Less memory is to be had than processes are to share; the message says how much was wanted."""
+    """There is not enough memory for processes to share; the message says how much was requested."""
 
 
 class KernelError(HeadraceError, TypeError):
-    """A kernel environment does not fit its task, cannot be compiled, or went wrong in its first steps.
+    """A kernel environment does not fit its task, cannot be compiled, or failed in its first steps.
 
     The message names the author's line.
     """
 
 
 class SimulatorError(HeadraceError, TypeError):
-    """A compiled simulator does not declare what its task has; the message names the field and what each side says."""
+    """The fields that a compiled simulator declares differ from its task's; the message names the field and both."""
 
 
 class ConformanceError(HeadraceError, AssertionError):
-    """An environment does not keep the contract; the message names the check, what was expected and what was seen."""
+    """An environment violates the contract; the message names the check, what was expected and what was seen."""

@@ -1,7 +1,7 @@
-"""The system's limits on what one process may have, named where they are met.
+"""Turns errors about the system's limits on a process into `LimitError`.
 
-What the system refuses is an ``OSError`` that says neither who wanted it nor what to do, and comes from deep within:
-here it becomes a `LimitError` that does.
+The system's own ``OSError`` comes from deep inside a library, and says neither what needed the resource nor which limit
+to raise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.errors import HeadraceError, LimitError
 
 try:
     import resource
-except ImportError:  # a system that has no such limits
+except ImportError:  # a system without such limits
     resource = None
 
 UNMAPPED = (os.strerror(errno.ENOMEM), "failed to map segment")  # of glibc's loader
@@ -23,7 +23,7 @@ UNMAPPED = (os.strerror(errno.ENOMEM), "failed to map segment")  # of glibc's lo
 
 @contextlib.contextmanager
 def limits_named(what: str) -> Iterator[None]:
-    """Raise a `LimitError` for what the system refuses within; ``what`` wanted it, such as ``"a pool"``."""
+    """Refusals by the system within this context are raised as `LimitError`; ``what`` needed it, e.g. ``"a pool"``."""
     try:
         yield
     except HeadraceError:
@@ -35,7 +35,7 @@ def limits_named(what: str) -> Iterator[None]:
 
 
 def refusal(error: BaseException) -> str:
-    """Which limit an exception is about, and what to do, in words; empty where it is about none."""
+    """Returns a description of the limit that caused an exception, and of what to do; empty if none did."""
     code, text = error.errno if isinstance(error, OSError) else None, str(error)
     unloaded = isinstance(error, OSError | ImportError) and code is None  # a library, whose loader gives no number
     if code == errno.EMFILE or (unloaded and os.strerror(errno.EMFILE) in text):
@@ -55,7 +55,7 @@ def refusal(error: BaseException) -> str:
 
 
 def _files_refused() -> str:
-    """The `refusal` of a file that anybody may open: libraries have words of their own for one they cannot open."""
+    """The `refusal` of a readable file, if it cannot be opened: libraries report that in words of their own."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -64,9 +64,9 @@ def _files_refused() -> str:
 
 
 def need_files(number: int, what: str) -> None:
-    """Raise a `LimitError` unless so many files can be opened beside those that are open.
+    """Raise `LimitError` unless ``number`` further files can be opened.
 
-    To be asked before many are needed at once: Python loses some where it runs out of them while it starts a process.
+    Call it before many are needed: Python leaks some if it runs out of them while it starts a process.
     """
     taken: list[int] = []
     try:

@@ -1,4 +1,4 @@
-"""What this machine has: cores and memory, as far as this process may use them."""
+"""The cores and the memory of this machine that this process may use."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ KIB = 1024
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory() -> int:
-    """Bytes that can still be taken without driving anything out.
+    """Returns the bytes of free memory, within the limit of this process's container if there is one.
 
     Raises:
-        OSError: this system does not say.
+        OSError: the system does not report it.
     """
     found = [size for size in (sizes_in(Path("/proc/meminfo")).get("MemAvailable"), _group()) if size is not None]
     if not found:
@@ -29,7 +29,7 @@ def free_memory() -> int:
 
 
 def readable(size: float) -> str:
-    """Bytes for a person, such as ``"1.2 GiB"``."""
+    """Returns a size in bytes as text, such as ``"1.2 GiB"``."""
     units = ["GiB", "MiB", "KiB", "B"]
     while size >= KIB and len(units) > 1:
         size /= KIB
@@ -39,7 +39,7 @@ def readable(size: float) -> str:
 
 
 def sizes_in(file: Path) -> Mapping[str, int]:
-    """The sizes in one of Linux's files of ``name: number kB``, in bytes; nothing elsewhere."""
+    """Returns the sizes, in bytes, in one of Linux's files of ``name: number kB``; empty on other systems."""
     try:
         lines = file.read_text().splitlines()
     except OSError:
@@ -49,19 +49,19 @@ def sizes_in(file: Path) -> Mapping[str, int]:
 
 
 def _group() -> int | None:
-    """What is left to the group of processes (such as a container) that this one belongs to, where it has a limit."""
+    """The bytes left to this process's control group (such as a container); None without a limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         most, used = (folder / "memory.max").read_text().strip(), (folder / "memory.current").read_text()
         held = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     except OSError:
         return None
-    # pages of files go when somebody needs the room
+    # the page cache is freed on demand
     return None if most == "max" else max(0, int(most) - int(used) + int(held.get("inactive_file", 0)))
 
 
 def is_lack(error: BaseException) -> bool:
-    """Whether an exception, or what caused it, says that memory is short; torch's and Warp's are RuntimeErrors."""
+    """Whether an exception, or its cause, reports a lack of memory; torch's and Warp's are RuntimeErrors."""
     if error.__cause__ is not None and is_lack(error.__cause__):
         return True
     words = str(error).lower()

@@ -1,3 +1,3 @@
-"""Which version of Headrace this is."""
+"""The version of Headrace."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""Pools as other libraries know environments. Each module needs its library, and nothing here imports one."""
+"""Pools behind the interfaces of other libraries. Each module needs its library; this package imports none."""

@@ -1,7 +1,7 @@
-"""One environment of a task as a `dm_env.Environment`, as Acme's loops and other agents of DeepMind's expect it.
+"""One environment of a task as a `dm_env.Environment`, for Acme's loops and other agents of DeepMind.
 
-`headrace.make_dm` gives EnvPool's batched form of the interface, with many environments in a time step; here a time
-step is of one.
+`headrace.make_dm` returns EnvPool's batched form of the interface, with many environments in a time step; here a time
+step belongs to one environment.
 
     >>> from headrace.adapters import dm_env
     >>> env = dm_env.environment("CartPole-v1", seed=1)
@@ -28,7 +28,7 @@ from headrace.pool.views.dmspec import spec_of
 
 
 def environment(task: TaskLike, **options: Any) -> DmEnvironment:
-    """One environment of a task.
+    """Returns one environment of a task.
 
     Args:
         task: as `headrace.make` takes it.
@@ -44,9 +44,9 @@ def environment(task: TaskLike, **options: Any) -> DmEnvironment:
 class DmEnvironment(dm_env.Environment):
     """A pool of one environment behind dm_env's interface.
 
-    Observations are arrays as the task has them, or dicts of arrays where it has a `Dict` space. Rewards and
-    discounts are float32; the discount is 0 where the episode terminated and 1 where it was truncated or goes on,
-    unless the task reports its own. Of many agents, arrays have a row and rewards an element for each.
+    Observations are the task's arrays, or dicts of arrays for a `Dict` space. Rewards and discounts are float32; the
+    discount is 0 after termination, and 1 after truncation or within an episode, unless the task reports its own. With
+    many agents, arrays have a row and rewards an element for each.
 
     Attributes:
         pool: the pool of this one environment.
@@ -62,7 +62,7 @@ class DmEnvironment(dm_env.Environment):
         except OptionError:
             self.pool.close()
             raise
-        self._over = True  # there is no episode to go on with
+        self._over = True  # no episode has begun
 
     def observation_spec(self) -> Any:
         """Spec of an observation: of an array, or a dict of them."""
@@ -87,7 +87,7 @@ class DmEnvironment(dm_env.Environment):
         return dm_env.restart(row_of(obs, 0))
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """One step; or the beginning of an episode, whatever the action, where there is none to go on with.
+        """Take one step; if no episode is running, begin one and ignore the action.
 
         Raises:
             ActionError: the action is not in the action space.

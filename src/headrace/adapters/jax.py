@@ -1,8 +1,8 @@
-"""A pool whose results are JAX arrays, over the very memory that environments wrote.
+"""A pool whose results are JAX arrays, over the memory that environments write.
 
-On a CPU nothing is copied: JAX takes the pool's arrays through DLPack, and the pool uses a batch again only after JAX,
-too, has let go of it. Actions that JAX computed are read where they lie. What does not fit is copied: float64 where JAX
-has them disabled, actions of another dtype than the space's (int32 for int64), and arrays on another device.
+On a CPU nothing is copied: JAX takes the pool's arrays through DLPack, and the pool reuses a batch only after JAX has
+released it, too. Actions that JAX computed are read in place. Only these are copied: float64 if JAX has it disabled,
+actions of another dtype than the space's (int32 for int64), and arrays on another device.
 
     >>> from headrace.adapters import jax as adapter
     >>> pool = adapter.make("CartPole-v1", num_envs=64, seed=0)
@@ -30,7 +30,7 @@ except ImportError as error:
 
 
 def make(task_id: TaskLike, num_envs: int = 1, **options: Any) -> JaxPool:
-    """A pool on the CPU with JAX arrays; takes what `headrace.make` takes."""
+    """Returns a pool on the CPU with JAX arrays; takes the arguments of `headrace.make`."""
     pool = make_pool(task_id, num_envs, **options)
     try:
         return JaxPool(pool)
@@ -40,16 +40,16 @@ def make(task_id: TaskLike, num_envs: int = 1, **options: Any) -> JaxPool:
 
 
 class JaxPool:
-    """A pool that returns JAX arrays, and takes them.
+    """A pool that returns and takes JAX arrays.
 
-    Arrays in ``info`` stay NumPy's: programs look at them on the host, and each array that JAX takes costs some
-    microseconds. `shared` makes JAX's of those that are computed with.
+    Arrays in ``info`` stay NumPy arrays: programs read them on the host, and each conversion takes some microseconds.
+    `shared` converts them for use in computations.
 
     Args:
-        pool: whose environments; closed with this object.
+        pool: the underlying pool; closed with this object.
 
     Raises:
-        OptionError: the pool is on a GPU; or its observations are objects, which JAX has not.
+        OptionError: the pool is on a GPU, or its observations are objects, which JAX does not support.
     """
 
     def __init__(self, pool: Pool):
@@ -74,11 +74,11 @@ class JaxPool:
         return self._returned(self.pool.step(on_host(action), on_host(env_id)))
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step and return at once; see `Pool.send`."""
+        """Start one step and return immediately; see `Pool.send`."""
         self.pool.send(on_host(action), on_host(env_id))
 
     def recv(self, timeout: float | None = None) -> StepResult:
-        """The next results; see `Pool.recv`."""
+        """Returns the next results; see `Pool.recv`."""
         return self._returned(self.pool.recv(timeout))
 
     def _returned(self, result: StepResult) -> StepResult:
@@ -100,12 +100,12 @@ class JaxPool:
 
 
 def shared(value: Any) -> Any:
-    """NumPy's arrays as JAX's over the same memory, in nested dicts and tuples; those that do not fit are copied."""
+    """Returns JAX arrays over the memory of NumPy arrays, in nested dicts and tuples; copies those that do not fit."""
     return jax.tree.map(jax.dlpack.from_dlpack, value)
 
 
 def on_host(value: Any) -> Any:
-    """JAX's arrays as NumPy's, in nested dicts and tuples; on a CPU over the same memory, computed by then."""
+    """Returns NumPy arrays of JAX arrays in nested dicts and tuples, once computed; on a CPU over the same memory."""
     if isinstance(value, jax.Array | dict | tuple):
         return jax.tree.map(np.asarray, value)
     return value

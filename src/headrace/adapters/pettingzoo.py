@@ -1,7 +1,7 @@
 """One environment of a multi-agent task as a PettingZoo `ParallelEnv`.
 
-PettingZoo speaks in dictionaries by agent, which suits libraries and tests rather than
-speed: for training, use the pool.
+PettingZoo uses dictionaries by agent, which are convenient for libraries and tests, but
+slow: use the pool for training.
 
     >>> from headrace.adapters import pettingzoo
     >>> env = pettingzoo.parallel_env("TagGridWorld-v0", num_taggers=4)
@@ -49,14 +49,14 @@ def parallel_env(task: str, render_mode: str | None = None, **options: Any) -> P
 class PettingZooEnv(ParallelEnv[str, Any, Any]):
     """A pool of one environment behind PettingZoo's interface.
 
-    Agents are called by their type and their number in it, ``"tagger_0"``, and come in the pool's order. An
-    agent leaves `agents` with the step in which it died or the episode ended, and does not come back before
-    the next reset. Its termination says that it died or the episode terminated; its truncation that the
-    episode was truncated, or of a PettingZoo environment in a pool (``info["truncations"]``) that the agent was.
-    ``infos`` hold the pool's other info fields: those of agents its own value, others the same for all.
+    Agents are named by their type and their number within it, ``"tagger_0"``, in the pool's order. An agent
+    leaves `agents` with the step in which it dies or the episode ends, and does not return before the next reset.
+    It is terminated if it died or the episode terminated, and truncated if the episode was truncated, or, in a
+    PettingZoo environment in a pool (``info["truncations"]``), if the agent was. ``infos`` hold the pool's other info
+    fields: an agent's own value of fields for agents, and others for all agents.
 
     Attributes:
-        state_space: the `Box` that `state` is in: the observations of all agents, flattened, one after another.
+        state_space: the `Box` of `state`: the observations of all agents, flattened and concatenated.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10, "is_parallelizable": True}  # noqa: RUF012
@@ -96,7 +96,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Agents, Agents]:
-        """Begin an episode: observations and infos of the agents that are in it.
+        """Begin an episode; returns observations and infos of the agents in it.
 
         Args:
             seed: restarts the random streams; None continues them.
@@ -113,8 +113,8 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
             observations, rewards (float), terminations, truncations and infos of the agents that acted.
 
         Raises:
-            ActionError: an agent's action is missing or outside of its space, or an agent is unknown or gone.
-            SequenceError: nobody is left, or the environment was not reset.
+            ActionError: an agent's action is missing or outside of its space, or an agent is unknown or has left.
+            SequenceError: no agent is left, or the environment was not reset.
         """
         acting = self.agents
         if not acting:
@@ -128,13 +128,13 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return self._observations(acting), rewards, terminations, truncations, self._infos(acting, info)
 
     def state(self) -> np.ndarray:
-        """What all agents see together, float32[sizes of all observations], for centralised training."""
+        """Returns the observations of all agents, flattened and concatenated: float32[size of `state_space`]."""
         if self._obs is None:
             raise SequenceError("the environment was never reset: call reset() first")
         return np.concatenate([column.of(self._obs)[0].ravel() for column in self._seen]).astype(np.float32)
 
     def render(self) -> np.ndarray | None:
-        """An RGB frame uint8[height, width, 3], with ``render_mode="rgb_array"``."""
+        """Returns an RGB frame uint8[height, width, 3] with ``render_mode="rgb_array"``, else None."""
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return {agent: common | {k: v[self._number[agent]] for k, v in own.items()} for agent in agents}
 
     def _dense(self, actions: Mapping[str, Any]) -> Any:
-        """The pool's actions: those of agents that are gone are any that it accepts."""
+        """The pool's actions; agents that have left get any valid action."""
         if actions.keys() != set(self.agents):
             wrong = sorted(map(str, actions.keys() ^ set(self.agents)))[0]
             what = "has no action" if wrong in self.agents else "is not in the game"

@@ -1,4 +1,4 @@
-"""Tasks as rl_games' configurations name environments.
+"""Registers tasks for the configurations of rl_games.
 
 >>> from headrace.adapters import rl_games
 >>> rl_games.register("ant", "Ant-v5")  # and the configuration says env_name: ant
@@ -30,13 +30,13 @@ VECENV = "HEADRACE"
 
 
 def register(name: str, task: TaskLike, **options: Any) -> None:
-    """Make a task known to rl_games under a name, for ``env_name`` in its configurations.
+    """Register a task with rl_games under a name, for ``env_name`` in its configurations.
 
-    The configuration's ``num_actors`` is the number of environments; what is in its ``env_config``, where rl_games
-    puts its seed, goes before the options here. Players get a pool of one environment.
+    The configuration's ``num_actors`` is the number of environments; its ``env_config``, where rl_games puts its seed,
+    overrides the options given here. Players get a pool of one environment.
 
     Args:
-        name: what configurations call it.
+        name: the name in configurations.
         task, options: as `headrace.make` takes them. With ``device="cuda:0"`` environments live on that device, and
             nothing goes through the host.
     """
@@ -60,16 +60,16 @@ def _vector(name: str, num_actors: int, **config: Any) -> HeadraceVecEnv:
 class HeadraceVecEnv(IVecEnv):
     """A pool as rl_games' vector of environments.
 
-    What a `make_torch` pool gives stays on its device; arrays of other pools are moved to rl_games' by itself.
-    Pixels are uint8, channels first; all else is one row of floats: choices one-hot, and the parts of a `Dict` space
-    one after another. ``infos["time_outs"]`` says whose episode was cut off, for ``value_bootstrap``. Of many
-    agents, whose spaces must be equal, each has a row of its own, environment by environment.
+    Results of a `make_torch` pool stay on its device; rl_games moves arrays of other pools to its own. Pixels are
+    uint8, channels first; other observations are one row of floats: discrete values one-hot, and the parts of a `Dict`
+    space concatenated. ``infos["time_outs"]`` marks truncated episodes, for ``value_bootstrap``. With many agents,
+    whose spaces must be equal, each agent has a row, environment by environment.
 
     Args:
         pool: of `headrace.make` or `make_torch`, made with ``autoreset="same_step"``.
 
     Raises:
-        OptionError: the pool is asynchronous, resets in another way, or its spaces have no place in rl_games.
+        OptionError: the pool is asynchronous, resets in another way, or has a space that rl_games does not support.
     """
 
     def __init__(self, pool: AnyPool):
@@ -82,12 +82,12 @@ class HeadraceVecEnv(IVecEnv):
         self.observation_space, self.action_space = _observation_space(pool.spec.task, self._parts), acted
 
     def reset(self) -> Any:
-        """Begin new episodes; rows of what all agents observe."""
+        """Begin new episodes; returns one row of observations for each agent."""
         obs, _ = self.pool.reset()
         return self._array(self._rows(obs))
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Rows of observations, rewards, ends and infos."""
+        """Step all environments; returns rows of observations, rewards, ends, and infos."""
         action = torch.as_tensor(actions).reshape(self.pool.num_envs, -1)
         obs, reward, terminated, truncated, info = self.pool.step(given(self.pool, action))
         over, cut = (kept(flags).repeat_interleave(self._agents) for flags in (terminated, truncated))

@@ -1,7 +1,7 @@
 """Pools as stable-baselines3's `VecEnv`.
 
-Environments write into the arrays that stable-baselines3 receives. What this module adds is its convention for an
-episode's end (``terminal_observation``, ``TimeLimit.truncated``, `reset_infos`), and ways to reach into environments.
+Environments write into the arrays that stable-baselines3 receives. This module adds its conventions for the end of an
+episode (``terminal_observation``, ``TimeLimit.truncated``, `reset_infos`), and access to environments' attributes.
 
     >>> from stable_baselines3 import PPO
     >>> from headrace.adapters import sb3
@@ -56,15 +56,15 @@ def make_vec_env(
     """A pool as a `VecEnv` that reports episodes, in place of `stable_baselines3.common.env_util.make_vec_env`.
 
     Args:
-        env_id: what `headrace.make` takes: a name, or a class or function that makes a `gymnasium.Env`.
+        env_id: as in `headrace.make`: a name, or a class or function that makes a `gymnasium.Env`.
         n_envs: environments in the pool.
-        seed: environment i starts at ``seed + i``; None draws fresh entropy.
-        monitor_dir: the folder where ``0.monitor.csv`` is written, with a line for each episode of any environment.
-        monitor_kwargs: ``info_keywords``, as `VecMonitor` has them.
-        env_kwargs, options: the pool's options and the task's own, as `headrace.make` has them.
+        seed: environment i is seeded with ``seed + i``; None draws fresh entropy.
+        monitor_dir: the folder for ``0.monitor.csv``, with a line for each episode of any environment.
+        monitor_kwargs: ``info_keywords``, as in `VecMonitor`.
+        env_kwargs, options: the pool's options and the task's own, as in `headrace.make`.
 
     Raises:
-        UnknownTaskError, OptionError: as in `headrace.make`; or an option is none that a `VecEnv` can have.
+        UnknownTaskError, OptionError: as in `headrace.make`; or a `VecEnv` does not support an option.
     """
     options = {**(env_kwargs or {}), **options}
     for name in ELSEWHERE.keys() & options.keys():
@@ -83,12 +83,12 @@ def make_vec_env(
 class PoolVecEnv(VecEnv):
     """A synchronous pool that resets within a step, as a `VecEnv`.
 
-    ``infos[i]`` are dicts of their own with the task's info fields of environment i, ``elapsed_step`` and
-    ``TimeLimit.truncated``. Where an episode ended they are those of its last step, with its last observation in
-    ``terminal_observation``; those of the next episode's first are in ``reset_infos[i]``.
+    ``infos[i]`` is a new dict with the task's info fields of environment i, ``elapsed_step`` and
+    ``TimeLimit.truncated``. At the end of an episode it is the info of its last step, with its last observation in
+    ``terminal_observation``; the info of the next episode's first observation is ``reset_infos[i]``.
 
     Args:
-        pool: whose environments; closed with this object.
+        pool: the underlying pool; closed with this object.
         render_mode: ``"rgb_array"`` or None.
 
     Raises:
@@ -114,7 +114,7 @@ class PoolVecEnv(VecEnv):
     # -- stepping --------------------------------------------------------------------------------
 
     def reset(self) -> VecEnvObs:
-        """Start new episodes everywhere; with the seeds of `seed`, where it was called since the last reset."""
+        """Start new episodes in all environments, with the seeds of `seed` if it was called since the last reset."""
         if any(options != self._options[0] for options in self._options):
             raise OptionError(f"a pool's environments are reset with the same options, not {self._options}")
         seeds = None if self._seeds[0] is None else self._seeds
@@ -151,7 +151,7 @@ class PoolVecEnv(VecEnv):
     # -- pictures --------------------------------------------------------------------------------
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """An RGB frame uint8[height, width, 3] of each environment; None without a ``render_mode``."""
+        """Returns an RGB frame uint8[height, width, 3] of each environment; None without a ``render_mode``."""
         if self.render_mode is None:
             return [None] * self.num_envs
         return list(self.pool.render(self.pool.all_env_ids))
@@ -159,10 +159,10 @@ class PoolVecEnv(VecEnv):
     # -- reaching into environments --------------------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """An attribute of each environment; environments that are no Python objects have `OWN` alone.
+        """Returns an attribute of each environment; environments that are not Python objects have only `OWN`.
 
         Raises:
-            AttributeError: there is none of this name.
+            AttributeError: there is no attribute of this name.
         """
         ids = self._ids(indices)
         if attr_name in OWN:
@@ -175,18 +175,18 @@ class PoolVecEnv(VecEnv):
             raise
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute of each environment to one value; an `OptionError` where they are no Python objects."""
+        """Set an attribute of each environment; raises `OptionError` if they are not Python objects."""
         ids = self._ids(indices)
         self.pool.set_attr(attr_name, [value] * len(ids), env_ids=ids)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """What a method of each environment returns; an `OptionError` where they are no Python objects."""
+        """Returns the result of a method of each environment; raises `OptionError` if they are not Python objects."""
         return self.pool.call(method_name, *method_args, env_ids=self._ids(indices), **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """Whether each environment is within a wrapper of this class; those that are no Python objects never are."""
+        """Whether each environment has a wrapper of this class; environments that are not Python objects have none."""
         ids = self._ids(indices)
         try:
             found = self.pool.call(_wrappers(), env_ids=ids)
@@ -202,7 +202,7 @@ OWN = ("action_space", "metadata", "observation_space", "render_mode", "spec")
 """attributes that all environments of a pool share"""
 
 
-# functions of functions travel by value, so that workers need not import stable-baselines3
+# nested functions are pickled by value, so that workers need not import stable-baselines3
 def _attribute(name: str) -> Callable[[Any], Any]:
     def found(env: Any) -> Any:
         return env.get_wrapper_attr(name) if hasattr(env, "get_wrapper_attr") else getattr(env, name)

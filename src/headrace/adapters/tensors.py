@@ -1,7 +1,7 @@
-"""What adapters to torch's libraries share: both kinds of pool, stepped with tensors.
+"""Functions that adapters to torch's libraries share: stepping both kinds of pool with tensors.
 
-A pool's arrays are wrapped where they lie, and stay the caller's. A `TorchPool` writes over its tensors in the
-next step, while these libraries keep what they are given: its results are cloned on their device.
+A pool's arrays are wrapped without a copy. A `TorchPool` overwrites its tensors in the next step, while these libraries
+keep results: they are cloned on their device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AnyPool = Pool | TorchPool
 
 
 def check_pool(pool: Any, library: str, modes: Collection[AutoresetMode] = ("same_step",)) -> None:
-    """Raise `OptionError` unless a library can drive this pool: a synchronous one that resets as it should."""
+    """Raise `OptionError` unless a library can use this pool: a synchronous one with one of these autoreset modes."""
     if not isinstance(pool, AnyPool):
         raise OptionError(f"{library} needs a pool, of headrace.make or make_torch, not {pool!r}")
     if isinstance(pool, Pool) and pool.is_async:
@@ -32,17 +32,17 @@ def check_pool(pool: Any, library: str, modes: Collection[AutoresetMode] = ("sam
 
 
 def device_of(pool: AnyPool) -> torch.device:
-    """Where a pool's tensors are."""
+    """Returns the device of a pool's tensors."""
     return pool.device if isinstance(pool, TorchPool) else torch.device("cpu")
 
 
 def given(pool: AnyPool, action: Any) -> Any:
-    """Actions in tensors of k rows, in dicts and tuples or not, of the dtypes and shapes that the pool takes."""
+    """Returns actions, tensors of k rows or dicts and tuples of them, in the dtypes and shapes that the pool takes."""
     return _given(pool, action, pool.action_space)
 
 
 def kept(value: Any) -> Any:
-    """A pool's results as tensors that no later step writes to; in dicts and tuples as before."""
+    """Returns a pool's results as tensors that no later step overwrites, in the same dicts and tuples."""
     if isinstance(value, dict):
         return {key: kept(part) for key, part in value.items()}
     if isinstance(value, tuple):
@@ -53,7 +53,7 @@ def kept(value: Any) -> Any:
 
 
 def dtype_of(dtype: Any) -> torch.dtype:
-    """torch's dtype for NumPy's."""
+    """Returns the torch dtype of a NumPy dtype."""
     return torch.from_numpy(np.empty(0, dtype)).dtype
 
 

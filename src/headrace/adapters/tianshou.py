@@ -28,15 +28,16 @@ Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def make_venv(task_id: TaskLike, num_envs: int = 1, wait_num: int | None = None, **options: Any) -> PoolVectorEnv:
-    """A pool as a Tianshou vector environment.
+    """Returns a pool as a Tianshou vector environment.
 
     Args:
-        task_id: what `headrace.make` takes: a name, or a class or function that makes a `gymnasium.Env`.
-        wait_num: environments that a step waits for; fewer than ``num_envs`` are for an `AsyncCollector`.
-        options: the pool's options and the task's own, as `headrace.make` has them.
+        task_id: as in `headrace.make`: a name, or a class or function that makes a `gymnasium.Env`.
+        num_envs: environments in the pool.
+        wait_num: environments that a step waits for; fewer than ``num_envs`` need an `AsyncCollector`.
+        options: the pool's options and the task's own, as in `headrace.make`.
 
     Raises:
-        UnknownTaskError, OptionError: as in `headrace.make`; or an option is none that Tianshou can have.
+        UnknownTaskError, OptionError: as in `headrace.make`; or Tianshou does not support an option.
     """
     for name in ("batch_size", "autoreset"):
         if name in options:
@@ -53,10 +54,10 @@ def make_venv(task_id: TaskLike, num_envs: int = 1, wait_num: int | None = None,
 
 
 class PoolVectorEnv(BaseVectorEnv):
-    """A pool that its user resets, as a `BaseVectorEnv`.
+    """A pool without autoreset as a `BaseVectorEnv`.
 
     Infos are an array of dicts, with the task's info fields, ``elapsed_step`` and ``env_id``. Observations of several
-    arrays come as Tianshou's own vector environments bring them: an array of dicts.
+    arrays are an array of dicts, as in Tianshou's own vector environments.
 
     Args:
         pool: synchronous; or asynchronous with a batch of 1, of which a step gathers ``wait_num``; closed with this

@@ -1,1 +1,1 @@
-"""The ``headrace`` command; one module a sub-command, loaded only when it is asked for."""
+"""The ``headrace`` command: one module for each subcommand, imported only when it is called."""

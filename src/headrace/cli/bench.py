@@ -1,4 +1,4 @@
-"""``headrace bench``: how many steps a second a task makes on this machine."""
+"""``headrace bench``: measures a task's steps per second on this machine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Turn = Callable[[float], float]
 
 
 def run(argv: list[str]) -> int:
-    """Measure and print one row for each size of pool."""
+    """Measure and print one row for each size of pool; returns the exit status."""
     args = tyro.cli(BenchArgs, prog="headrace bench", args=argv)
     if not 0 < args.seconds < math.inf or min((args.repeats, *args.num_envs)) <= 0:
         raise OptionError("--seconds, --repeats and --num-envs must be above 0, and --seconds finite")
@@ -121,7 +121,7 @@ def _measure(n: int, args: BenchArgs, options: dict[str, Any], frame_skip: int, 
 
 
 def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
-    """A function that runs the pool for some seconds and returns its steps a second."""
+    """A function that runs the pool for some seconds and returns its steps per second."""
     space = batch_space(pool.action_space, batch)
     space.seed(0)
     actions = [_as_taken(space.sample(), pool) for _ in range(ACTION_SETS)]
@@ -130,7 +130,7 @@ def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
     else:
         pool.reset()
 
-    waits = hasattr(pool, "check_errors")  # a GPU runs behind: count what it has done
+    waits = hasattr(pool, "check_errors")  # a GPU is asynchronous: wait for it before counting
 
     def turn(seconds: float) -> float:
         calls = 0
@@ -151,7 +151,7 @@ def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
 
 
 def _as_taken(action: Any, pool: Any) -> Any:
-    """Sampled actions as the pool takes them: arrays, on a GPU tensors there, for a `Dict` space a dict of either."""
+    """Sampled actions as the pool takes them: arrays, or tensors on a GPU; a dict of either for a `Dict` space."""
     if isinstance(action, dict):
         return {name: _as_taken(part, pool) for name, part in action.items()}
     array = np.asarray(action, pool.action_space.dtype)
@@ -164,7 +164,7 @@ def _as_taken(action: Any, pool: Any) -> Any:
 
 
 def _envpool_for(task: str) -> Any:
-    """The envpool module, or None where it is missing or lacks the task."""
+    """The envpool module, or None if it is not installed or does not have the task."""
     try:
         import envpool  # pyright: ignore[reportMissingImports]
     except ImportError:

@@ -1,4 +1,4 @@
-"""``headrace check``: whether a task keeps the contract, check by check."""
+"""``headrace check``: runs the conformance checks on a task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
 class CheckArgs:
     """Run the conformance suite on a task: determinism, seeds, autoreset, spaces, saved states and more.
 
-    The task may be in a file of your own; what is wrong is named with the call that shows it again.
+    The task may be in a file of your own; every failure is reported with the call that reproduces it.
 
     examples:
       headrace check CartPole-v1
@@ -49,7 +49,7 @@ class CheckArgs:
 
 
 def run(argv: list[str]) -> int:
-    """Check, showing one row for each check as it ends; 1 where any failed."""
+    """Run the checks, printing a row for each; returns the exit status, 1 if any failed."""
     args = tyro.cli(CheckArgs, prog="headrace check", args=argv)
     checks = {check.__name__: check for check in CHECKS}
     for name in args.only:
@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
     options: dict[str, Any] = parse_options(args.option)
     settings = {"seed": args.seed, "num_envs": args.num_envs, "steps": args.steps}
     chosen = [checks[name] for name in args.only] or list(CHECKS)
-    headrace.make_spec(args.task, **options)  # a wrong name or number ends here, before a table is shown
+    headrace.make_spec(args.task, **options)  # raises for a wrong name or number, before the table is shown
     Trial(args.task, options, **settings)
     console, table = Console(highlight=False), _table(args.task)
     with Live(table, console=console, transient=True):
@@ -84,7 +84,7 @@ def _add(table: Table, result: Result) -> None:
 
 
 def _print_failures(report: Report) -> None:
-    """As plain text: the calls in it are there to be copied."""
+    """Print failures as plain text, so that the calls in it can be copied."""
     for result in report.failures:
         print(f"\n{result.name}: {result.note}")
     if not report.failures:

@@ -1,4 +1,4 @@
-"""``headrace envs``: which tasks there are, family by family."""
+"""``headrace envs``: lists the tasks by family."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DETAILED = 12
 
 @dataclass(frozen=True)
 class EnvsArgs:
-    """List the tasks by family, with what one environment observes and accepts.
+    """List the tasks by family, with the observations and actions of one environment.
 
     examples:
       headrace envs               all tasks
-      headrace envs cart          those with "cart" in their name, in any case
-      headrace envs 'Mountain*'   those that match a pattern
+      headrace envs cart          tasks with "cart" in their name, in any case
+      headrace envs 'Mountain*'   tasks that match a pattern
       headrace envs atari         a whole family
     """
 
@@ -39,7 +39,7 @@ class EnvsArgs:
 
 
 def run(argv: list[str]) -> int:
-    """Print one table for each family that has a task of this name."""
+    """Print one table for each family with a matching task; returns the exit status."""
     args = tyro.cli(EnvsArgs, prog="headrace envs", args=argv)
     families = _by_family()
     chosen = {name: _matching(args.filter, name, tasks) for name, tasks in families.items()}
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> int:
 
 
 def _print_family(console: Console, family: str, tasks: list[str]) -> None:
-    """A table of a few tasks, or the names of many and what one of them is like."""
+    """A table of a few tasks, or the names of many and a description of one."""
     console.print(f"\n[bold]{family}[/] ({len(tasks)})")
     if len(tasks) <= DETAILED:
         console.print(_table(tasks))
@@ -66,7 +66,7 @@ def _print_family(console: Console, family: str, tasks: list[str]) -> None:
 
 
 def _by_family() -> dict[str, list[str]]:
-    """Family → its tasks; what users registered themselves comes last."""
+    """Family → its tasks; tasks that users registered come last."""
     named = {task: family for family, tasks in FAMILIES.items() for task in tasks}
     families: dict[str, list[str]] = {family: [] for family in (*FAMILIES, "registered")}
     for task in headrace.list_all_envs():
@@ -96,7 +96,7 @@ def _table(tasks: list[str]) -> Table:
 
 
 def _describe(task: str) -> tuple[str, ...]:
-    """What a task's row says; dashes where its simulator is not there to be asked."""
+    """The row of a task; dashes if its simulator is not installed."""
     try:
         spec = headrace.make_spec(task)
     except (ImportError, OptionError):
@@ -117,7 +117,7 @@ def _count(kind: AgentType) -> str:
 
 
 def space_text(space: gym.Space) -> str:
-    """A space in a few words: ``float32[4]``, ``2 choices``, ``float32[1] in [-2, 2]``."""
+    """Returns a short description of a space: ``float32[4]``, ``2 choices``, ``float32[1] in [-2, 2]``."""
     if isinstance(space, gym.spaces.Discrete):
         return f"{space.n} choices" + (f" from {space.start}" if space.start else "")
     if isinstance(space, gym.spaces.MultiDiscrete):

@@ -17,26 +17,26 @@ from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 from headrace.limits import limits_named
 
 COMMANDS = {
-    "train": "train an agent on a task, and leave a run folder",
-    "watch": "see a run's newest weights play while it trains",
-    "play": "show what a trained agent does, and film it",
+    "train": "train an agent on a task, and write a run folder",
+    "watch": "watch a run's newest weights play while it trains",
+    "play": "play episodes with a trained agent, and record a video",
     "bench": "measure how fast a task's environments run",
-    "scale": "find out how many environments train a task fastest",
-    "tune": "find out how many samplers, and which minibatch, suit this machine",
+    "scale": "measure how many environments train a task fastest",
+    "tune": "measure how many samplers, and which minibatch, suit this machine",
     "envs": "list the tasks",
-    "check": "find out whether a task keeps the contract of environments",
+    "check": "run the conformance checks on a task",
 }
 EXTRAS = ("torch", "safetensors", "rich", "tyro", "av")
 EXAMPLES = (
-    ("headrace envs cart", "which tasks have 'cart' in their name"),
+    ("headrace envs cart", "the tasks with 'cart' in their name"),
     ("headrace train CartPole-v1", "a good agent within a minute"),
     ("headrace train Pong-v5 --seed 2", "the same on an Atari game"),
-    ("headrace watch runs/…", "watch it learn, with the folder that train named"),
-    ("headrace play runs/…", "watch what it has learnt"),
-    ("headrace bench Pong-v5 --num-envs 16", "steps a second with random actions"),
-    ("headrace scale CartPole-v1", "how many environments train it fastest here?"),
-    ("headrace tune HalfCheetah-v5", "and how many processes sample for SAC?"),
-    ("headrace check my_env.py", "is the environment of my own file sound?"),
+    ("headrace watch runs/…", "watch it learn, with the folder that train printed"),
+    ("headrace play runs/…", "watch the trained agent"),
+    ("headrace bench Pong-v5 --num-envs 16", "steps per second with random actions"),
+    ("headrace scale CartPole-v1", "the number of environments that trains fastest"),
+    ("headrace tune HalfCheetah-v5", "the number of processes that sample for SAC"),
+    ("headrace check my_env.py", "check the environment in your own file"),
 )
 
 
@@ -68,12 +68,12 @@ def _run(command: str, args: list[str]) -> int:
         if error.name not in EXTRAS:
             raise
         return _fail(f"{command} needs {error.name}: pip install 'headrace[train]'", status=1)
-    except SystemExit as stop:  # tyro has printed help or what was wrong
+    except SystemExit as stop:  # tyro has printed help or an error
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # the reader has gone (headrace envs | head); keep Python from complaining at exit
+        # the reader has closed the pipe (headrace envs | head); prevents Python's error message at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

@@ -1,6 +1,6 @@
-"""Options whose value is no single word.
+"""Options with structured values.
 
-Task options are ``--option name=value``, because every family has its own; what is nested is JSON, or a file of it.
+Task options are ``--option name=value``, because every family has its own; nested values are JSON, or a JSON file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from headrace.errors import OptionError
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """``["frame_skip=2", "gray_scale=False"]`` as ``{"frame_skip": 2, "gray_scale": False}``.
+    """Returns ``["frame_skip=2", "gray_scale=False"]`` as ``{"frame_skip": 2, "gray_scale": False}``.
 
-    Values are Python literals; anything else is a string. Raises `OptionError` for what is no pair.
+    Values are Python literals; anything else is a string. Raises `OptionError` for text without ``=``.
     """
     options: dict[str, Any] = {}
     for pair in pairs:
@@ -35,7 +35,7 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def check_file(option: str, path: Path | None) -> None:
-    """Raise `OptionError` unless a file can be written there, as far as that can be seen before it is."""
+    """Raise `OptionError` if it is known beforehand that a file cannot be written at ``path``."""
     if path is None:
         return
     if path.is_dir():
@@ -57,10 +57,10 @@ JSON = PrimitiveConstructorSpec[Any](
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """The dict that is written here as JSON, or in the file of this name.
+    """Returns a dict from JSON text, or from the JSON file of this name.
 
     Raises:
-        OptionError: it is no JSON object, or there is no such file.
+        OptionError: the text is not a JSON object, and there is no such file.
     """
     try:
         value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text())

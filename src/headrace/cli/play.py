@@ -1,4 +1,4 @@
-"""``headrace play``: what a trained agent does."""
+"""``headrace play``: plays episodes with a trained agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from headrace.train.runs.writing import writing
 
 @dataclass(frozen=True)
 class PlayArgs:
-    """Play whole episodes with the agent of a run, show their returns, and film the first; or log one as arrays.
+    """Play whole episodes with the agent of a run, print their returns, and record a video; or log one as arrays.
 
     examples:
       headrace play runs/CartPole-v1-20260101-120000
@@ -63,7 +63,7 @@ class PlayArgs:
 
 
 def run(argv: list[str]) -> int:
-    """Play, print one row an episode, and name the video."""
+    """Play, print one row for each episode, and print the video's path; returns the exit status."""
     args = tyro.cli(PlayArgs, prog="headrace play", args=argv)
     if args.episodes < 1 or args.max_steps < 1:
         raise OptionError("--episodes and --max-steps must be at least 1")
@@ -106,7 +106,7 @@ def _film(args: PlayArgs, trust: bool, console: Console) -> Path:
 
 @contextmanager
 def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar that is gone once all is done, and what moves it; where there is no terminal, a line."""
+    """A progress bar that disappears at the end, and the function that advances it; without a terminal, a line."""
     if not console.is_terminal:
         console.print(what)
         yield lambda done: None
@@ -118,7 +118,7 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int
 
 
 def _log(args: PlayArgs, trust: bool, console: Console) -> None:
-    """Write an episode's arrays to a file, and say what is in it."""
+    """Write an episode's arrays to a file, and print its contents."""
     names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
     arrays = log_episode(
         args.run,

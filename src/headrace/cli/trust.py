@@ -1,4 +1,4 @@
-"""Whether to run code that a run folder names: said on the command line, or asked where somebody can answer."""
+"""Whether to run the code that a run folder names: given by ``--trust``, or asked on a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from headrace.train.runs.folder import RunFolder
 
 
 def agreed(run: Path, trust: bool) -> bool:
-    """Whether the code of a run was agreed to by ``--trust``, or by an answer; where it is known, nobody is asked.
+    """Whether the user agrees to run the code of a run, by ``--trust`` or an answer; known code needs no answer.
 
     Raises:
-        TrustError: it was not.
+        TrustError: the user does not agree.
     """
     try:
         RunFolder.open(run, trust=trust)

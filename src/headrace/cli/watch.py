@@ -1,4 +1,4 @@
-"""``headrace watch``: the page on which a run shows itself while it trains."""
+"""``headrace watch``: opens the page of a run that is training."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.viewer.address import find
 
 RUNS = Path("runs")
-PATIENCE = 3.0  # seconds in which a viewer that has just died is back, or one of a new run has begun
+PATIENCE = 3.0  # seconds to wait for a viewer that is being started or restarted
 REST = 0.2
 
 
 @dataclass(frozen=True)
 class WatchArgs:
-    """Watch a run while it trains, in a browser: the newest weights at play, and how far the run is.
+    """Watch a run while it trains, in a browser: the newest weights play, with the run's progress.
 
-    For runs with samplers; headrace play shows what any run has learnt, also when it is over. The page can be
-    reached from this machine alone; from another one through ssh -L PORT:127.0.0.1:PORT.
+    For runs with samplers; headrace play shows the agent of any run, also after its end. The page can be
+    reached from this machine only; from another one with ssh -L PORT:127.0.0.1:PORT.
 
     examples:
       headrace watch
@@ -40,7 +40,7 @@ class WatchArgs:
 
 
 def run(argv: list[str]) -> int:
-    """Open the page of a run, or say why there is none."""
+    """Open the page of a run, or print why there is none; returns the exit status."""
     args = tyro.cli(WatchArgs, prog="headrace watch", args=argv)
     folder, config = RunFolder.read(args.run or newest(RUNS))
     url = _await(folder, config)
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
 
 
 def newest(folder: Path) -> Path:
-    """The run that something happened to last.
+    """Returns the most recently changed run in a folder.
 
     Raises:
         OptionError: there are no runs.

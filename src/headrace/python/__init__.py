@@ -1,1 +1,1 @@
-"""EnvPool's names for what Headrace has, where EnvPool's programs import them from."""
+"""Modules with EnvPool's names, for programs that import them."""

@@ -1,4 +1,4 @@
-"""Does my environment keep the contract? Checks that run on any registered task.
+"""Conformance checks that run on any registered task.
 
     >>> import headrace.testing
     >>> headrace.testing.check("TargetCart-v0")  # all of them; raises ConformanceError
@@ -7,9 +7,9 @@
     ... def test_my_environment(check):
     ...     check("TargetCart-v0", seed=3)
 
-Each check plays short runs with random actions and compares them bit by bit. They take the
-task's own options, and ``seed``, ``num_envs`` and ``steps``. ``headrace check TASK`` shows them
-in a table.
+Each check plays short runs with random actions and compares them bit by bit. Checks take the
+task's own options, and ``seed``, ``num_envs`` and ``steps``. ``headrace check TASK`` shows the
+results in a table.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def check(task: str, **options: Any) -> Report:
         options: the task's own; and ``seed`` (0), ``num_envs`` (5), ``steps`` (100) of a run.
 
     Returns:
-        The report, with what was skipped and why.
+        The report, with skipped checks and the reasons.
 
     Raises:
         ConformanceError: checks failed; the message names each with what was expected and what was
-            seen, and the call that shows it again.
+            seen, and the call that reproduces it.
     """
     report = run_checks(task, CHECKS, **options)
     if report.failures:

@@ -1,4 +1,4 @@
-"""Checks of environments of many agents: what an agent's turn may matter for."""
+"""Checks of multi-agent environments: independence of the order of agents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from headrace.pool.views.make import make_spec
 from headrace.testing.report import NotApplicable, conformance
 from headrace.testing.trial import Frame, Trial, advance, same, start
 
-FEW = 2  # environments: interpreted, a step takes some thousand times as long
-ENOUGH = 20.0  # seconds of interpreted play
+FEW = 2  # environments, since an interpreted step takes some thousand times as long
+ENOUGH = 20.0  # most seconds of interpreted play
 CLAIM = (
     "agents that act in another order must give the same results "
     "(does a phase use what an atomic function returned, or add up floats?)"
@@ -21,7 +21,7 @@ CLAIM = (
 
 @conformance
 def order_of_agents(trial: Trial) -> None:
-    """In which order the agents of a phase act changes nothing, and none uses what another writes in that phase.
+    """The order of agents within a phase changes nothing, and no agent uses what another writes in that phase.
 
     Plays in debug mode, in order and in a random order for each phase, at most `ENOUGH` seconds.
     """

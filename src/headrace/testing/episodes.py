@@ -1,4 +1,4 @@
-"""Checks of how episodes begin, end and are kept: autoreset, truncation, spaces, saved states, pictures."""
+"""Checks of episodes: autoreset, truncation, spaces, saved states, rendering."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _by_hand(trial: Trial, told: Callable[[Pool, np.ndarray, Frame | None], Fram
 
 
 def _begun(pool: Pool, ids: np.ndarray, like: Frame | None) -> Frame:
-    """A reset of these environments as a step: nothing earned, nothing ended."""
+    """A reset of these environments as a step without reward and without an end."""
     fresh = start(pool, ids)
     spec = pool.spec
     nothing = np.zeros(len(ids), np.bool_)
@@ -64,7 +64,7 @@ def _begun(pool: Pool, ids: np.ndarray, like: Frame | None) -> Frame:
 
 
 def _expect_new_games(trial: Trial) -> None:
-    """Leave out what compares autoreset with resets by hand where the two are not to do the same."""
+    """Skip a check that compares autoreset with manual resets for a task in which the two differ by design."""
     if make_spec(trial.task, **trial.options).options.get("episodic_life"):
         raise NotApplicable("after a lost life autoreset plays on in the same game, a reset by hand begins another")
 
@@ -238,7 +238,7 @@ def _at_bound(pool: Pool, side: int) -> object:
 
 @conformance
 def saved_states(trial: Trial) -> None:
-    """A loaded state goes on bit by bit as the saved one did, also in another pool and place."""
+    """A loaded state continues bit for bit as the saved one did, also in another pool and place."""
     actions = trial.actions()
     before, after = actions[: trial.steps // 2], actions[trial.steps // 2 :]
     ids = np.arange(trial.num_envs)

@@ -1,4 +1,4 @@
-"""The check that results stay as they were: all of a run's are kept, and looked at again at its end."""
+"""The check that results never change: all results of a run are kept, and compared with copies at its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = 30  # of each run: there are several
 
 @conformance
 def kept_results(trial: Trial) -> None:
-    """What a caller keeps never changes, in no view of the pool: observations, rewards, infos, pictures, dicts."""
+    """Results that a caller keeps never change, in any view of the pool: arrays, frames and dicts."""
     actions = trial.actions(min(trial.steps, STEPS))
     views: dict[str, dict[str, Any]] = {
         "the pool": {},
@@ -37,7 +37,7 @@ def kept_results(trial: Trial) -> None:
 
 
 def keep_all(results: Iterator[Any], where: str) -> None:
-    """Keep results as they come, and raise `Mismatch` if one differs from what it was, or has another's additions."""
+    """Keep all results, and raise `Mismatch` if one has changed, or shares a dict with another."""
     kept = []
     for number, result in enumerate(results):
         if path := marked(result):
@@ -85,7 +85,7 @@ def _pictures(pool: Any) -> Any:
 
 
 def parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a dict, a tuple or an array of objects consists of, by what to write behind its name."""
+    """Yields the parts of a dict, a tuple or an array of objects, each with its index as text."""
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", part) for key, part in value.items() if key != MARK)
     elif isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.dtype == object):
@@ -93,14 +93,14 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def copied(value: Any) -> Any:
-    """A copy of what results may hold, as nested lists of arrays."""
+    """Returns a copy of a result, as nested lists of arrays."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.copy()
     return [(name, copied(part)) for name, part in parts(value)]
 
 
 def changed(value: Any, before: Any, path: str = "") -> str:
-    """Where a result differs from its copy, in words; empty where it does not."""
+    """Returns a description of where a result differs from its copy; empty if it does not."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return "" if value.tobytes() == before.tobytes() else f"{path} was {text(before)}, and is {text(value)}"
     now = list(parts(value))
@@ -119,7 +119,7 @@ def mark(value: Any) -> None:
 
 
 def marked(value: Any, path: str = "result") -> str:
-    """The first dict of a result that was marked; empty where there is none."""
+    """Returns the path of the first dict of a result that was marked; empty if there is none."""
     if isinstance(value, dict) and MARK in value:
         return path
     return next(filter(None, (marked(part, path + name) for name, part in parts(value))), "")

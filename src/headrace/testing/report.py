@@ -1,4 +1,4 @@
-"""One check made into a function that names itself when it fails, and all of them run one after the other."""
+"""Turns a check into a function whose failures say how to reproduce them, and runs all checks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class NotApplicable(unittest.SkipTest):
 
 @dataclass(frozen=True)
 class Result:
-    """How one check went.
+    """The result of one check.
 
     Attributes:
-        name: the check's.
-        verdict: whether it held.
-        note: why not: what was expected and what was seen, or why it was skipped.
-        seconds: how long it took.
+        name: the check's name.
+        verdict: whether it passed, failed or was skipped.
+        note: what was expected and what was seen, or why it was skipped.
+        seconds: its duration.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """How all checks of a task went; as text, a line for each."""
+    """The results of all checks of a task; as text, a line for each."""
 
     task: str
     results: tuple[Result, ...]
@@ -60,7 +60,7 @@ class Report:
 
 
 def conformance(check: Callable[[Trial], None]) -> Check:
-    """A check of a `Trial` as ``check(task, **options)``, whose failures say how to see them again."""
+    """Returns a check of a `Trial` as ``check(task, **options)``, whose failures say how to reproduce them."""
 
     @functools.wraps(check)
     def run(task: str, **options: Any) -> None:
@@ -84,7 +84,7 @@ def conformance(check: Callable[[Trial], None]) -> Check:
 def run_checks(
     task: str, checks: Iterable[Check], *, watch: Callable[[Result], object] | None = None, **options: Any
 ) -> Report:
-    """Run checks one after the other, whatever fails, and report; `watch` is told each result as it comes."""
+    """Run all checks, also after failures, and return a report; ``watch`` is called with each result."""
     settings = {name: value for name, value in options.items() if name not in ("seed", "num_envs", "steps")}
     make_pool(task, **settings).close()  # a task that cannot be made at all says so itself
     results = []

@@ -1,4 +1,4 @@
-"""Checks of what a result may depend on: on seeds and actions, and on nothing else."""
+"""Checks that results depend on seeds and actions only."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def seeds(trial: Trial) -> None:
 
 @conformance
 def own_streams(trial: Trial) -> None:
-    """What one environment draws changes nothing for another: nobody shares a random stream."""
+    """Random numbers drawn by one environment do not affect another: no random stream is shared."""
     actions = trial.actions()
     last = trial.num_envs - 1
     with trial.make() as pool:
@@ -96,7 +96,7 @@ def equal_seeds(trial: Trial) -> None:
 
 @conformance
 def resets(trial: Trial) -> None:
-    """``reset(seed=…)`` begins exactly as a new pool does, whatever was played before."""
+    """``reset(seed=…)`` begins exactly as a new pool does, after any earlier steps."""
     actions = trial.actions()
     with trial.make() as pool:
         fresh = play(pool, actions)
@@ -113,7 +113,7 @@ def resets(trial: Trial) -> None:
 
 @conformance
 def number_of_environments(trial: Trial) -> None:
-    """An environment does the same alone as among others."""
+    """An environment does the same alone as with others."""
     actions = trial.actions()
     with trial.make() as pool:
         together = play(pool, actions)
@@ -126,7 +126,7 @@ def number_of_environments(trial: Trial) -> None:
 
 @conformance
 def number_of_threads(trial: Trial) -> None:
-    """Results do not depend on how many threads there are."""
+    """Results do not depend on the number of threads."""
     actions = trial.actions()
     with trial.make() as pool:
         began = time.perf_counter()
@@ -159,7 +159,7 @@ def partial_steps(trial: Trial) -> None:
 
 @conformance
 def asynchronous(trial: Trial) -> None:
-    """An asynchronous pool gives what a synchronous one gives, at any batch size."""
+    """An asynchronous pool returns the same results as a synchronous one, at any batch size."""
     actions = trial.actions()
     with trial.make() as pool:
         waited = play(pool, actions)

@@ -1,7 +1,7 @@
-"""How the checks play: the same seeds and actions in one pool or another, and what came out compared.
+"""Runs of the checks: the same seeds and actions in different pools, and the comparison of their results.
 
-What a pool returns is kept as frames, dicts of arrays in the order of env_id, so that results
-are comparable however they were called for.
+A pool's results are kept as frames, dicts of arrays in the order of env_id, so that results
+are comparable for all kinds of calls.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FINAL = "final "
 
 
 class Mismatch(Exception):
-    """Something is not as it should be; the message says what was expected and what was seen."""
+    """A check has failed; the message says what was expected and what was seen."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What is checked, and how long.
+    """The task of a check, and the length of its runs.
 
     Attributes:
         task: a registered name.
@@ -37,7 +37,7 @@ class Trial:
         seed: of the environments and of the actions.
         num_envs: environments in a pool.
         steps: steps of one run.
-        limit: ``max_episode_steps`` in most runs, so that episodes end; where the task has that option.
+        limit: ``max_episode_steps`` in most runs, so that episodes end, if the task has that option.
     """
 
     task: str
@@ -53,7 +53,7 @@ class Trial:
         check_int("steps", self.steps, 4)
 
     def make(self, **settings: Any) -> Pool:
-        """A pool with the trial's seed; `settings` override everything."""
+        """Returns a pool with the trial's seed and options, overridden by ``settings``."""
         given = {"num_envs": self.num_envs, "seed": self.seed, "autoreset": "same_step", **self.options}
         if "max_episode_steps" not in given and self.can_be_limited:
             given["max_episode_steps"] = self.limit
@@ -68,7 +68,7 @@ class Trial:
             return False
 
     def actions(self, steps: int = 0, seed: int = 0) -> Actions:
-        """Random actions: one for each step, rows by env_id."""
+        """Returns random actions: one batch for each step, rows by env_id."""
         space = copy.deepcopy(make_spec(self.task, **self.options).action)
         space.seed(self.seed + seed)
         rows = [stack([space.sample() for _ in range(min(self.num_envs, 64))]) for _ in range(steps or self.steps)]
@@ -76,7 +76,7 @@ class Trial:
 
 
 def stack(rows: Sequence[Any]) -> Any:
-    """One action of many: an array, or dicts and tuples of them as the space has."""
+    """Returns actions of several environments as one batch: an array, or dicts and tuples of arrays."""
     if isinstance(rows[0], dict):
         return {name: stack([row[name] for row in rows]) for name in rows[0]}
     if isinstance(rows[0], tuple):
@@ -85,14 +85,14 @@ def stack(rows: Sequence[Any]) -> Any:
 
 
 def taken(action: Any, rows: Any) -> Any:
-    """Some rows of an action."""
+    """Returns some rows of a batch of actions."""
     if isinstance(action, dict):
         return {name: taken(part, rows) for name, part in action.items()}
     return tuple(taken(part, rows) for part in action) if isinstance(action, tuple) else action[rows]
 
 
 def on_device(action: Any, device: Any) -> Any:
-    """An action as torch's tensors on a device."""
+    """Returns a batch of actions as torch tensors on a device."""
     import torch
 
     if isinstance(action, dict):
@@ -104,18 +104,18 @@ def on_device(action: Any, device: Any) -> Any:
 
 
 def start(pool: Pool, env_ids: Any = None, seed: Any = None) -> Frame:
-    """Reset, and the frame of what came."""
+    """Reset; returns the frame of the result."""
     obs, info = host(pool.reset(env_ids, seed=seed))
     return _ordered({**_named("obs", obs), **_infos(pool, info)})
 
 
 def advance(pool: Pool, action: Any, env_ids: Any = None) -> Frame:
-    """Step, and the frame of what came."""
+    """Step; returns the frame of the result."""
     return frame(pool, pool.step(action, env_ids))
 
 
 def frame(pool: Pool, result: Any) -> Frame:
-    """The frame of a five-tuple; ``final …`` fields are 0 in rows where no episode ended."""
+    """Returns the frame of a five-tuple; ``final …`` fields are 0 in rows where no episode ended."""
     obs, reward, terminated, truncated, info = host(result)
     fields = {"reward": reward, "terminated": terminated, "truncated": truncated}
     fields |= {**_named("obs", obs), **_infos(pool, info)}
@@ -131,7 +131,7 @@ def frame(pool: Pool, result: Any) -> Frame:
 
 
 def host(result: Any) -> Any:
-    """The result in NumPy's arrays, wherever it lies; copied where the next step would write over it."""
+    """Returns a result as NumPy arrays; copies tensors, which the next step overwrites."""
     if isinstance(result, tuple):
         return tuple(map(host, result))
     if isinstance(result, dict):
@@ -140,23 +140,23 @@ def host(result: Any) -> Any:
 
 
 def merged(parts: Sequence[Frame]) -> Frame:
-    """One frame with the rows of several."""
+    """Returns one frame with the rows of several."""
     return _ordered({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def rows_of(frames: Sequence[Frame], rows: Any) -> list[Frame]:
-    """Some rows of all frames, numbered anew."""
+    """Returns some rows of all frames, numbered from 0."""
     chosen = [{name: array[rows] for name, array in one.items()} for one in frames]
     return [one | {"env_id": np.arange(len(one["env_id"]), dtype=np.int32)} for one in chosen]
 
 
 def play(pool: Pool, actions: Actions, seed: Any = None) -> list[Frame]:
-    """Reset, then all actions: one frame more than there are actions."""
+    """Reset, then take all actions; returns one frame more than there are actions."""
     return [start(pool, seed=seed), *(advance(pool, action) for action in actions)]
 
 
 def typed_as(frames: Sequence[Frame], others: Sequence[Frame]) -> list[Frame]:
-    """The others with the dtypes of the first: most unsigned integers come from torch as signed ones."""
+    """Returns ``others`` in the dtypes of ``frames``, since torch returns most unsigned integers as signed ones."""
     return [
         {name: array.astype(one[name].dtype) if name in one else array for name, array in other.items()}
         for one, other in zip(frames, others, strict=True)
@@ -164,7 +164,7 @@ def typed_as(frames: Sequence[Frame], others: Sequence[Frame]) -> list[Frame]:
 
 
 def observations(one: Frame, *, final: bool = False) -> Iterator[tuple[str, np.ndarray]]:
-    """The observation's arrays of a frame, by the keys that lead to them, such as ``"arm.left"``, or by ``""``."""
+    """Yields the observation's arrays of a frame with their keys, such as ``"arm.left"``, or ``""``."""
     prefix = f"{FINAL if final else ''}obs"
     for name, array in one.items():
         if name == prefix or name.startswith(prefix + "."):
@@ -179,7 +179,7 @@ def _named(name: str, obs: Any) -> Frame:
 
 
 def _infos(pool: Pool, info: Mapping[str, Any]) -> Frame:
-    """What a task reports with every step, by name; and as text what single environments say now and then."""
+    """A task's info fields by name, and further info of single environments as text."""
     fields = {"env_id": info["env_id"], "elapsed_step": info["elapsed_step"]}
     fields |= {f"info {f.name}": info[f.name] for f in pool.spec.info}
     said = np.full(len(info["env_id"]), "", object)
@@ -224,7 +224,7 @@ def same(expected: Sequence[Frame], seen: Sequence[Frame], claim: str, tolerance
 
 
 def differ(one: Sequence[Frame], other: Sequence[Frame]) -> bool:
-    """Whether the runs differ in what is observed or earned."""
+    """Whether two runs differ in observations or rewards."""
     return any(
         difference(a[name], b[name]) is not None
         for a, b in zip(one, other, strict=True)
@@ -234,7 +234,7 @@ def differ(one: Sequence[Frame], other: Sequence[Frame]) -> bool:
 
 
 def difference(one: np.ndarray, other: np.ndarray, tolerance: float = 0.0) -> int | None:
-    """The first row that differs, or None."""
+    """Returns the first row that differs, or None."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return 0
     equal = one == other
@@ -246,5 +246,5 @@ def difference(one: np.ndarray, other: np.ndarray, tolerance: float = 0.0) -> in
 
 
 def text(value: Any) -> str:
-    """A value in one line."""
+    """Returns a value as text in one line."""
     return np.array2string(np.asarray(value), threshold=8, edgeitems=3, precision=9, separator=", ").replace("\n", "")
