@@ -23,7 +23,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest native-test gpu-test gpu-bench lint format typecheck sanitize bench docs clean
+.PHONY: help setup demo test pytest nightly native-test gpu-test gpu-bench lint format typecheck sanitize bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,9 +35,14 @@ demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v
 
 test: lint typecheck native-test pytest gpu-test ## everything CI checks; sets itself up
 
-# a file's tests stay together, as what they compile is then compiled once; a GPU is for one process at a time
+# each process begins with a share of the tests, and takes others' once it is done; a GPU is for one process at a time
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal --ignore tests/gpu
+
 pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
-	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist loadfile --durations 10 --ignore tests/gpu $(ARGS)
+	$(PYTEST) --durations 20 $(ARGS)
+
+nightly: $(DEV_ENV) ## long learning, soaks and wider repetitions, which the other targets leave out
+	$(PYTEST) --durations 0 --timeout 1200 -m nightly $(ARGS)
 
 native-test: build/native/.configured ## the C++ tests
 	$(BIN)/cmake --build build/native -j $(JOBS)

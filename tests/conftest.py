@@ -1,7 +1,8 @@
-"""Shared by all tests: a third party's simulator, built once a session against the installed headers."""
+"""Shared by all tests: a third party's simulator, built against the installed headers."""
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import headrace
 from headrace.pool.executors.threads import ThreadsExecutor
 
 NATIVE = Path(__file__).parent / "native"
+BUILT = Path(__file__).parents[1] / "build" / "tests"
 
 
 def pytest_configure() -> None:
@@ -28,18 +30,20 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ModuleType]:
-    """Builds and imports a module of ``native/CMakeLists.txt``."""
+def compiled() -> Callable[[str], ModuleType]:
+    """Builds a module of ``native/CMakeLists.txt``, once for all processes that test, and imports it."""
 
     def build(name: str) -> ModuleType:
-        folder = tmp_path_factory.mktemp(name)
-        for command in (
-            ["cmake", "-S", str(NATIVE), "-B", str(folder), f"-DPython_EXECUTABLE={sys.executable}"],
-            ["cmake", "--build", str(folder), "-j2", "--target", name],
-        ):
-            done = subprocess.run(command, capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout + done.stderr
-        (path,) = folder.glob(f"{name}*.so")
+        BUILT.mkdir(parents=True, exist_ok=True)
+        with (BUILT / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+            for command in (
+                ["cmake", "-S", str(NATIVE), "-B", str(BUILT), f"-DPython_EXECUTABLE={sys.executable}"],
+                ["cmake", "--build", str(BUILT), "-j2", "--target", name],
+            ):
+                done = subprocess.run(command, capture_output=True, text=True)
+                assert done.returncode == 0, done.stdout + done.stderr
+        (path,) = BUILT.glob(f"{name}*.so")
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec
         assert spec.loader

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import warp as wp
-from test_kernels import COUNTER, assert_equal, build_counter, play
+from kernel_plays import COUNTER, assert_equal, build_counter, play
 
 import headrace
 from headrace.errors import ClosedError, EnvIdError, OptionError, SequenceError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import warp as wp
-from test_multi_agent import HUNT, MODES, RING, assert_equal, in_parts, play
+from multi_agent_plays import HUNT, MODES, RING, assert_equal, in_parts, play
 
 import headrace
 import headrace.testing

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import warp as wp
-from test_multi_agent import HUNT
+from multi_agent_plays import HUNT
 
 import headrace
 import headrace.testing
