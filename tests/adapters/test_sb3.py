@@ -333,6 +333,7 @@ def test_off_policy_learners_run() -> None:
     cartpole.close()
 
 
+@pytest.mark.nightly
 def test_ppo_solves_cartpole() -> None:
     env, judge = make_vec_env("CartPole-v1", 8, seed=1), make_vec_env("CartPole-v1", 8, seed=2)
     model = PPO(

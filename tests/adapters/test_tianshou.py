@@ -201,6 +201,7 @@ def test_an_asynchronous_collector_collects_what_is_done_first() -> None:
     env.close()
 
 
+@pytest.mark.nightly
 def test_ppo_learns_cartpole() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

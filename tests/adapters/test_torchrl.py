@@ -20,6 +20,7 @@ import headrace
 import multi_agent_games  # noqa: F401  (registers the tasks)
 from headrace.adapters.torchrl import HeadraceEnv
 from headrace.errors import OptionError, SequenceError
+from nightly import rest_nightly
 
 MAKERS: dict[str, Callable[..., Any]] = {"pool": headrace.make, "torch pool": headrace.make_torch}
 both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -91,7 +92,9 @@ def test_anybodys_environments_with_nested_spaces() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5", "TagGridWorld-v0", "TestHunt-v0"])
+@pytest.mark.parametrize(
+    "task", rest_nightly(["CartPole-v1", "HalfCheetah-v5", "TagGridWorld-v0", "TestHunt-v0"], "CartPole-v1")
+)
 def test_torchrls_own_check_of_a_torch_pool(task: str) -> None:
     env = env_of(headrace.make_torch, task)
     check_env_specs(env)

@@ -26,6 +26,7 @@ import headrace.testing
 import multi_agent_games as games
 from headrace.errors import SequenceError
 from headrace.pool.executors.kernels import sharing
+from nightly import rest_nightly
 
 # -- what happens ------------------------------------------------------------------------------------------
 
@@ -188,7 +189,7 @@ def test_debug_mode_plays_the_same(task):
     assert_equal(play(task, n=2, steps=15), play(task, n=2, steps=15, debug=True))
 
 
-@pytest.mark.parametrize("task", [RING, HUNT, "TestDuel-v0"])
+@pytest.mark.parametrize("task", rest_nightly([RING, HUNT, "TestDuel-v0"], RING))
 def test_the_conformance_suite_passes(task):
     report = headrace.testing.check(task, steps=60)
     assert len(report.results) > 10

@@ -350,6 +350,7 @@ def test_images_need_samplers(tmp_path):
         train("MinAtar-Breakout-v1", "dqn", run_dir=tmp_path / "images", **options)
 
 
+@pytest.mark.nightly
 def test_it_learns_cartpole(tmp_path):
     """A random player balances for some 20 steps."""
     options = {"quiet": True, "tensorboard": False, "video": False, "torch_threads": 1, "seed": 3, "samplers": 0}

@@ -92,10 +92,10 @@ def test_actions_are_all_but_random_before_the_first_update(algo):
 @pytest.mark.parametrize("settings", [{}, NORMALISED])
 @pytest.mark.parametrize("algo", ["td3", "sac"])  # and DDPG in its own tests
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, algo, settings):
-    options = TINY | settings | ({"policy_delay": 5} if algo == "td3" else {})
+    options = TINY | settings | {"total_steps": 1400} | ({"policy_delay": 5} if algo == "td3" else {})
     train("Pendulum-v1", algo, run_dir=tmp_path / "alone", quiet=True, **options)
-    train("Pendulum-v1", algo, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1500}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+    train("Pendulum-v1", algo, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 700}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=1400)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
     losses = facts(tmp_path / "alone")[-1]["loss"]
     assert losses["critic_loss"] > 0 and losses["actor_loss"] != 0

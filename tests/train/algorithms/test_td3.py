@@ -62,6 +62,7 @@ def test_updates_are_those_of_autograd(activation, fused):
         assert_same_parameters(policy.targets, targets, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_pendulum_is_learnt(tmp_path: Path):
     result = train("Pendulum-v1", "td3", run_dir=tmp_path, seed=1, samplers=0, quiet=True, video=False)
     assert result.reason == "solved"

@@ -204,6 +204,7 @@ def test_a_frozen_policy_stays_what_it_was_loaded_as(tmp_path: Path):
         train("CartPole-v1", run_dir=tmp_path / "third", quiet=True, load=str(tmp_path / "nowhere"), **SMALL)
 
 
+@pytest.mark.nightly
 def test_taggers_learn_to_catch(tmp_path: Path):
     options = {"num_taggers": 2, "grid_length": 4, "random_start": True, "max_episode_steps": 30}
     result = train(

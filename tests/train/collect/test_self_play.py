@@ -118,13 +118,13 @@ def test_the_past_stays_covered(kept):
 
 @pytest.mark.parametrize("task", [TASK, "TagGridWorld-v0"])
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
-    options = FREQUENT | {"anneal_learning_rate": False, "total_steps": 3000, "log_steps": 1}
+    options = FREQUENT | {"anneal_learning_rate": False, "total_steps": 1200, "log_steps": 1, "epochs": 2}
     if task != TASK:
         options |= {"policies": {"a": {"agents": [0, 1]}, "b": {"agents": [2, 3], "copies": "a"}, "runner": {}}}
         options |= {"env_options": {"num_taggers": 4, "max_episode_steps": 9}, "network": "gru", "hidden": (8,)}
     train(task, run_dir=tmp_path / "alone", quiet=True, **options)
-    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1500}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 600}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=1200)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
     one, two = (load(newest(tmp_path / name / "checkpoints")).state for name in ("alone", "stopped"))  # type: ignore[arg-type]
     banks = [name for name in one if name.startswith("versions.")]

@@ -28,6 +28,7 @@ from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import evaluate, playing_pool
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import Samples, draw_order, minibatches
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -197,7 +198,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", rest_nightly(RUNS, "ppo"))
 def test_learning_and_playing_never_do_what_is_forbidden(name, tmp_path: Path, monkeypatch):
     options = SMALL | {"run_dir": tmp_path / "run", "quiet": True, "learning_rate": 5e-3} | RUNS[name]
     if name == "a2c":  # which makes one update of all
@@ -223,10 +224,10 @@ def test_the_film_is_of_what_is_allowed(tmp_path: Path, capsys):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_resumed_run_is_the_same(task, tmp_path: Path):
-    options = SMALL | {"quiet": True, "anneal_learning_rate": False}
-    train(task, run_dir=tmp_path / "whole", **(options | {"total_steps": 3000}))
-    train(task, run_dir=tmp_path / "parts", **(options | {"total_steps": 1500}))
-    resume(tmp_path / "parts", total_steps=3000, quiet=True)
+    options = SMALL | {"quiet": True, "anneal_learning_rate": False, "epochs": 2, "log_steps": 200}
+    train(task, run_dir=tmp_path / "whole", **(options | {"total_steps": 1200}))
+    train(task, run_dir=tmp_path / "parts", **(options | {"total_steps": 600}))
+    resume(tmp_path / "parts", total_steps=1200, quiet=True)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 

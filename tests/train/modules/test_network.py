@@ -65,6 +65,7 @@ def test_a_small_cnn_sees_images_between_0_and_1():
     assert float(plain(images)[1].detach().std()) > 0.01, "the value should depend on the image"
 
 
+@pytest.mark.nightly
 def test_it_learns_a_game_of_minatar_with_the_tuned_settings(tmp_path):
     """A random player of Breakout earns 0.5."""
     options = {"total_steps": 80_000, "torch_threads": 1, "tensorboard": False, "video": False, "quiet": True}

@@ -34,6 +34,7 @@ from headrace.train.runners.process_group import ProcessGroup, _parcel
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import minibatches
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run, facts, wait_for_lines, weights
 
 train: Any = headrace.train
@@ -154,7 +155,7 @@ class Counting(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("algo", ["ppo", "ddpg", "a network that counts"])
+@pytest.mark.parametrize("algo", rest_nightly(["ppo", "ddpg", "a network that counts"], "ppo", "a network that counts"))
 def test_both_processes_hold_the_same_network(tmp_path, algo):
     options = TWO | {"normalise_observations": True, "normalise_rewards": True, "target_kl": 0.02, "num_steps": 64}
     options |= {"algo": algo, "learning_starts": 256} if algo == "ddpg" else {}
@@ -163,7 +164,8 @@ def test_both_processes_hold_the_same_network(tmp_path, algo):
         options["network"] = f"{tmp_path / 'mine.py'}:Counting"
     config = make_config("Pendulum-v1", **options, env_options={"max_episode_steps": 50})
     store = _store()
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["headrace.train.runners.synchronous"])  # which both would import
     both = [context.Process(target=twin, args=(rank, store.port, tmp_path, config)) for rank in range(2)]
     for process in both:
         process.start()
@@ -177,33 +179,25 @@ def test_both_processes_hold_the_same_network(tmp_path, algo):
         assert name == "own" or torch.equal(tensor, two[name]), name
 
 
-LONG = TWO | {"normalise_observations": True, "total_steps": 16_000}
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nobody disturbed."""
-    path = tmp_path_factory.mktemp("alone") / "run"
-    train("Pendulum-v1", run_dir=path, quiet=True, **LONG)
-    return path
-
-
-@pytest.mark.parametrize("group", [False, True], ids=["one process is told", "as in a terminal"])
-def test_ctrl_c_ends_all_and_a_resumed_run_is_the_same(tmp_path, alone, group):
-    process = start(tmp_path, "Pendulum-v1", LONG)
+@pytest.mark.parametrize("told", rest_nightly(["one process", "a terminal's processes"], "a terminal's processes"))
+def test_ctrl_c_ends_all_and_a_resumed_run_is_the_same(tmp_path, told):
+    options = TWO | {"normalise_observations": True, "epochs": 2, "log_steps": 1, "anneal_learning_rate": False}
+    process = start(tmp_path, "Pendulum-v1", options | {"total_steps": 100_000_000})
     wait_for_lines(tmp_path / "run", 5)
     pids = workers(process.pid)
     assert len(pids) == 2
-    (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
+    (os.kill if told == "one process" else os.killpg)(process.pid, signal.SIGINT)
     assert process.wait(60) == 0, process.stderr and process.stderr.read()
     wait_until_gone(pids)
-    lines = len(facts(tmp_path / "run"))
-    assert resume(tmp_path / "run", quiet=True).reason == "finished"
-    assert 5 <= lines < len(facts(tmp_path / "run"))
-    assert_same_run(alone, tmp_path / "run")
+    lines = facts(tmp_path / "run")
+    total_steps = lines[-1]["step"] + 1024
+    assert resume(tmp_path / "run", quiet=True, total_steps=total_steps).reason == "finished"
+    train("Pendulum-v1", run_dir=tmp_path / "alone", quiet=True, **(options | {"total_steps": total_steps}))
+    assert 5 <= len(lines) < len(facts(tmp_path / "alone"))
+    assert_same_run(tmp_path / "alone", tmp_path / "run")
 
 
-@pytest.mark.parametrize("who", [0, 1, None], ids=["the first", "the second", "the one that watches"])
+@pytest.mark.parametrize("who", rest_nightly([0, 1, None], 1, None))
 def test_one_that_is_killed_takes_the_others_with_it(tmp_path, who):
     process = start(tmp_path, "CartPole-v1", TWO | {"total_steps": 100_000_000})
     wait_for_lines(tmp_path / "run", 2)

@@ -28,17 +28,17 @@ TASKS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path, task, how):
-    options = SMALL | TASKS[task]
-    train(task, run_dir=tmp_path / "alone", quiet=True, **options)
-    process = start(task, tmp_path / "stopped", options)
-    wait_for_lines(tmp_path / "stopped", 5)
+    options = SMALL | TASKS[task] | {"epochs": 2, "log_steps": 1, "anneal_learning_rate": False}
+    process = start(task, tmp_path / "stopped", options | {"total_steps": 100_000_000})
+    wait_for_lines(tmp_path / "stopped", 8)
     os.kill(process.pid, how)
     code = process.wait(60)
     assert code == (0 if how == signal.SIGINT else -signal.SIGKILL)
-    lines = len(facts(tmp_path / "stopped"))
-    assert 5 <= lines < len(facts(tmp_path / "alone"))
-    result = resume(tmp_path / "stopped", quiet=True)
-    assert result.reason == "finished"
+    lines = facts(tmp_path / "stopped")
+    total_steps = lines[-1]["step"] + 1000
+    assert resume(tmp_path / "stopped", quiet=True, total_steps=total_steps).reason == "finished"
+    train(task, run_dir=tmp_path / "alone", quiet=True, **(options | {"total_steps": total_steps}))
+    assert 8 <= len(lines) < len(facts(tmp_path / "alone"))
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
 
 
@@ -121,6 +121,7 @@ def test_cartpole_is_learnt(tmp_path):
     assert played.mean_return == np.mean(played.lengths) > 100
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", [{"algo": "a2c"}, {"network": "gru"}])
 def test_cartpole_is_learnt_otherwise_too(tmp_path, how):
     result = train(

@@ -39,6 +39,7 @@ SETTINGS: dict[str, Any] = {
     "evaluate_episodes": 2,
     "evaluate_seconds": 0.2,
     "evaluate_share": 1.0,
+    "viewer": False,
     "stop_at_return": None,
     "tensorboard": False,
     "video": False,
