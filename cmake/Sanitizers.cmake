@@ -9,6 +9,7 @@ elseif(HEADRACE_SANITIZE)
 endif()
 if(sanitize)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)  # the emulator sets -O3 for Release, after our -O1
-  add_compile_options(${sanitize} -O1 -g1 -fno-omit-frame-pointer)  # -g1: lines for traces; with -g the build takes twice as long
+  # -g1: lines for traces; to track variables, too, takes up to four times as long
+  add_compile_options(${sanitize} -O1 -g1 -fno-omit-frame-pointer)
   add_link_options(${sanitize})
 endif()
