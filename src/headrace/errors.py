@@ -58,6 +58,10 @@ class EnvironmentFailure(HeadraceError, RuntimeError):
     """An environment raised; the message names it. It must be reset before its next step."""
 
 
+class EngineLostError(HeadraceError, RuntimeError):
+    """The process in which an environment's simulator runs has ended; environments raise it from ``step``."""
+
+
 class WorkerError(HeadraceError, RuntimeError):
     """A worker process raised or died; the message names it and says what happened."""
 

@@ -108,9 +108,20 @@ def test_engines_end_with_a_program_that_is_killed() -> None:
     assert until(lambda: not any(map(status, playing)))
 
 
-@pytest.mark.parametrize("on_failure", ["raise", "restart"])
-def test_an_engine_that_is_killed_is_its_environments_failure(on_failure: Any) -> None:
-    with headrace.make("Basic-v1", num_envs=2, num_threads=1, seed=0, on_failure=on_failure, **SMALL) as pool:
+def test_an_engine_that_is_killed_begins_anew_where_that_is_asked_for() -> None:
+    with headrace.make("Basic-v1", num_envs=2, num_threads=1, seed=0, on_failure="restart", **SMALL) as pool:
+        pool.reset()
+        os.kill(engines(workers(pool)[0])[0], signal.SIGKILL)
+        _, _, terminated, truncated, info = pool.step(NOTHING)
+        assert not terminated.any() and truncated.sum() == 1
+        assert info["restarted"].tolist() == truncated.tolist()
+        for _ in range(2):
+            assert "restarted" not in pool.step(NOTHING)[-1]
+        assert len(engines(workers(pool)[0])) == 2
+
+
+def test_an_engine_that_is_killed_is_its_environments_failure() -> None:
+    with headrace.make("Basic-v1", num_envs=2, num_threads=1, seed=0, **SMALL) as pool:
         pool.reset()
         os.kill(engines(workers(pool)[0])[0], signal.SIGKILL)
         with pytest.raises(EnvironmentFailure, match=r"Basic-v1, environment \d raised"):

@@ -14,7 +14,7 @@ from headrace.envs.vizdoom.game import configured, start
 from headrace.envs.vizdoom.options import DEFAULTS
 from headrace.envs.vizdoom.resize import Resizer
 from headrace.envs.vizdoom.rewards import REWARDS, Rewards
-from headrace.errors import OptionError
+from headrace.errors import EngineLostError, OptionError
 
 INFO = tuple(
     """
@@ -101,7 +101,12 @@ class VizdoomEnv(gym.Env):
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, float]]:
         game = self._game
         game.set_action(action.tolist() if self._table is None else self._table[action])
-        game.advance_action(self._options["frame_skip"], True)
+        try:
+            game.advance_action(self._options["frame_skip"], True)
+        except Exception as error:
+            if game.is_running():
+                raise
+            raise EngineLostError(f"the engine of {self._task} has ended: {error}") from error
         self._steps += 1
         over = game.is_episode_finished()
         self._dead = not over and self._options["episodic_life"] and game.is_player_dead()

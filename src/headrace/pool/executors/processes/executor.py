@@ -82,7 +82,7 @@ class ProcessesExecutor(HostExecutor):
         made = dumped((maker, replace(spec, options={})))
 
         def orders(share: Share, box: Mailbox, sheet: Sheet) -> Orders:
-            return Orders(share, made, settings.autoreset, control, box, self._arena.chunks, sheet)
+            return Orders(share, made, settings.autoreset, control, box, self._arena.chunks, sheet, restart)
 
         self._dispatch = Dispatch(control, orders, spec.task, timeout, restart, settings.is_async)
         self._taken = [0 for _ in self._dispatch.workers]  # asynchronous: served requests that are in `_done`, or were

@@ -20,6 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from headrace.errors import EngineLostError
 from headrace.pool import by_value
 from headrace.pool.actions import ACTION, action_name
 from headrace.pool.batch import FINAL, INFO, OBS, batch_fields
@@ -57,6 +58,7 @@ class Orders:
         made: the pickled function env_id → environment, and the task's spec.
         chunks: the memory into which results are written.
         sheet: remote calls other than steps: functions to call with an environment.
+        restart: whether an environment whose own process is lost begins anew, its episode truncated.
     """
 
     share: Share
@@ -66,6 +68,7 @@ class Orders:
     mailbox: Mailbox
     chunks: Chunks
     sheet: Sheet
+    restart: bool
 
 
 class Rows:
@@ -236,6 +239,12 @@ class Worker:
             if info or final or self._objects:
                 objects = self._objects_of(obs, "") | (last or {})
                 self._send(env_id, Letter(info, final, objects or None))
+        except EngineLostError as error:
+            if self._orders.restart:
+                slot.env = None
+                self._start(slot, env_id, row, int(self._control.seed[env_id]), rows, lost=True)
+            else:
+                self._fail(slot, env_id, row, error, rows)
         except Exception as error:
             self._fail(slot, env_id, row, error, rows)
 
