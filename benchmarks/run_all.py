@@ -41,6 +41,7 @@ SCRIPTS = {
     "learning_settings": ["--seeds", "1", "--cases", "gru", "--tasks", "CartPole-v1"],
     "async_ppo": ["--quick"],
     "mujoco_learning": ["--quick"],
+    "fused_updates": ["--quick"],
     "sac_update": ["--quick"],
     "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],
     "tag_training": ["--quick"],

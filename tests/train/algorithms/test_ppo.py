@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms import on_policy
+from headrace.train.algorithms.a2c import A2C
+from headrace.train.algorithms.fused import rollouts
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.ppo import PPO
@@ -136,6 +137,40 @@ def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_c
     torch.testing.assert_close(parts, loss.detach(), atol=1e-5, rtol=1e-4)
     assert 0 < float(measured[4]) < 1  # the clipping took part
 
+    optimiser.gradient.zero_()
+    plain, statistics = policy.loss(batch, Rates.of(config, 0))
+    plain.backward()
+    torch.testing.assert_close(optimiser.gradient, ours, atol=2e-6, rtol=1e-4)
+    torch.testing.assert_close(plain, loss)
+    torch.testing.assert_close(statistics.detach(), measured, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", SPACES)
+def test_advantage_actor_critics_gradients_equal_autograd(name, weighted):
+    config = Config("x", algo="a2c", hidden=(16, 8), entropy_coef=0.1)
+    torch.manual_seed(0)
+    policy = A2C("", config, AgentGroup(SEEN, SPACES[name]), torch.device("cpu"))
+    policy.network.policy_weight.data.mul_(50)
+    batch = replace(make_batch(policy.distribution, policy.network, torch.randn(40, 5)), log_probs=None)
+    weights = (torch.rand(40) < 0.7).float()
+    batch = replace(batch, weights=weights) if weighted else batch
+    measured = policy.backward(batch, Rates.of(config, 0), measure=True)
+    ours = policy.optimiser.gradient.clone()
+
+    policy.optimiser.gradient.zero_()
+    params, values = policy.network(batch.inputs)
+    log_prob, entropy = reference_log_prob(policy.distribution, SPACES[name], params, batch.actions)
+    each = -batch.advantages * log_prob + config.value_coef * (values - batch.returns).square() / 2 - 0.1 * entropy
+    loss = (each * weights).sum() / weights.sum() if weighted else each.mean()
+    loss.backward()
+    torch.testing.assert_close(ours, policy.optimiser.gradient, atol=2e-6, rtol=1e-4)
+    policy.optimiser.gradient.zero_()
+    plain, statistics = policy.loss(batch, Rates.of(config, 0))
+    plain.backward()
+    torch.testing.assert_close(ours, policy.optimiser.gradient, atol=2e-6, rtol=1e-4)
+    torch.testing.assert_close(statistics.detach(), measured, atol=1e-5, rtol=1e-4)
+
 
 def gradient_of(policy: PPO, rates: Rates, batch: Samples) -> tuple[Tensor, Tensor]:
     measured = policy.backward(batch, rates, measure=True)
@@ -158,7 +193,7 @@ def test_chunks_weights_and_rates_on_the_device_change_nothing(name, monkeypatch
     torch.testing.assert_close(gradient_of(policy, rates, replace(whole, weights=weights)), expected)
     there = Rates(*(torch.tensor(rate) for rate in rates))
     torch.testing.assert_close(gradient_of(policy, there, some), expected)
-    monkeypatch.setattr(on_policy, "CHUNK", 6)
+    monkeypatch.setattr(rollouts, "CHUNK", 6)
     torch.testing.assert_close(gradient_of(policy, rates, some), expected)
     torch.testing.assert_close(gradient_of(policy, there, replace(whole, weights=weights)), expected)
 
@@ -262,7 +297,10 @@ def test_a_policy_beyond_the_clip_range_is_not_pushed_further():
     gain = torch.tensor([1.0, -1.0, -1.0, 1.0])
     zero = torch.zeros(4)
     batch = Samples(zero, actions, old, gain, zero, zero)
-    d_params, _, _ = policy.loss_gradient(params.detach(), zero, batch, Rates.of(config, 0), 1 / 4, measure=False)
+    assert policy._fused is not None
+    d_params, _, _ = policy._fused.loss_gradient(
+        params.detach(), zero, batch, Rates.of(config, 0), 1 / 4, measure=False
+    )
     assert (d_params[:2] == 0).all()
     assert (d_params[2:] != 0).all()
 

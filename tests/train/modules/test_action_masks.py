@@ -76,7 +76,8 @@ def test_the_loss_is_that_of_logits_at_minus_infinity(name):
     old, gain, values, returns = torch.randn(rows) - 1, *torch.randn(3, rows)
     batch = Samples(raw, actions, old, gain, returns, values, forbidden=closed)
     policy = PPO("", config, AgentGroup(gym.spaces.Box(-1, 1, (5,)), SPACES[name]), torch.device("cpu"))
-    d_params, _, measured = policy.loss_gradient(raw, values, batch, Rates.of(config, 0), 1 / rows, measure=True)
+    assert policy._fused is not None
+    d_params, _, measured = policy._fused.loss_gradient(raw, values, batch, Rates.of(config, 0), 1 / rows, measure=True)
 
     params = raw.clone().requires_grad_()
     log_prob, entropy = reference(params, allowed, heads, actions)
@@ -161,7 +162,8 @@ def check_ratios(policy: Any, samples: Samples) -> None:
         with torch.no_grad():
             params, values = policy.network(batch.inputs)
         share = 1 / len(values)
-        _, _, measured = policy.loss_gradient(params, values, batch, rates, share, measure=True)
+        assert policy._fused is not None
+        _, _, measured = policy._fused.loss_gradient(params, values, batch, rates, share, measure=True)
         assert measured is not None
         *_, kl, clipped = measured
         assert abs(float(kl)) < 1e-5 and float(clipped) == 0.0

@@ -5,11 +5,10 @@ Source: Mnih et al. 2016 (arXiv:1602.01783), in its synchronous form.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.fused.rollouts import FusedA2C
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.storage.samples import Samples
@@ -18,13 +17,18 @@ from headrace.train.storage.samples import Samples
 class A2C(OnPolicy):
     """A policy that descends ``-mean(A · log π) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``."""
 
+    fused = FusedA2C
+
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
         """One epoch of one minibatch, all rows in order."""
         return [None]
 
-    def surrogate(
-        self, log_prob: Tensor, batch: Samples, rates: Rates
-    ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """The slope of ``A · log π``; the loss is reported as ``-mean(A)``, as that of a ratio that is 1 everywhere."""
-        gain = batch.advantages
-        return gain, lambda: (-gain,)
+    def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
+        """The policy's is reported as ``-mean(A)``, as that of PPO with ratios of 1."""
+        log_probs, entropies, values = self.evaluate(batch)
+        policy_loss = -batch.mean(batch.advantages * log_probs)
+        value_loss = batch.mean((values - batch.returns).square()) / 2
+        entropy = batch.mean(entropies)
+        loss = policy_loss + rates.value_coef * value_loss - rates.entropy_coef * entropy
+        none = torch.zeros_like(entropy)
+        return loss, torch.stack((-batch.mean(batch.advantages), value_loss, entropy, none, none))

@@ -1,18 +1,19 @@
 """A policy that learns from rollouts, whatever its loss: epochs, minibatches, gradients, CUDA graphs.
 
-An algorithm is a subclass that says the gradient of its loss with respect to the network's outputs. Nothing here
-waits for the device: all statistics stay tensors until the caller wants to print them.
+An algorithm is a subclass that says its loss. Nothing here waits for the device: all statistics stay tensors until the
+caller wants to print them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from headrace.train.algorithms.fused.rollouts import FusedRollouts
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.policy import Policy
@@ -22,19 +23,19 @@ from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.storage.samples import Samples, draw_order, minibatches, pick
-
-CHUNK = 8192  # rows for each of torch's threads, whose activations stay near it on their way forward and back
+from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 
 
 class OnPolicy(Policy):
     """One network for actions and values, and its optimiser.
 
     Attributes:
+        fused: the hand-written gradient of the loss, for an `MLP`; None where `loss` is what runs.
         optimiser: of all the network's parameters.
         stops_early: whether `is_over` is asked after each epoch.
     """
 
+    fused: ClassVar[type[FusedRollouts] | None] = None
     statistics = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
     stops_early: bool = False
 
@@ -43,6 +44,7 @@ class OnPolicy(Policy):
         self.network = make_network(self.config, self.agent_group.observation, self.distribution).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
         self.acting = self.optimiser.parameters
+        self._fused = None if self.fused is None else self.fused(self.distribution, self.config)
         self._graph: _UpdateGraph | None = None
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
@@ -100,79 +102,34 @@ class OnPolicy(Policy):
 
     # -- gradients -------------------------------------------------------------------------------
 
-    def backward(self, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
-        """Fill the gradient buffer for one minibatch; returns `loss_gradient`'s statistics."""
-        network, optimiser = self.forward, self.optimiser
-        optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
-        share = 1 / len(batch.returns) if batch.weights is None else batch.weights / batch.weights.sum().clamp(min=1)
-        if isinstance(network, MLP):
-            return self._backward_in_chunks(network, batch, rates, share, measure)
-        optimiser.gradient.zero_()
-        if batch.memory is None:
-            params, values = network(batch.inputs)
-        else:
-            assert batch.starts is not None
-            params, values = network.unroll(batch.inputs, batch.memory, batch.starts)
-        with torch.no_grad():
-            d_params, d_values, statistics = self.loss_gradient(params, values, batch, rates, share, measure)
-        torch.autograd.backward((params, values), (d_params, d_values))
-        return statistics
-
-    @torch.inference_mode()
-    def _backward_in_chunks(
-        self, network: MLP, batch: Samples, rates: Rates, share: float | Tensor, measure: bool
-    ) -> Tensor | None:
-        count, statistics = len(batch.returns), None
-        size = CHUNK * torch.get_num_threads() if batch.returns.device.type == "cpu" else count
-        for start in range(0, count, size):
-            rows = slice(start, start + size)
-            part = batch if size >= count else pick(batch, rows)
-            mine = share[rows] if isinstance(share, Tensor) else share
-            params, values, saved = network.forward_saving(part.inputs)
-            d_params, d_values, measured = self.loss_gradient(params, values, part, rates, mine, measure)
-            network.backward_into_gradients(saved, d_params, d_values, add=start > 0)
-            if measured is not None:
-                statistics = measured if statistics is None else statistics + measured
-        return statistics
-
-    def loss_gradient(
-        self, params: Tensor, values: Tensor, batch: Samples, rates: Rates, share: float | Tensor, measure: bool
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Gradient of the loss with respect to the network's outputs.
-
-        Args:
-            share: what each row counts in the mean: a number, or float32[B].
+    def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
+        """What the policy descends, in plain autograd.
 
         Returns:
-            d loss/d params [B, size], d loss/d values [B], and if ``measure``
-            [policy_loss, value_loss, entropy, approx_kl, clip_fraction], this batch's share of each, as one tensor.
-        """
-        if batch.forbidden is not None:
-            params = masked(params, batch.forbidden)
-        log_prob, entropy, saved = self.distribution.evaluate(params, batch.actions)
-        slope, policy_statistics = self.surrogate(log_prob, batch, rates)
-        d_params = self.distribution.gradient(saved, slope * -share, -rates.entropy_coef * share)
-        d_values, value_loss = self.value_slope(values, batch)
-        d_values = d_values * (rates.value_coef * share)
-        if not measure:
-            return d_params, d_values, None
-        policy_loss, *moved = policy_statistics()
-        statistics = (torch.stack((policy_loss, value_loss(), entropy, *moved)) * share).sum(1)
-        return d_params, d_values, statistics if moved else F.pad(statistics, (0, 2))
-
-    def surrogate(
-        self, log_prob: Tensor, batch: Samples, rates: Rates
-    ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """The slope of what the policy is to increase with respect to the log-probability, float32[B].
-
-        And a function that answers its negative, float32[B], then what else there is of `statistics`.
+            The loss, a 0-d tensor, and `statistics` but for the last, the gradient's norm, as one tensor.
         """
         raise NotImplementedError
 
-    def value_slope(self, values: Tensor, batch: Samples) -> tuple[Tensor, Callable[[], Tensor]]:
-        """The slope of the value loss ``(v - R)²/2`` for the values, and a function that answers the loss."""
-        error = values - batch.returns
-        return error, lambda: error.square() / 2
+    def evaluate(self, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-probabilities of a minibatch's actions, the entropies, and values, float32[B] each."""
+        if batch.memory is None:
+            params, values = self.forward(batch.inputs)
+        else:
+            params, values = self.forward.unroll(batch.inputs, batch.memory, batch.starts)
+        if batch.forbidden is not None:
+            params = masked(params, batch.forbidden)
+        log_probs, entropies, _ = self.distribution.evaluate(params, batch.actions)
+        return log_probs, entropies, values
+
+    def backward(self, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
+        """Fill the gradient buffer for one minibatch; returns the second part of `loss`, if ``measure``."""
+        self.optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
+        if self._fused is not None and isinstance(self.forward, MLP):
+            return self._fused.backward(self.forward, batch, rates, measure)
+        self.optimiser.gradient.zero_()
+        loss, statistics = self.loss(without_inference(batch), rates)
+        loss.backward()
+        return statistics.detach() if measure else None
 
     # -- checkpoints -----------------------------------------------------------------------------
 

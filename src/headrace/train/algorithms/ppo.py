@@ -5,11 +5,10 @@ Sources: Schulman et al. 2017 (arXiv:1707.06347); Huang et al. 2022, "The 37 imp
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.fused.rollouts import FusedPPO
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.storage.samples import Samples
@@ -22,43 +21,33 @@ class PPO(OnPolicy):
     """
 
     keeps_params = True
+    fused = FusedPPO
 
     def _build(self) -> None:
         super()._build()
         self.stops_early = self.config.target_kl is not None
 
-    def surrogate(
-        self, log_prob: Tensor, batch: Samples, rates: Rates
-    ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """The slope of ``min(r·A, clip(r)·A)``.
-
-        And a function that answers minus that minimum, the estimated KL divergence from the policy that acted, and
-        whether the ratio is clipped, each float32[B].
-        """
+    def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
         assert batch.log_probs is not None
-        gain, clip = batch.advantages, rates.clip_range
-        log_ratio = log_prob - batch.log_probs
+        log_probs, entropies, values = self.evaluate(batch)
+        log_ratio, clip = log_probs - batch.log_probs, rates.clip_range
         ratio = log_ratio.exp()
-        free, clipped = gain * ratio, gain * torch.clamp(ratio, 1 - clip, 1 + clip)  # type: ignore
+        limited = ratio.clamp(1 - clip, 1 + clip)  # type: ignore[arg-type]
+        policy_loss = -batch.mean(torch.minimum(ratio * batch.advantages, limited * batch.advantages))
+        value_loss = batch.mean(self._squared_errors(values, batch)) / 2
+        entropy = batch.mean(entropies)
+        loss = policy_loss + rates.value_coef * value_loss - rates.entropy_coef * entropy
+        divergence = batch.mean(ratio - 1 - log_ratio)  # Schulman's low-variance estimate
+        clipped = batch.mean(((ratio - 1).abs() > clip).float())
+        return loss, torch.stack((policy_loss, value_loss, entropy, divergence, clipped))
 
-        def statistics() -> tuple[Tensor, ...]:
-            divergence = ratio - 1 - log_ratio  # Schulman's low-variance estimate
-            return -torch.minimum(free, clipped), divergence, ((ratio - 1).abs() > clip).float()
-
-        # where the clipped term is the smaller one, the loss does not depend on the policy
-        return torch.where(free <= clipped, free, 0.0), statistics
-
-    def value_slope(self, values: Tensor, batch: Samples) -> tuple[Tensor, Callable[[], Tensor]]:
-        clip = self.config.value_clip_range
+    def _squared_errors(self, values: Tensor, batch: Samples) -> Tensor:
+        """Of the values; or, where that is larger, of values that may change by no more than ``value_clip_range``."""
+        errors, clip = (values - batch.returns).square(), self.config.value_clip_range
         if clip is None:
-            return super().value_slope(values, batch)
-        # the larger of the two squared errors counts; clipped away, the value's gradient is zero
-        error, change = values - batch.returns, values - batch.values
-        limited = change.clamp(-clip, clip)
-        limited_error = batch.values + limited - batch.returns
-        larger = error.square() >= limited_error.square()
-        slope = torch.where(larger | (change == limited), error, 0.0)
-        return slope, lambda: torch.where(larger, error, limited_error).square() / 2
+            return errors
+        limited = batch.values + (values - batch.values).clamp(-clip, clip)
+        return torch.maximum(errors, (limited - batch.returns).square())
 
     def is_over(self, measured: Tensor) -> bool:
         """Whether the last minibatch's approximate KL is above ``target_kl``, in all processes that train together."""

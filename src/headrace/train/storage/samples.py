@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -41,6 +41,12 @@ class Samples:
     memory: Tensor | None = None
     starts: Tensor | None = None
     forbidden: Tensor | None = None
+
+    def mean(self, each: Tensor) -> Tensor:
+        """The mean of something of each row, [M], over the rows that count."""
+        if self.weights is None:
+            return each.mean()
+        return (each * self.weights).sum() / self.weights.sum().clamp(min=1)
 
 
 def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator) -> Tensor:
@@ -115,3 +121,9 @@ def pick(samples: Samples, rows: Tensor | slice) -> Samples:
     """Some rows of feed-forward samples."""
     columns: dict[str, Any] = {name: column[rows] for name, column in _columns(samples)}
     return replace(samples, inputs=samples.inputs[rows], rows=None, **columns)
+
+
+def without_inference(samples: Samples) -> Samples:
+    """The same, with copies of the tensors that were made in inference mode, which autograd does not keep."""
+    every = {field.name: getattr(samples, field.name) for field in fields(samples)}
+    return replace(samples, **{name: x.clone() for name, x in every.items() if x is not None and x.is_inference()})

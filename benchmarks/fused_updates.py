@@ -1,0 +1,207 @@
+"""Updates by hand beside the same updates by autograd: what the hand-written gradients save of a whole update.
+
+Three contenders for each algorithm, on the same batch: the hand-written update; the losses of the algorithm's file in
+plain autograd (`autograd`); and, for SAC, autograd with each network, and the distribution, as one node whose backward
+is written by hand (`nodes`), which would leave no gradients in an update. One torch thread. A hand-written update is
+kept where the losses in autograd run at less than 0.85 of its rate.
+
+    python benchmarks/fused_updates.py [--quick]
+
+Measured once, on one core of an AMD EPYC (AVX-512, bfloat16; torch 2.13) whose other core was busy, five turns:
+rate of the hand-written update over that of autograd, median of the turns, with products as they are and in bfloat16:
+SAC 1.20 and 1.39 (over `nodes` 1.09 and 1.32), TD3 1.60 and 1.60, DDPG 1.18 and 1.25, PPO 1.57 and 1.49.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+
+import headrace
+from common import Args, Case, Report, alternate
+from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.algorithms.rates import Rates, UpdateRates
+from headrace.train.algorithms.sac import SAC
+from headrace.train.collect.setup import make_policy
+from headrace.train.config.settings import make_config
+from headrace.train.modules.network import input_size
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.allocator import keep_freed_memory
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.samples import Samples, draw_order
+
+INPUTS, ACTIONS = 17, 6
+OBSERVATIONS = gym.spaces.Box(-np.inf, np.inf, (INPUTS,), np.float32)
+BOX = gym.spaces.Box(-1.0, 1.0, (ACTIONS,), np.float32)
+
+
+@dataclass
+class FusedArgs(Args):
+    """Hand-written updates beside autograd's."""
+
+    seconds: float = 1.0
+    """of each turn"""
+    precisions: tuple[str, ...] = ("highest", "medium")
+    """of float32 products"""
+    quick: bool = False
+    """short turns, to see that it runs"""
+
+
+def policy_for(algo: str, hidden: tuple[int, ...], batch: int) -> Any:
+    """An off-policy algorithm's policy on the CPU."""
+    config = make_config("HalfCheetah-v5", algo=algo, hidden=hidden, minibatch_size=batch)
+    torch.manual_seed(0)
+    return make_policy("", config, AgentGroup(OBSERVATIONS, BOX), torch.device("cpu"))
+
+
+def transitions(policy: OffPolicy, count: int) -> Transitions:
+    """Random ones."""
+    chance, columns = torch.Generator().manual_seed(0), input_size(policy.agent_group.observation)
+    inputs, following = torch.randn(2, count, columns, generator=chance)
+    actions = torch.rand(count, ACTIONS, generator=chance) * 2 - 1
+    discounts = (torch.rand(count, generator=chance) < 0.99) * 0.99
+    return Transitions(inputs, actions, torch.randn(count, generator=chance), discounts, following)
+
+
+class _Actor(torch.autograd.Function):
+    """An actor and its distribution as one node."""
+
+    @staticmethod
+    def forward(ctx: Any, policy: SAC, parameter: torch.Tensor, x: torch.Tensor, noise: torch.Tensor) -> Any:
+        ctx.saved, ctx.policy = policy.network.actor.forward_saving(x), policy
+        actions, log_prob, ctx.drawn = policy.distribution.sample_with_log_prob(ctx.saved[-1], noise)
+        return actions, log_prob
+
+    @staticmethod
+    def backward(ctx: Any, d_actions: torch.Tensor, d_log_prob: torch.Tensor) -> Any:  # type: ignore[override]
+        d = ctx.policy.distribution.gradient(ctx.drawn, d_actions, d_log_prob.unsqueeze(1))
+        saved, ctx.saved = ctx.saved, None
+        ctx.policy.network.actor.backward_into_gradients(saved, d)
+        return None, None, None, None
+
+
+class _Critics(torch.autograd.Function):
+    """Both critics as one node; with actions that need a gradient, down to them, and no further."""
+
+    @staticmethod
+    def forward(ctx: Any, critic: Any, parameter: torch.Tensor, x: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        values, ctx.saved = critic.forward_saving(critic.joined(x, actions))
+        ctx.critic, ctx.begin = critic, x.shape[1]
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, d: torch.Tensor) -> Any:  # type: ignore[override]
+        saved, ctx.saved = ctx.saved, None
+        if ctx.needs_input_grad[3]:
+            return None, None, None, ctx.critic.input_gradient(saved, d, ctx.begin)
+        ctx.critic.backward_into_gradients(saved, d)
+        return None, None, None, None
+
+
+class NodesSAC(SAC):
+    """SAC whose losses are autograd, and whose networks are one node each."""
+
+    def critic_losses(self, batch: Transitions) -> Losses:
+        """As `SAC.critic_losses`."""
+        with torch.no_grad():
+            actions, log_prob = self._sample(batch.following)
+            after = self.targets.critic(batch.following, actions).amin(0)
+            wanted = batch.rewards + batch.discounts * (after - self.network.temperature.log.exp() * log_prob)
+        critic = self.network.critic
+        values = _Critics.apply(critic, critic.first, batch.inputs, batch.actions)
+        loss = batch.mean((values - wanted).square()).sum() / 2  # type: ignore[operator]
+        return Losses({"critic": loss}, (loss, values.mean()))  # type: ignore[union-attr]
+
+    def actor_losses(self, batch: Transitions) -> Losses:
+        """As `SAC.actor_losses`."""
+        actions, log_prob = self._sample(batch.inputs)
+        log_alpha, critic = self.network.temperature.log, self.network.critic
+        alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
+        values: Any = _Critics.apply(critic, critic.first, batch.inputs, actions)
+        loss = (alpha * log_prob - values.amin(0)).mean()
+        temperature = (log_alpha * (entropy - self.target_entropy)).sum()
+        return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
+
+    def _sample(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return _Actor.apply(self, self.network.actor.weights[0], inputs, self.noise(len(inputs)))  # type: ignore
+
+
+def off_policy(algo: str, hidden: tuple[int, ...], batch: int) -> dict[str, Callable[[], Any]]:
+    """Updates from one batch."""
+    updates: dict[str, Callable[[], Any]] = {}
+    ways = ("headrace", "autograd", "nodes") if algo == "sac" else ("headrace", "autograd")
+    for way in ways:
+        policy = policy_for(algo, hidden, batch)
+        if way == "nodes":
+            policy = NodesSAC("", policy.config, policy.agent_group, policy.device)
+        if way != "headrace":
+            policy._fused = None
+        rates, some = UpdateRates.of(policy.config, 0), transitions(policy, batch)
+        updates[way] = lambda policy=policy, some=some, rates=rates: policy.improve(some, rates)
+    return updates
+
+
+def ppo() -> dict[str, Callable[[], Any]]:
+    """All updates from one rollout of CartPole, with its own settings."""
+    updates: dict[str, Callable[[], Any]] = {}
+    spec, config = headrace.make_spec("CartPole-v1"), make_config("CartPole-v1", num_envs=64)
+    for way in ("headrace", "autograd"):
+        torch.manual_seed(0)
+        group = AgentGroup(spec.observation_space, spec.action_space)
+        policy: Any = make_policy("", config, group, torch.device("cpu"))
+        if way != "headrace":
+            policy._fused = None
+        chance = torch.Generator().manual_seed(0)
+        rows = config.num_envs * config.num_steps
+        numbers = torch.randn(4, rows, generator=chance)
+        actions = torch.randint(2, (rows,), generator=chance)
+        samples = Samples(torch.randn(rows, 4, generator=chance), actions, numbers[0] - 1, *numbers[1:])
+        orders = [draw_order(samples, config.minibatch_size, chance) for _ in range(config.epochs)]
+        rates = Rates.of(config, 0)
+        updates[way] = lambda policy=policy, s=samples, r=rates, o=orders: policy.update(s, r, o)
+    return updates
+
+
+def timed(update: Callable[[], Any], precision: str) -> Callable[[float], float]:
+    """A contender: updates a second."""
+
+    def run(seconds: float) -> float:
+        torch.set_float32_matmul_precision(precision)
+        count, began = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - began) < seconds:
+            update()
+            count += 1
+        return count / elapsed
+
+    return run
+
+
+def main() -> None:
+    args = tyro.cli(FusedArgs)
+    if args.quick:
+        args.repeats, args.seconds, args.precisions = 2, 0.1, args.precisions[:1]
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    report = Report("fused_updates", "Updates by hand and by autograd", {"seconds": args.seconds, "torch_threads": 1})
+    cases = {
+        "SAC, batch 256, 256 x 256": off_policy("sac", (256, 256), 256),
+        "TD3, batch 256, 256 x 256": off_policy("td3", (256, 256), 256),
+        "DDPG, batch 256, 256 x 256": off_policy("ddpg", (256, 256), 256),
+        "PPO, CartPole-v1, N=64": ppo(),
+    }
+    for precision in args.precisions:
+        for name, updates in cases.items():
+            rates = alternate({way: timed(update, precision) for way, update in updates.items()}, args)
+            report.cases.append(Case(f"{name}, {precision}", rates, unit="updates/s"))
+    report.write(args.out)
+
+
+if __name__ == "__main__":
+    main()
