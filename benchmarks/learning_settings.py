@@ -1,4 +1,4 @@
-"""Steps until a task is solved with what `headrace.train.config.presets` begins with: a recurrent network, and A2C.
+"""Steps until a task is solved with what the algorithms' presets begin with: a recurrent network, and A2C.
 
 The figures that stand there beside the settings: each case with its defaults, and beside it without what these bring
 (for ``gru`` rewards that are not normalised, for ``a2c`` PPO's settings), until the last 100 episodes reach the goal

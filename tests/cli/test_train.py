@@ -13,7 +13,7 @@ import pytest
 import headrace
 from headrace.cli.main import main
 from headrace.cli.play import PlayArgs
-from headrace.cli.train import TrainArgs, overrides
+from headrace.cli.train import RunArgs, overrides
 from headrace.cli.train import parse as parse_words
 from headrace.errors import OptionError
 from headrace.train.config.settings import make_config
@@ -43,7 +43,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def parse(*argv: str) -> TrainArgs:
+def parse(*argv: str) -> RunArgs:
     return parse_words(list(argv))
 
 

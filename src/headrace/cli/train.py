@@ -1,7 +1,7 @@
 """``headrace train``: train an agent and leave a run folder, or go on with one.
 
-The options are the fields of `headrace.train.config.settings.Config`, with the values tuned for
-the task as their defaults: the task is read first, everything else overrides it.
+The options are the settings of the algorithm that the command line names, with its presets for the task as their
+defaults: task, algorithm and network are read first, everything else overrides their presets.
 """
 
 from __future__ import annotations
@@ -16,35 +16,38 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import JSON, parse_options
+from headrace.cli.options import JSON, parse_json, parse_options
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.train import Result, expect_workers, resume, settled, train
-from headrace.train.config.settings import OFF_POLICY, Config, make_config
+from headrace.train.config.fields import settings_of
+from headrace.train.config.make import algorithms_of, hints
+from headrace.train.config.registry import find_algorithm, who_uses
+from headrace.train.config.settings import make_config
+from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
+
+GROUPS = {
+    "run": "what is trained, for how long, and where",
+    "environments": "what is stepped",
+    "network": "what acts",
+    "learning": "how it learns",
+    "replay": "what it learns from",
+    "workers": "what other processes do, where there are any",
+    "policies": "several policies, and networks of other runs",
+    "files": "what the run leaves behind",
+}
+"""group of settings → its description in the help; an algorithm's own group comes after ``learning``"""
+ELSEWHERE = {"task", "env_options", "copies"}
+"""settings that are no options of this name: an argument, --option, and what is a policy's alone"""
 
 
 @dataclass(frozen=True)
-class TrainArgs(Config):
-    """Train an agent on a task.
+class RunArgs:
+    """What the command does beside training.
 
-    Shows a live dashboard and leaves a run folder with config.json, metrics.jsonl, checkpoints, a plot
-    of the learning curve and a video. Ctrl-C stops a run cleanly; --resume goes on with it.
-    The defaults shown are those of the task, and of the --algo, named before --help.
-
-    examples:
-      headrace train CartPole-v1
-      headrace train Pong-v5 --total-steps 2000000 --seed 2
-      headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
-      headrace train HalfCheetah-v5 --algo sac
-      headrace train HalfCheetah-v5 --algo sac --tune all
-      headrace train Pendulum-v1 --algo ddpg --tune none
-      headrace train CartPole-v1 --run-dir runs/mine --scale
-      headrace train --resume runs/mine
-      headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
-      headrace train TagGridWorld-v0 --policies '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
-      headrace train TagGridWorld-v0 --policies policies.json
-      headrace train Pong-v5 --help
+    Attributes:
+        values: the settings by name, those of the task and the network included.
     """
 
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
@@ -66,26 +69,47 @@ class TrainArgs(Config):
     and how many samplers share the environments, which does not change what is learnt; all: also num_envs and
     minibatch_size, with what follows from it, which does. Nothing where samplers or num_envs is given; for all, nor
     where minibatch_size is"""
-    env_options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
-    copies: tyro.conf.Suppress[str | None] = None
-    schedules: Annotated[Any, JSON] = field(default_factory=dict)
-    """settings that change with the agent steps so far, linearly between points: name → [[step, value], …]"""
-    policies: Annotated[Any, JSON] = field(default_factory=dict)
-    """who plays the agents of a multi-agent task: policy → its own settings, and agents, a list of types or numbers"""
+    values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Nothing: `Config` checks the values once the overrides are known."""
+    def __getattr__(self, name: str) -> Any:
+        """A setting by its name."""
+        try:
+            return vars(self)["values"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+DESCRIPTION = """Train an agent on a task.
+
+Shows a live dashboard and leaves a run folder with config.json, metrics.jsonl, checkpoints, a plot
+of the learning curve and a video. Ctrl-C stops a run cleanly; --resume goes on with it.
+The settings shown are those of the --algo named before --help, with its defaults for the task.
+
+examples:
+  headrace train CartPole-v1
+  headrace train Pong-v5 --total-steps 2000000 --seed 2
+  headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
+  headrace train HalfCheetah-v5 --algo sac
+  headrace train HalfCheetah-v5 --algo sac --tune all
+  headrace train Pendulum-v1 --algo ddpg --tune none
+  headrace train CartPole-v1 --algo my_algo.py:Reinforce
+  headrace train CartPole-v1 --run-dir runs/mine --scale
+  headrace train --resume runs/mine
+  headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
+  headrace train TagGridWorld-v0 --policies '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
+  headrace train TagGridWorld-v0 --policies policies.json
+  headrace train Pong-v5 --algo dqn --help
+"""
 
 
 def run(argv: list[str]) -> int:
     """Train or go on, and say where the run's files are."""
     args = parse(argv)
     if args.resume is not None:
-        _, config = RunFolder.read(args.resume)
-        if args.task != config.task:
+        _, config = RunFolder.open(args.resume)
+        if args.task not in ("", config.task):
             raise OptionError(f"{args.resume} is a run of {config.task}: leave {args.task} out")
-        trust = agreed(args.resume, args.trust)
-        result = resume(args.resume, quiet=args.quiet, trust=trust, **_changes(args, dataclasses.asdict(config)))
+        result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
         asked = overrides(args)
         if args.scale:
@@ -101,10 +125,11 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def overrides(args: TrainArgs) -> dict[str, Any]:
+def overrides(args: RunArgs) -> dict[str, Any]:
     """What these arguments set otherwise than the task's own defaults, as keywords of `headrace.train.train`."""
     options = parse_options(args.option)
-    changes = _changes(args, dataclasses.asdict(make_config(args.task, algo=args.algo, network=args.network)))
+    defaults = _begin_with(args.task, {name: args.values[name] for name in ("algo", "network", "policies")})
+    changes = _changes(args, defaults)
     return {"algo": args.algo, "network": args.network, **changes} | ({"env_options": options} if options else {})
 
 
@@ -122,15 +147,14 @@ def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
     return find_scale(config).settings(config)
 
 
-def _tuned(args: TrainArgs, asked: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
+def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
     """What the tuner finds for this task, where there is something to tune, that nobody has chosen."""
-    given = {word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")} | asked.keys()
+    given = {_name(word) for word in argv if word.startswith("--")} | asked.keys()
     chosen = {"samplers", "num_envs"} | ({"minibatch_size"} if args.tune == "all" else set())
-    if args.algo not in OFF_POLICY or given & chosen:
+    if not find_algorithm(args.algo).capabilities.replay or given & chosen:
         return {}
-    config = make_config(args.task, **asked)
-    expect_workers(config)
-    config = settled(config)
+    expect_workers(asked)
+    config = settled(make_config(args.task, **asked))
     if config.frozen or not config.samplers:
         return {}
     from headrace.cli.tune import find_tuning
@@ -139,34 +163,103 @@ def _tuned(args: TrainArgs, asked: dict[str, Any], argv: Sequence[str]) -> dict[
     return find_tuning(config, console, scope=args.tune, keep=given, briefly=True).settings(config)
 
 
-def parse(argv: list[str]) -> TrainArgs:
-    """Arguments over the defaults of the task (or run) that they name, wherever they name it."""
-    named = argv[0] if argv and not argv[0].startswith("-") else ""
+# -- arguments -----------------------------------------------------------------------------------
+
+
+def parse(argv: list[str]) -> RunArgs:
+    """Arguments over the defaults of the task (or run) that they name, wherever they name it.
+
+    Raises:
+        OptionError: one is a setting of other algorithms, or a value is wrong.
+        TrustError: the run to go on with names code that is not known.
+    """
+    named = _named(argv)
+    if "resume" in named:
+        agreed(Path(named["resume"]), "--trust" in argv)
+        return _parse_over(dataclasses.asdict(RunFolder.open(named["resume"])[1]), argv)
+    code.remember(code.named(named))  # the user's own words
+    if not {"-h", "--help", "--deterministic"}.intersection(argv):
+        expect_workers(named)
+    task = argv[0] if argv and not argv[0].startswith("-") else ""
     # named before anything else is read: --help shows what the algorithm begins with
-    args = _parse_over(_begin_with(named, argv), argv)
-    if args.resume is not None:
-        return _parse_over(RunFolder.read(args.resume)[1], argv)
-    return args if args.task == named else _parse_over(_begin_with(args.task, argv), argv)
+    args = _parse_over(_begin_with(task, named), argv)
+    return args if args.task == task else _parse_over(_begin_with(args.task, named), argv)
 
 
-def _begin_with(task: str, argv: Sequence[str]) -> Config:
-    """The settings tuned for a task with the algorithm and the network that a command line names."""
-    named = {}
+def _named(argv: Sequence[str]) -> dict[str, Any]:
+    """What a command line says of those options that decide which others there are."""
+    named: dict[str, Any] = {}
     for word, following in itertools.pairwise((*argv, "")):
-        name, _, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in ("algo", "network"):
-            named[name] = value or following
-    return make_config(task, **named)
+        value = word.partition("=")[2] or following
+        if word.startswith("--") and _name(word) in ("algo", "network"):
+            named[_name(word)] = value
+        elif word.startswith("--") and _name(word) == "resume" and value:
+            named["resume"] = value
+        elif word.startswith("--") and _name(word) == "policies":
+            named["policies"] = parse_json(value)
+        elif word.startswith("--") and _name(word) == "samplers" and value.removeprefix("-").isdigit():
+            named["samplers"] = int(value)
+    return named
 
 
-def _parse_over(config: Config, argv: list[str]) -> TrainArgs:
-    default = TrainArgs(**dataclasses.asdict(config))
-    return tyro.cli(TrainArgs, prog="headrace train", args=argv, default=default)
+def _name(word: str) -> str:
+    """The setting that an option is for."""
+    return word.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
-def _changes(args: TrainArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with which a run of a task begins: of its algorithm, and what those of policies have beside them."""
+    values = dataclasses.asdict(make_config(task, algo=named.get("algo", "ppo"), network=named.get("network", "auto")))
+    for algo in algorithms_of(named):
+        theirs = dataclasses.asdict(make_config(task, algo=algo))
+        values = theirs | values
+    return values
+
+
+def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
+    """Parse with these settings as options: those of one algorithm, and of those of policies beside it."""
+    algorithms = {algo: find_algorithm(algo) for algo in algorithms_of(defaults)}
+    groups: dict[str, list[tuple[str, Any, Any]]] = {}
+    offered = ELSEWHERE | {"help", *RunArgs.__dataclass_fields__}
+    for algorithm in algorithms.values():
+        settings, types = settings_of(algorithm.settings), hints(algorithm.settings)
+        for name, known in settings.items():
+            if name in offered or not any(map(algorithm.capabilities.admit, known.uses)):
+                continue
+            offered.add(name)
+            hint = JSON if name in ("schedules", "policies") else None
+            marks = (tyro.conf.arg(help=known.help.replace("%", "%%")), *([hint] if hint else []))
+            kind = Annotated[(Any if hint else types[name], *marks)]
+            default = defaults[name]
+            groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
+    _check_offered(argv, offered, str(defaults["algo"]))
+    order = list(GROUPS)
+    ranks = {name: order.index(name) if name in GROUPS else order.index("learning") + 0.5 for name in groups}
+    parts = []
+    for name in sorted(groups, key=lambda each: ranks[each]):
+        made = dataclasses.make_dataclass(name, groups[name], frozen=True)
+        made.__doc__ = GROUPS.get(name, f"what {name} alone has")
+        parts.append((name, Annotated[made, tyro.conf.arg(name=name)], field(default_factory=made)))
+    everything = dataclasses.make_dataclass("TrainArgs", parts, bases=(RunArgs,), frozen=True)
+    everything.__doc__ = DESCRIPTION
+    found = tyro.cli(everything, prog="headrace train", args=argv, config=(tyro.conf.OmitArgPrefixes,))
+    given = {name: value for group, *_ in parts for name, value in vars(getattr(found, group)).items()}
+    command = {name: getattr(found, name) for name in RunArgs.__dataclass_fields__ if name != "values"}
+    return RunArgs(**command, values={**defaults, **given})
+
+
+def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
+    """Raises `OptionError` for an option that is a setting, but none that this algorithm uses."""
+    for word in argv:
+        name = _name(word)
+        for each in (name, name.removeprefix("no_")):
+            if word.startswith("--") and each not in offered and (users := who_uses(each)):
+                raise OptionError(f"{word} would not be used by {algo}: it is for {users}")
+
+
+def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The training options that differ from the defaults."""
-    given = {name: getattr(args, name) for name in defaults if name != "task"}
+    given = {name: value for name, value in args.values.items() if name != "task"}
     return {name: value for name, value in given.items() if value != defaults[name]}
 
 

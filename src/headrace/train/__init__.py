@@ -11,14 +11,16 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.limits import limits_named
-from headrace.train.config.settings import ACTOR_CRITICS, OFF_POLICY, Config, make_config
+from headrace.train.config.registry import begins_workers, find_algorithm
+from headrace.train.config.replay import ActorCriticConfig
+from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.start import guard_main, worker_context
@@ -58,13 +60,14 @@ def train(
 
     Args:
         task: name of the task.
-        algo: learning algorithm, as in `Config`: ``"ppo"``, ``"a2c"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"dqn"``.
+        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"dqn"``; or a class of a
+            user's, as ``"file.py:Class"`` or ``"package.module:Class"``.
         total_steps, seed, device: as in `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
         trust: as in `resume`; what is named here is trusted anyway.
-        overrides: any other field of `Config`.
+        overrides: any other setting, of `Config` or of the algorithm.
 
     Raises:
         OptionError: an option is unknown or its value wrong, or another process trains into the folder.
@@ -77,15 +80,15 @@ def train(
     overrides |= {name: value for name, value in named.items() if value is not None}
     guard_main()
     code.remember(code.named({"task": task, **overrides}))
+    expect_workers(overrides)
     if resume and run_dir is not None and RunFolder(run_dir).config_file.exists():
-        _, config = RunFolder.read(run_dir)
+        _, config = RunFolder.open(run_dir, trust=trust)
         asked = make_config(task, **overrides)
-        changes = {k: v for k, v in overrides.items() if getattr(config, k) != getattr(asked, k)}
+        changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
         return _resume(run_dir, changes, quiet, trust)
     config = make_config(task, **overrides)
-    expect_workers(config)
     open_samplers, asked, config = config.samplers < 0, config, settled(config)
-    why = why_in_turn(config) if open_samplers and config.algo in OFF_POLICY else None
+    why = why_in_turn(config) if open_samplers and find_algorithm(config.algo).capabilities.replay else None
     players = _check_task(config)
     check_used(config, overrides, players, why)
     check_learns(config, overrides, players, why)
@@ -173,7 +176,7 @@ def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool, trust: bo
     with run.held():
         if changes:
             run.write_config(config)
-        expect_workers(config)
+        expect_workers(vars(config))
         from headrace.train.runs import checkpoint as checkpoints
 
         newest = checkpoints.newest(run.checkpoints)
@@ -193,7 +196,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     from headrace.train.collect.setup import find_device, players_of
     from headrace.train.play.loading import check_loads
 
-    for name in (config.device, *config.devices, config.critic_device, config.actor_device):
+    for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
         if name:
             find_device(name)
     players = players_of(config, build_task(config.task, **config.env_options).spec)
@@ -201,9 +204,17 @@ def _check_task(config: Config) -> dict[str, Player]:
     return players
 
 
-def expect_workers(config: Config) -> None:
-    """Let what workers are forked from be imported while this process imports the same, if the run may have some."""
-    if config.samplers > 0 or (config.samplers < 0 and config.algo in OFF_POLICY and not config.deterministic):
+def expect_workers(settings: Mapping[str, Any]) -> None:
+    """Let what workers are forked from be imported while this process imports the same, if the run may have some.
+
+    Args:
+        settings: those that are known, name → value.
+    """
+    samplers = settings.get("samplers", -1)
+    if not isinstance(samplers, int):  # which is an error that others raise
+        return
+    in_turn = samplers < 0 and (not begins_workers(settings.get("algo", "ppo")) or settings.get("deterministic"))
+    if samplers != 0 and not in_turn:
         worker_context()
 
 
@@ -211,22 +222,28 @@ def settled(config: Config) -> Config:
     """The configuration with which a run begins: what it leaves open is decided for its task and this machine."""
     from headrace.machine import usable_cores
 
-    samplers, actor_device, threads = config.samplers, config.actor_device, config.torch_threads
+    settled: dict[str, Any] = {}
     if config.deterministic:
-        threads = threads or 1  # how many cores there are decides nothing then
-    if samplers < 0:
-        samplers = int(config.algo in OFF_POLICY and why_in_turn(config) is None)
-    if actor_device == "auto":
-        halves = _has_halves(dataclasses.replace(config, samplers=samplers))
-        actor_device = "cpu" if halves and usable_cores() > 1 else ""
-    return dataclasses.replace(config, samplers=samplers, actor_device=actor_device, torch_threads=threads)
+        settled["torch_threads"] = config.torch_threads or 1  # how many cores there are decides nothing then
+    if config.samplers < 0:
+        replay = find_algorithm(config.algo).capabilities.replay
+        settled["samplers"] = int(replay and why_in_turn(config) is None)
+    if isinstance(config, ActorCriticConfig) and config.actor_device == "auto":
+        halves = _has_halves(dataclasses.replace(config, **settled))
+        settled["actor_device"] = "cpu" if halves and usable_cores() > 1 else ""
+    return dataclasses.replace(config, **settled)
+
+
+def _is_apart(config: Config) -> bool:
+    """Whether the actor learns in a process of its own."""
+    return isinstance(config, ActorCriticConfig) and config.apart
 
 
 def _has_halves(config: Config) -> bool:
     """Whether the halves of an update are learnt apart, where there are cores for both."""
     # nobody who keeps a pace needs a whole core beside the two halves
-    pace = config.algo in ACTOR_CRITICS and config.samplers > 0 and config.replay_ratio is not None
-    return pace and (config.critic_device or config.device) == "cpu"
+    pace = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
+    return pace and config.learns_on == "cpu"
 
 
 def _decided_by_cores(asked: Config, config: Config) -> str | None:
@@ -234,7 +251,7 @@ def _decided_by_cores(asked: Config, config: Config) -> str | None:
 
     An actor that learns apart has critics that are a little old.
     """
-    if asked.actor_device != "auto" or not _has_halves(config):
+    if not _has_halves(config) or asked.actor_device != "auto":
         return None
     if config.apart:
         return "the actor learns in a process of its own (actor_device=cpu), as there are several cores"

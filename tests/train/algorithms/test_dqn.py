@@ -16,10 +16,10 @@ from device_waits import NothingWaits
 from dqn_updates import IMAGES, SMALL_IMAGES, VECTORS, generator, policy_for, some_transitions
 from headrace.errors import OptionError
 from headrace.train import resume
-from headrace.train.algorithms.dqn import DQN, epsilon_at
+from headrace.train.algorithms.dqn import DQN, DQNConfig, epsilon_at
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.settings import Config, make_config
+from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.distributions import EpsilonGreedy
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -280,7 +280,7 @@ def test_the_largest_noise_is_an_action_too():
 
 
 def test_exploration_falls_to_its_end():
-    config = Config("x", algo="dqn", total_steps=1000, epsilon_start=0.9, epsilon_end=0.1, epsilon_fraction=0.5)
+    config = DQNConfig("x", algo="dqn", total_steps=1000, epsilon_start=0.9, epsilon_end=0.1, epsilon_fraction=0.5)
     assert [round(epsilon_at(config, step), 6) for step in (0, 250, 500, 800)] == [0.9, 0.5, 0.1, 0.1]
     policy = policy_for()
     assert float(policy.distribution.epsilon) == policy.config.epsilon_start
@@ -295,11 +295,11 @@ def test_exploration_falls_to_its_end():
 def test_what_it_cannot_do_it_says(tmp_path):
     continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
     with pytest.raises(OptionError, match="Discrete"):
-        DQN("", Config("x", algo="dqn"), continuous, CPU)
+        DQN("", DQNConfig("x", algo="dqn"), continuous, CPU)
     with pytest.raises(OptionError, match="memory"):
         policy_for(network="gru")
-    with pytest.raises(OptionError, match="actor_device"):
-        policy_for(actor_device="cpu")
+    with pytest.raises(OptionError, match="actor_device='cpu' would not be used by dqn"):
+        make_config("x", algo="dqn", actor_device="cpu")
     with pytest.raises(OptionError, match="at least 8 x 8"):
         policy_for(network="cnn")
     quiet = {"quiet": True, "total_steps": 100, "run_dir": tmp_path / "run"}

@@ -12,13 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.a2c import A2C
+from headrace.train.algorithms.a2c import A2C, A2CConfig
 from headrace.train.algorithms.fused import rollouts
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.algorithms.ppo import PPO
+from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.settings import Config
 from headrace.train.modules.distributions import Distribution, distribution_for
 from headrace.train.modules.network import GRU, MLP, NatureCNN
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -32,7 +31,7 @@ SPACES = {
 }
 
 
-def policy_of(config: Config, action: gym.Space, observation: gym.Space = SEEN) -> PPO:
+def policy_of(config: PPOConfig, action: gym.Space, observation: gym.Space = SEEN) -> PPO:
     """A policy with parameters as the seed 0 draws them."""
     torch.manual_seed(0)
     return PPO("", config, AgentGroup(observation, action), torch.device("cpu"))
@@ -85,7 +84,7 @@ def reference_log_prob(distribution: Distribution, space: gym.Space, params: Ten
     return policy.log_prob(actions).sum(-1), policy.entropy().sum(-1)
 
 
-def reference_loss(distribution, space, config: Config, network, batch: Samples) -> Tensor:
+def reference_loss(distribution, space, config: PPOConfig, network, batch: Samples) -> Tensor:
     """The PPO loss, written down for autograd."""
     params, values = network(batch.inputs)
     log_prob, entropy = reference_log_prob(distribution, space, params, batch.actions)
@@ -117,7 +116,7 @@ def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
 @pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 12)])
 @pytest.mark.parametrize(("value_clip", "shared"), [(None, False), (0.2, False), (None, True)])
 def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_clip, shared):
-    config = Config(
+    config = PPOConfig(
         "x", hidden=hidden, activation=activation, entropy_coef=0.1, value_clip_range=value_clip, shared=shared
     )
     policy = policy_of(config, SPACES[name])
@@ -148,7 +147,7 @@ def test_hand_written_gradients_equal_autograd(name, activation, hidden, value_c
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SPACES)
 def test_advantage_actor_critics_gradients_equal_autograd(name, weighted):
-    config = Config("x", algo="a2c", hidden=(16, 8), entropy_coef=0.1)
+    config = A2CConfig("x", algo="a2c", hidden=(16, 8), entropy_coef=0.1)
     torch.manual_seed(0)
     policy = A2C("", config, AgentGroup(SEEN, SPACES[name]), torch.device("cpu"))
     policy.network.policy_weight.data.mul_(50)
@@ -180,7 +179,7 @@ def gradient_of(policy: PPO, rates: Rates, batch: Samples) -> tuple[Tensor, Tens
 
 @pytest.mark.parametrize("name", SPACES)
 def test_chunks_weights_and_rates_on_the_device_change_nothing(name, monkeypatch):
-    config = Config("x", hidden=(16, 8), entropy_coef=0.1, value_clip_range=0.2)
+    config = PPOConfig("x", hidden=(16, 8), entropy_coef=0.1, value_clip_range=0.2)
     policy = policy_of(config, SPACES[name])
     whole = make_batch(policy.distribution, policy.network, torch.randn(40, 5))
     kept = torch.arange(0, 40, 3)
@@ -209,7 +208,7 @@ def test_advantages_are_normalised_over_what_counts():
 def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():
     """Back-propagation through time, against a network stepped through every episode by itself."""
     steps, columns, space = 7, 3, gym.spaces.Discrete(4)
-    config = Config("x", network="gru", hidden=(8, 6), entropy_coef=0.1)
+    config = PPOConfig("x", network="gru", hidden=(8, 6), entropy_coef=0.1)
     policy = policy_of(config, space)
     distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
     assert isinstance(network, GRU)
@@ -242,7 +241,7 @@ def test_recurrent_minibatches_are_whole_sequences():
     rows = torch.arange(steps * columns)
     memory = torch.arange(columns).float().unsqueeze(1)
     samples = Samples(rows, rows, *[rows.float()] * 4, memory=memory, starts=rows % 5 == 0)
-    config = Config("x", minibatch_size=2 * steps, normalise_advantages=False)
+    config = PPOConfig("x", minibatch_size=2 * steps, normalise_advantages=False)
     order = draw_order(samples, config.minibatch_size, torch.Generator().manual_seed(0))
     batches = list(minibatches(samples, order, config.normalise_advantages))
     assert len(batches) == 3
@@ -258,7 +257,7 @@ def test_recurrent_minibatches_are_whole_sequences():
 
 def test_any_module_is_differentiated_by_autograd():
     space = gym.spaces.Discrete(4)
-    config = Config("x", entropy_coef=0.1)
+    config = PPOConfig("x", entropy_coef=0.1)
     policy = policy_of(config, space, gym.spaces.Box(0, 255, (2, 44, 40), np.uint8))
     distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
     assert isinstance(network, NatureCNN)
@@ -286,7 +285,7 @@ def test_bfloat16_is_close_to_float32():
 
 
 def test_a_policy_beyond_the_clip_range_is_not_pushed_further():
-    config = Config("x")
+    config = PPOConfig("x")
     policy = policy_of(config, gym.spaces.Discrete(2))
     distribution = policy.distribution
     params = torch.tensor([[2.0, 0.0]] * 4, requires_grad=True)
@@ -309,7 +308,7 @@ def test_an_epoch_sees_every_row_once_with_normalised_advantages():
     rows = torch.arange(50)
     column = rows.float()
     samples = Samples(rows, rows, column, column.square(), column, column)
-    config = Config("x", num_envs=5, num_steps=10, minibatch_size=16)
+    config = PPOConfig("x", num_envs=5, num_steps=10, minibatch_size=16)
     order = draw_order(samples, config.minibatch_size, torch.Generator().manual_seed(0))
     batches = list(minibatches(samples, order, config.normalise_advantages))
     seen = torch.cat([batch.inputs for batch in batches]).tolist()
@@ -361,7 +360,7 @@ def test_the_gradient_is_clipped_and_the_step_is_adams():
 def six_epochs(**settings: Any) -> tuple[PPO, Samples]:
     """A policy that learns from a rollout in six epochs of two minibatches, and the rollout."""
     policy = policy_of(
-        Config("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8, **settings), SPACES["discrete"]
+        PPOConfig("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8, **settings), SPACES["discrete"]
     )
     return policy, make_batch(policy.distribution, policy.network, torch.randn(32, 5))
 

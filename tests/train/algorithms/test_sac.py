@@ -189,5 +189,5 @@ def test_pendulum_is_learnt(tmp_path: Path):
 def test_mistakes_are_named(tmp_path: Path):
     with pytest.raises(OptionError, match="initial_temperature"):
         train("Pendulum-v1", "sac", run_dir=tmp_path, quiet=True, initial_temperature=0.0)
-    with pytest.raises(OptionError, match="SAC"):
+    with pytest.raises(OptionError, match="algo='sac' is for continuous actions"):
         train("CartPole-v1", "sac", run_dir=tmp_path, quiet=True)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import pickle
 from typing import Any
 
 import pytest
 
 from headrace.errors import OptionError
-from headrace.train.config.presets import TUNED
-from headrace.train.config.settings import SHARED, Config, make_config
+from headrace.train import resume, train
+from headrace.train.algorithms.ppo import PPOConfig
+from headrace.train.algorithms.ppo_presets import PRESETS
+from headrace.train.algorithms.sac import SACConfig
+from headrace.train.config.fields import Setting, settings_of
+from headrace.train.config.make import shared
+from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.config.settings import Config, make_config
 
 
-@pytest.mark.parametrize("task", [*TUNED, "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"])
+@pytest.mark.parametrize("task", [*PRESETS, "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"])
 def test_json_round_trip(task):
     config = make_config(task, seed=7, env_options={"frame_skip": 2})
     assert Config.from_json(config.to_json()) == config
@@ -91,25 +98,31 @@ def test_bad_options_are_named(name, value):
         make_config("CartPole-v1", **{name: value})
 
 
-FLOATS = [field.name for field in dataclasses.fields(Config) if isinstance(field.default, float)]
+FLOATS = {
+    (algo, field.name)
+    for algo in ("ppo", "dqn", "sac")
+    for field in dataclasses.fields(find_algorithm(algo).settings)
+    if isinstance(field.default, float)
+}
+MAYBE = [("ppo", "stop_at_return"), ("ppo", "value_clip_range"), ("ppo", "target_kl"), ("sac", "target_entropy")]
 NOT_FINITE = [math.inf, -math.inf, math.nan]
 
 
-@pytest.mark.parametrize("name", [*FLOATS, "stop_at_return", "value_clip_range", "target_kl", "target_entropy"])
-def test_every_number_must_be_finite_wherever_it_comes_from(name):
+@pytest.mark.parametrize(("algo", "name"), [*sorted(FLOATS), *MAYBE])
+def test_every_number_must_be_finite_wherever_it_comes_from(algo, name):
     for value in NOT_FINITE:
         wheres: list[dict[str, Any]] = [{name: value}, {"policies": {"one": {name: value}}}]
         for where in wheres:
-            if name in SHARED and "policies" in where:
+            if name in shared(find_algorithm(algo).settings) and "policies" in where:
                 continue
             with pytest.raises(OptionError, match=rf"{name}={value} must be a finite number"):
-                make_config("CartPole-v1", **where)
-        text = json.dumps(json.loads(make_config("CartPole-v1").to_json()) | {name: value})
+                make_config("CartPole-v1", algo=algo, **where)
+        text = json.dumps(json.loads(make_config("CartPole-v1", algo=algo).to_json()) | {name: value})
         with pytest.raises(OptionError, match="must be a finite number"):
             Config.from_json(text)
     beyond: dict[str, Any] = {name: 10**400}
     with pytest.raises(OptionError, match="must be between"):
-        make_config("CartPole-v1", **beyond)
+        make_config("CartPole-v1", algo=algo, **beyond)
 
 
 @pytest.mark.parametrize("value", NOT_FINITE)
@@ -157,3 +170,85 @@ def test_scheduled_values_are_checked_like_any_other():
 def test_schedules_survive_their_file():
     config = make_config("CartPole-v1", schedules={"learning_rate": [(0, 1e-3), (100, 1e-4)]})
     assert Config.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("algo", algorithms())
+def test_an_algorithm_has_its_own_settings_and_nobody_elses(algo):
+    config = make_config("CartPole-v1", algo=algo)
+    assert type(config) is find_algorithm(algo).settings
+    written = json.loads(config.to_json())
+    assert list(written) == list(settings_of(type(config)))
+    assert ("clip_range" in written, "epsilon_end" in written) == (algo == "ppo", algo == "dqn")
+    for name, known in settings_of(type(config)).items():
+        assert known.help and known.group and known != Setting(), name
+
+
+def test_settings_of_other_algorithms_are_errors_that_name_them():
+    with pytest.raises(OptionError, match=r"clip_range=0\.3 would not be used by sac: it is for ppo"):
+        make_config("Pendulum-v1", algo="sac", clip_range=0.3)
+    with pytest.raises(OptionError, match=r"rho_clip=0\.5 would not be used by a2c: it is for ppo with samplers"):
+        make_config("Pendulum-v1", algo="a2c", rho_clip=0.5)
+
+
+def test_a_setting_given_for_the_run_is_its_policies_where_their_algorithm_alone_has_it():
+    policies = {"tagger": {"algo": "dqn"}, "runner": {}}
+    config = make_config("TagGridWorld-v0", policies=policies, learning_starts=77)
+    assert config.of_policy("tagger").learning_starts == 77
+    assert not hasattr(config, "learning_starts") and not hasattr(config.of_policy("runner"), "learning_starts")
+    with pytest.raises(OptionError, match="policy_delay=3 would not be used by ppo"):
+        make_config("TagGridWorld-v0", policies=policies, policy_delay=3)
+
+
+def test_settings_are_pickled_by_the_name_of_their_algorithm():
+    config = make_config("Pendulum-v1", algo="sac", seed=5, hidden=(8,))
+    again = pickle.loads(pickle.dumps(config))
+    assert again == config and isinstance(again, SACConfig)
+    assert b"SACConfig" not in pickle.dumps(config), "another process finds it through the algorithm"
+
+
+def test_bounds_stand_beside_the_setting():
+    with pytest.raises(OptionError, match=r"gamma=1.5 must be between 0 and 1"):
+        PPOConfig("x", gamma=1.5)
+    with pytest.raises(OptionError, match=r"replay_ratio=0 must be above 0"):
+        make_config("x", algo="sac", replay_ratio=0)
+    assert make_config("x", algo="sac", replay_ratio=None).replay_ratio is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("alchemy", "is no algorithm"), ("ppO", "did you mean ppo"), ("gzip:X", "no class X")]
+)
+def test_algorithms_that_there_are_not(name, words):
+    with pytest.raises(OptionError, match=f"algo='{name}'.*{words}"):
+        make_config("CartPole-v1", algo=name)
+
+
+def settings_of_all(**chosen: Any) -> str:
+    """A config.json as it was when every run listed the settings of all algorithms."""
+    every: dict[str, Any] = {}
+    for algo in reversed(algorithms()):
+        every |= json.loads(make_config("CartPole-v1", defaults=False, algo=algo).to_json())
+    return json.dumps(every | {"algo": "ppo"} | chosen)
+
+
+def test_a_file_with_the_settings_of_all_algorithms_is_read():
+    text = settings_of_all(epochs=7, replay_size=9)
+    assert {"clip_range", "replay_size", "policy_delay", "epsilon_end"} < json.loads(text).keys()
+    config = Config.from_json(text)
+    assert config == make_config("CartPole-v1", defaults=False, algo="ppo", epochs=7)
+    assert "replay_size" not in json.loads(config.to_json())
+    policies = {"tagger": {"algo": "dqn", "epsilon_end": 0.2}, "runner": {}}
+    tagger = Config.from_json(settings_of_all(policies=policies, replay_size=9)).of_policy("tagger")
+    assert (tagger.replay_size, tagger.epsilon_end) == (9, 0.2), "what all policies had"
+    with pytest.raises(OptionError, match="unknown training option 'alchemy'"):
+        Config.from_json(settings_of_all(alchemy=1))
+
+
+@pytest.mark.parametrize(("algo", "task"), [("ppo", "CartPole-v1"), ("sac", "Pendulum-v1")])
+def test_a_run_with_the_settings_of_all_algorithms_goes_on(algo, task, tmp_path):
+    run = tmp_path / "run"
+    small: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "samplers": 0, "video": False, "tensorboard": False}
+    train(task, algo, total_steps=256, run_dir=run, quiet=True, **small)
+    file = run / "config.json"
+    file.write_text(settings_of_all(**json.loads(file.read_text())))
+    assert resume(run, total_steps=512, quiet=True).steps == 512
+    assert list(json.loads(file.read_text())) == list(settings_of(find_algorithm(algo).settings))

@@ -11,37 +11,35 @@ import pytest
 import headrace
 from headrace.errors import OptionError
 from headrace.train import settled, train, why_in_turn
+from headrace.train.algorithms import dqn_presets, ppo_presets
 from headrace.train.collect.setup import players_of
-from headrace.train.config.presets import TUNED, TUNED_DQN
-from headrace.train.config.settings import OFF_POLICY, Config, make_config
-from headrace.train.config.uses import EVERYBODY, IN_TURN, KINDS, USES, WORKERS, Player, check_learns, check_used
+from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
+from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.config.settings import make_config
+from headrace.train.config.uses import Player, check_learns, check_used
 
-NAMES = [field.name for field in dataclasses.fields(Config)]
-ALWAYS = {
-    "task", "algo", "total_steps", "stop_at_return", "stop_episodes", "seed", "deterministic", "device", "num_envs",
-    "num_threads",
-    "env_options", "action_masks", "network", "torch_threads", "matmul_precision", "graphs", "learning_rate",
-    "anneal_learning_rate", "gamma", "adam_epsilon", "schedules", "load", "samplers", "log_steps", "checkpoint_seconds",
-    "keep_checkpoints", "tensorboard", "video",
-}  # fmt: skip
-"""settings that every run uses"""
+TASKS = {*ppo_presets.PRESETS, *dqn_presets.PRESETS}
+SETTINGS = [(algo, name) for algo in algorithms() for name in settings_of(find_algorithm(algo).settings)]
 
 
-def test_the_table_has_every_setting():
-    assert sorted(USES) == sorted(NAMES)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_somebody_uses_every_setting(name):
-    chosen: dict[str, Any] = {"target_update": 0, "prioritised": True, "copies": "another"}
+@pytest.mark.parametrize(("algo", "name"), SETTINGS)
+def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
+    chosen: dict[str, Any] = {"copies": "another"}
+    if algo == "dqn":
+        chosen |= {"target_update": 0, "prioritised": True}
+    can = find_algorithm(algo).capabilities
     players = [
         Player(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
-        for algo in EVERYBODY
-        for samplers in (0, 1)
-        for kind in KINDS
+        for samplers in ((0, 1) if can.workers else (0,))
+        for kind in can.networks
     ]
-    assert any(player.uses(name) for player in players)
-    assert name in ALWAYS or not all(player.uses(name) for player in players)
+    admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
+    assert any(player.uses(name) for player in players) == admitted
+    assert admitted or (algo, name) in {("a2c", each) for each in WORKERS_ONLY}
+
+
+WORKERS_ONLY = ("evaluate_episodes", "evaluate_seconds", "evaluate_share", "viewer", "viewer_share")
+"""settings of workers, which a2c has none of"""
 
 
 def refused(task: str = "Pendulum-v1", **settings: Any) -> str:
@@ -75,7 +73,7 @@ def test_steps_and_priorities_need_samplers(algo):
         ("a2c", "minibatch_size", 7, {}, "it is for ppo, ddpg, td3, sac, dqn"),
         ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
-        ("ppo", "evaluate_episodes", 3, {}, "it is for runs with samplers"),
+        ("ppo", "evaluate_episodes", 3, {}, "it is for ppo, ddpg, td3, sac, dqn with samplers"),
         ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),
         ("ppo", "log_std_init", -1.0, {"task": "CartPole-v1"}, "with continuous actions"),
         ("ppo", "bf16", True, {}, "with a network that is cnn"),
@@ -96,7 +94,7 @@ def test_steps_and_priorities_need_samplers(algo):
 def test_what_nobody_would_use_is_named_with_who_would(algo, name, value, more, words):
     task = {"task": "CartPole-v1" if algo == "dqn" else "Pendulum-v1"}
     error = refused(**(task | more), algo=algo, **{name: value})
-    assert error.startswith(f"{name}={value!r} would not be used by {algo} with samplers")
+    assert error.startswith(f"{name}={value!r} would not be used by {algo}")
     assert re.search(words, error)
 
 
@@ -148,13 +146,14 @@ def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
     assert "learning_starts=1000 and total_steps=64 nothing would be learnt" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("algo", EVERYBODY)
+@pytest.mark.parametrize("algo", algorithms())
 @pytest.mark.parametrize("samplers", [0, 1])
 def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
-    for task in {*TUNED, *TUNED_DQN}:
+    for task in TASKS:
         config = make_config(task, algo=algo, samplers=samplers)
         check_used(config, dataclasses.asdict(config), {"": Player(config)})
-    nothing: dict[str, Any] = {"evaluate_episodes": 0, "viewer": False, "save_replay": False, "prioritised": False}
+    nothing: dict[str, Any] = {"evaluate_episodes": 0, "viewer": False}
+    nothing |= {"save_replay": False, "n_step": 1} if find_algorithm(algo).capabilities.replay else {}
     config = make_config("CartPole-v1", algo=algo, samplers=samplers, **nothing)
     check_used(config, nothing, {"": Player(config)})
 
@@ -174,6 +173,7 @@ def test_nothing_is_left_of_a_run_that_was_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_ways_and_algorithms_are_all_there():
-    assert {use.ways for uses in USES.values() for use in uses} <= {(IN_TURN,), (WORKERS,), (IN_TURN, WORKERS)}
-    assert set(OFF_POLICY) < set(EVERYBODY)
+def test_ways_are_those_that_there_are():
+    for algo, name in SETTINGS:
+        for use in settings_of(find_algorithm(algo).settings)[name].uses:
+            assert use.ways in {(IN_TURN,), (WORKERS,), (IN_TURN, WORKERS)} and set(use.networks) <= set(KINDS)

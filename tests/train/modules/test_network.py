@@ -11,7 +11,8 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train.config.settings import Config, make_config
+from headrace.train.algorithms.ppo import PPOConfig
+from headrace.train.config.settings import make_config
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.network import MLP, NatureCNN, SmallCNN, make_network
 
@@ -20,7 +21,7 @@ train: Any = headrace.train  # the module itself, called; a type checker sees a 
 
 def network_for(shape: tuple[int, ...], dtype: type = np.uint8, network: Any = "auto") -> torch.nn.Module:
     space = gym.spaces.Box(0, 255, shape, dtype)
-    return make_network(Config("x", network=network), space, distribution_for(gym.spaces.Discrete(3)))
+    return make_network(PPOConfig("x", network=network), space, distribution_for(gym.spaces.Discrete(3)))
 
 
 @pytest.mark.parametrize(

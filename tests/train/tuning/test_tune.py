@@ -235,17 +235,19 @@ def test_it_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_rule() -> None:
     own = config(
-        learning_rate=1e-3, critic_learning_rate=2e-3, replay_ratio=1.0, target_rate=0.01, target_update=100,
+        learning_rate=1e-3, critic_learning_rate=2e-3, replay_ratio=1.0, target_rate=0.01,
         schedules={"learning_rate": [[0, 1e-3], [100, 1e-4]]},
     )  # fmt: skip
     assert follow_batch(own, 32) == own
     four = follow_batch(own, 128)
     assert (four.learning_rate, four.critic_learning_rate, four.replay_ratio) == (2e-3, 4e-3, 0.25)
-    assert four.target_rate == pytest.approx(1 - 0.99**4) and four.target_update == 25
+    assert four.target_rate == pytest.approx(1 - 0.99**4)
     assert [rate for _, rate in four.schedules["learning_rate"]] == [2e-3, 2e-4]
     assert Config.from_json(four.to_json()) == follow_batch(Config.from_json(own.to_json()), 128)
     many = follow_batch(dataclasses.replace(own, replay_ratio=None), 32 * 64)
-    assert many.learning_rate == 1e-3 * TIMES**0.5 and many.replay_ratio is None and many.target_update == 2
+    assert many.learning_rate == 1e-3 * TIMES**0.5 and many.replay_ratio is None
+    copied = make_config("CartPole-v1", algo="dqn", minibatch_size=32, target_update=100)
+    assert [follow_batch(copied, size).target_update for size in (128, 32 * 64)] == [25, 2]
     long = {steps: largest_batch(dataclasses.replace(own, total_steps=steps)) for steps in (100, 201_000, 10**6)}
     assert long == {100: 32, 201_000: 64, 10**6: 32 * TIMES}, "100,000 updates are left"
     assert largest_batch(free()) == 1 << 13, "a tenth of DDPG's 100,000 steps"

@@ -25,6 +25,8 @@ from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.config.registry import Capabilities
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
@@ -70,7 +72,8 @@ class OffPolicy(Policy):
     target_parts: tuple[str, ...] = ("actor", "critic")
     actor_every: int = 1
 
-    from_replay: ClassVar[bool] = True
+    settings = ReplayConfig
+    capabilities = Capabilities(replay=True, networks=("mlp", "own"), workers=True)
     network: Any
     parts: dict[str, Tensor]
     errors: Tensor

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.train.config.registry import Capabilities
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.progress import PolicyProgress
@@ -21,10 +22,13 @@ from headrace.train.runs import checkpoint as checkpoints
 class Policy:
     """One network, the agents that it plays, and what learns it; each algorithm is a subclass.
 
+    What all others ask of an algorithm is `settings`, `capabilities` and `presets`.
+
     Attributes:
         name: as in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, with those of this policy.
-        from_replay: whether it learns from a replay, and not from rollouts alone.
+        settings: the dataclass of the algorithm's settings, of which ``config`` is one.
+        capabilities: what the algorithm can do.
         keeps_params: whether it learns by the ratio of an action's probability to that when it was taken, for which
             rollouts keep the parameters of the distributions.
         statistics: names of what `losses` has.
@@ -40,7 +44,9 @@ class Policy:
         caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
 
-    from_replay: ClassVar[bool] = False
+    settings: ClassVar[type[Config]] = Config
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    config: Any
     keeps_params: ClassVar[bool] = False
     statistics: tuple[str, ...]
     distribution: Any
@@ -61,6 +67,11 @@ class Policy:
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
+    @classmethod
+    def presets(cls, task: str, network: str) -> dict[str, Any]:
+        """Returns the settings, name → value, with which a run of this task and network begins; by default none."""
+        return {}
+
     def _build(self) -> None:
         """Make ``distribution``, ``network`` and ``acting``, and what learns the network."""
         raise NotImplementedError
@@ -69,7 +80,7 @@ class Policy:
         """All updates that are due after one rollout, ``step`` agent steps into the run.
 
         Args:
-            samples: a `Samples` of the rollout; or, for a policy that learns `from_replay`, a `Recorded`.
+            samples: a `Samples` of the rollout; or, for an algorithm with a replay, a `Recorded`.
             generator: draws minibatches.
         """
         raise NotImplementedError

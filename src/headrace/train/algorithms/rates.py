@@ -22,7 +22,7 @@ class Rates(NamedTuple):
     def of(cls, config: Config, step: int) -> Rates:
         """Returns the rates at agent step `step`."""
         now = config.at(step)
-        rates = cls(*(getattr(now, name) for name in cls._fields))
+        rates = cls(*(getattr(now, name, 0.0) for name in cls._fields))  # 0 for what an algorithm has not
         if config.anneal_learning_rate and "learning_rate" not in config.schedules:
             rates = rates._replace(learning_rate=now.learning_rate * max(0.0, 1.0 - step / config.total_steps))
         return rates
@@ -39,5 +39,5 @@ class UpdateRates(NamedTuple):
     def of(cls, config: Config, step: int) -> UpdateRates:
         """Returns the rates at agent step `step`; the critic's learning rate keeps its ratio to the actor's."""
         rates = Rates.of(config, step)
-        critic = config.critic_learning_rate / config.learning_rate
+        critic = getattr(config, "critic_learning_rate", config.learning_rate) / config.learning_rate
         return cls(rates.learning_rate, rates.learning_rate * critic, rates.max_grad_norm)

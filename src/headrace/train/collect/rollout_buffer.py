@@ -179,7 +179,7 @@ class Experience:
         """What the policy learns from, once all steps were taken; nothing for a frozen one."""
         if self.config.frozen:
             return None
-        if not self.policy.from_replay:
+        if not self.policy.capabilities.replay:
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
         return Recorded(self.transitions(outcome), present)

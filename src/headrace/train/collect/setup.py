@@ -19,16 +19,11 @@ from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.pool import TorchPool
-from headrace.train.algorithms.a2c import A2C
-from headrace.train.algorithms.ddpg import DDPG
-from headrace.train.algorithms.dqn import DQN
 from headrace.train.algorithms.policy import Policy
-from headrace.train.algorithms.ppo import PPO
-from headrace.train.algorithms.sac import SAC
-from headrace.train.algorithms.td3 import TD3
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
 from headrace.train.collect.self_play import check_copies
+from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
 from headrace.train.logging.memory import free
@@ -36,8 +31,6 @@ from headrace.train.modules.action_masks import masked_heads
 from headrace.train.modules.network import network_kind, uses_cnn
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
-
-ALGORITHMS: dict[str, type[Policy]] = {"ppo": PPO, "a2c": A2C, "ddpg": DDPG, "td3": TD3, "sac": SAC, "dqn": DQN}
 
 MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
 
@@ -112,10 +105,33 @@ def agent_groups(config: Config, spec: TaskSpec) -> dict[str, AgentGroup]:
     dealt = policy_mapping(spec, config.policies)
     check_copies(config, dealt)
     for name, agent_group in dealt.items():
-        own = config.of_policy(name)
-        if masked_heads(own, spec, agent_group) and own.algo == "dqn":
-            raise OptionError("DQN does not keep to action masks: train with action_masks=False")
+        check_capable(config.of_policy(name), spec, agent_group)
     return dealt
+
+
+def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> None:
+    """Raises `OptionError` where a policy's algorithm cannot be that of its agents; the message says what can.
+
+    Args:
+        config: its settings.
+        spec: the task.
+        agent_group: the agents.
+    """
+    algo, can = config.algo, find_algorithm(config.algo).capabilities
+    kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
+    if kind not in can.actions:
+        others = [name for name in algorithms() if kind in find_algorithm(name).capabilities.actions]
+        raise OptionError(
+            f"algo={algo!r} is for {' and '.join(can.actions)} actions, not {agent_group.action}; "
+            f"for {kind} ones there are {', '.join(others)}"
+        )
+    if spec.agents and not can.agents:
+        raise OptionError(f"algo={algo!r} is for tasks with one agent, not for {config.task}")
+    if masked_heads(config, spec, agent_group) and not can.masks:
+        raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
+    kind = network_kind(config, agent_group.observation)
+    if kind not in can.networks:
+        raise OptionError(f"algo={algo!r} has networks of kind {', '.join(can.networks)}, not {kind}")
 
 
 def players_of(config: Config, spec: TaskSpec) -> dict[str, Player]:
@@ -153,7 +169,8 @@ def prepare(config: Config, dealt: Iterable[AgentGroup]) -> None:
 
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
     """The policy of one agent group, by its own algorithm."""
-    return ALGORITHMS[config.algo](name, config, agent_group, device)
+    algorithm: Any = find_algorithm(config.algo)
+    return algorithm(name, config, agent_group, device)
 
 
 def _torch_threads(config: Config, dealt: Sequence[AgentGroup]) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from headrace.train.config.checks import as_lists
 from headrace.train.config.settings import Config
 
 TIMES = 4
@@ -25,30 +24,15 @@ LARGEST = 1 << 15
 
 
 def follow_batch(config: Config, minibatch_size: int) -> Config:
-    """The configuration with another minibatch, k times its own, and what follows from it.
+    """Returns the settings with another minibatch, k times their own, and what follows from it.
 
-    The replay ratio is divided by k; a free one, None, stays so. Learning rates are multiplied by √k, those of a
-    schedule included, and ``target_rate`` becomes 1 - (1 - target_rate)^k; for k up to `TIMES`, and as with `TIMES`
-    beyond. Where targets are copied instead, ``target_update`` is divided by k.
+    What follows is what the settings' own ``followed`` says, for k up to `TIMES`, and as with `TIMES` beyond; but the
+    replay ratio is divided by k whatever that is, and so is the number of updates between two copies of a target.
     """
     times = minibatch_size / config.minibatch_size
     if times == 1:
         return config
-    limited = min(times, TIMES)
-    further, kept = math.sqrt(limited), (1 - config.target_rate) ** limited
-    ratio, schedules = config.replay_ratio, dict(config.schedules)
-    if "learning_rate" in schedules:
-        schedules["learning_rate"] = as_lists([(step, rate * further) for step, rate in schedules["learning_rate"]])
-    return dataclasses.replace(
-        config,
-        minibatch_size=minibatch_size,
-        learning_rate=config.learning_rate * further,
-        critic_learning_rate=config.critic_learning_rate * further,
-        target_rate=1 - kept,
-        target_update=-(-config.target_update * config.minibatch_size // minibatch_size),
-        replay_ratio=None if ratio is None else ratio / times,
-        schedules=schedules,
-    )
+    return dataclasses.replace(config, minibatch_size=minibatch_size, **config.followed(times, min(times, TIMES)))
 
 
 def largest_batch(config: Config) -> int:

@@ -32,15 +32,6 @@ def check_devices(devices: tuple[str, ...]) -> None:
     require(len(set(own)) == len(own), "devices", devices, "each GPU once")
 
 
-def check_deterministic(samplers: int, actor_device: str, batch_size: int) -> None:
-    """Raise `OptionError` where a run that is to repeat exactly is told to let things happen at the same time."""
-    for name, value in (("samplers", max(samplers, 0)), ("actor_device", actor_device), ("batch_size", batch_size)):
-        if value not in (0, "", "auto"):
-            raise OptionError(
-                f"{name}={value!r} leaves to time what deterministic=True must decide: leave one of them out"
-            )
-
-
 def check_points(name: str, points: Any) -> None:
     """Raise `OptionError` unless these are the points of a schedule."""
     well_formed = (

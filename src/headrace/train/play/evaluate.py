@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import headrace
+from headrace.envs import atari
 from headrace.pool.registry import check_int
 from headrace.train.collect.setup import make_pool
-from headrace.train.config.presets import is_atari
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
@@ -88,7 +88,7 @@ def evaluate(
 
 def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
     """Returns a pool with the game's own rules: for Atari, episodes over all lives and unclipped rewards."""
-    options = {"episodic_life": False, "reward_clip": False} if is_atari(config.task) else {}
+    options = {"episodic_life": False, "reward_clip": False} if config.task in atari.TASKS else {}
     return make_pool(config, batch_size=0, **(options | changes))
 
 

@@ -94,7 +94,7 @@ class AsyncTrainer(ABC):
 
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         self.config, self.run = config, run
-        self.device = find_device(config.critic_device or config.device)
+        self.device = find_device(config.learns_on)
         self.spec = build_task(config.task, **config.env_options).spec
         (agent_group,) = agent_groups(config, self.spec).values()
         prepare(config, [agent_group])

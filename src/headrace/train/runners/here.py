@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from headrace.train.config.settings import OFF_POLICY, Config
+from headrace.train.config.registry import find_algorithm
+from headrace.train.config.settings import Config
 from headrace.train.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def train_here(
 
     point = checkpoints.load(saved) if saved is not None else None
     if config.samplers > 0:
-        trainer = (OffPolicyTrainer if config.algo in OFF_POLICY else OnPolicyTrainer)(config, run, point)
+        replay = find_algorithm(config.algo).capabilities.replay
+        trainer = (OffPolicyTrainer if replay else OnPolicyTrainer)(config, run, point)
     else:
         trainer = Trainer(config, run, point, group)
     try:

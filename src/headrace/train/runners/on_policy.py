@@ -12,6 +12,7 @@ from headrace.errors import OptionError, StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.collect.setup import agent_groups, players_of
+from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import check_asked_for
 from headrace.train.modules.action_masks import masked_heads
@@ -96,8 +97,8 @@ def check(config: Config) -> None:
     Raises:
         OptionError: the settings ask for it.
     """
-    if config.algo != "ppo":
-        raise OptionError(f"algo={config.algo!r} is for samplers=0: of those without a replay, ppo alone has workers")
+    if not find_algorithm(config.algo).capabilities.workers:
+        raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
     spec = build_task(config.task, **config.env_options).spec
     if spec.agents:
         raise OptionError(f"{config.task} has several agents: train it with samplers=0")

@@ -15,8 +15,10 @@ import shutil
 import time
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import OptionError, StateError, StorageError
+from headrace.train.config.make import algorithms_of, only
 from headrace.train.config.settings import Config
 from headrace.train.runs import lock as hold
 from headrace.train.runs import trust as _trust
@@ -94,32 +96,48 @@ class RunFolder:
             StateError: its configuration is damaged.
             TrustError: it names code that is neither installed nor agreed to.
         """
-        run, config = cls.read(path)
+        run = cls(path)
+        values = run._values()
         if trust:
-            _trust.remember(_trust.named(vars(config)))
+            _trust.remember(_trust.named(values))
         else:
-            _trust.check(config, run.path)
-        return run, config
+            _trust.check(values, run.path)
+        return run, run._config(values)
 
     @classmethod
     def read(cls, path: str | Path) -> tuple[RunFolder, Config]:
         """Like `open`, for callers that only read files and never run the code that the configuration names.
+
+        Where the code of an algorithm is not known, the settings are those that all algorithms share, without policies.
 
         Raises:
             OptionError: there is no run in this folder.
             StateError: its configuration is damaged.
         """
         run = cls(path)
-        if not run.config_file.is_file():
-            raise OptionError(f"{run.path} holds no run: it has no config.json")
+        values = run._values()
+        if not all(map(_trust.is_known, _trust.sources(algorithms_of(values)))):
+            values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
+        return run, run._config(values)
+
+    def _values(self) -> dict[str, Any]:
+        """What the file of settings holds; raises as `open`."""
+        if not self.config_file.is_file():
+            raise OptionError(f"{self.path} holds no run: it has no config.json")
         try:
-            text = run.config_file.read_text()
-            values = json.loads(text)
+            values = json.loads(self.config_file.read_text())
             if not isinstance(values, dict) or not isinstance(values.get("task"), str):
                 raise ValueError('it must hold a run\'s settings, {"task": …}')
-            return run, Config.from_json(text)
+            return values
+        except (OSError, ValueError, RecursionError) as error:
+            raise StateError(f"{self.config_file} cannot be read: {error}") from error
+
+    def _config(self, values: dict[str, Any]) -> Config:
+        """The settings of these values; raises `StateError` where they are wrong."""
+        try:
+            return Config.from_values(values)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise StateError(f"{run.config_file} cannot be read: {error}") from error
+            raise StateError(f"{self.config_file} cannot be read: {error}") from error
 
     def held(self) -> AbstractContextManager[None]:
         """Returns a context that locks the folder for training; raises `OptionError` if another process holds it."""

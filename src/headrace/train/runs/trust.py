@@ -1,9 +1,9 @@
 """Decides whether the code that a run folder names may be run.
 
-A run's settings may name code: a task or a network in a file or a module. A run folder may come from an untrusted
-source, so this code is run only if it is known: part of an installed package, already loaded by this program, or named
-by the user before and unchanged since. Known code is recorded in the user's cache by path and contents, not in the run
-folder, which its sender wrote.
+A run's settings may name code: a task, an algorithm or a network in a file or a module. A run folder may come from an
+untrusted source, so this code is run only if it is known: part of an installed package, already loaded by this program,
+or named by the user before and unchanged since. Known code is recorded in the user's cache by path and contents, not in
+the run folder, which its sender wrote.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import importlib.util
 import itertools
 import site
 import sysconfig
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -22,51 +22,47 @@ from typing import Any
 from headrace.errors import TrustError
 from headrace.pool.registry import is_registered
 from headrace.pool.sources import is_loaded, split
-from headrace.train.config.settings import Config
 
 
-def check(config: Config, where: Path) -> None:
-    """Raise `TrustError` if these settings, found in a folder, name code that is not known."""
-    for source in sources(config):
+def check(settings: Mapping[str, Any], where: Path) -> None:
+    """Raises `TrustError` if these settings, name → value, found in a folder, name code that is not known."""
+    for source in sources(named(settings)):
         files = _files(source)
-        if is_loaded(source) or all(map(_installed, files)):
+        if is_known(source):
             continue
-        found = _remembered().recall(_key(files))
-        if found != _digest(files):
-            changed = "" if found is None else ", which has changed since you ran it last"
-            raise TrustError(
-                f"{where} runs code of {_words(files)}{changed}: it may do whatever you may do.\n"
-                "Read it; if you trust it, say --trust (in Python trust=True)"
-            )
+        changed = "" if _remembered().recall(_key(files)) is None else ", which has changed since you ran it last"
+        raise TrustError(
+            f"{where} runs code of {_words(files)}{changed}: it may do whatever you may do.\n"
+            "Read it; if you trust it, say --trust (in Python trust=True)"
+        )
+
+
+def is_known(source: str) -> bool:
+    """Whether the code of a file or module is loaded, installed, or was named by the user and is unchanged."""
+    files = _files(source)
+    return is_loaded(source) or all(map(_installed, files)) or _remembered().recall(_key(files)) == _digest(files)
 
 
 def remember(names: Iterable[object]) -> None:
-    """Record the files of tasks and networks that the user has named; other values are ignored."""
-    for source in _sources(names):
+    """Record the files of tasks, algorithms and networks that the user has named; other values are ignored."""
+    for source in sources(names):
         files = _files(source)
         with suppress(OSError):  # a cache that cannot be written is none
             if files and not all(map(_installed, files)):
                 _remembered().remember(_key(files), _digest(files))
 
 
-def named(settings: Any) -> list[object]:
-    """Returns the values of settings (a dict) that may name code."""
+def named(settings: Mapping[str, Any]) -> list[object]:
+    """Returns the values of settings, name → value, that may name code."""
     policies = settings.get("policies")
-    own = policies.values() if isinstance(policies, dict) else ()
-    return [settings.get("task"), settings.get("network")] + [
-        each.get("network") for each in own if isinstance(each, dict)
-    ]
+    own = [each for each in policies.values() if isinstance(each, dict)] if isinstance(policies, dict) else []
+    return [settings.get("task"), *(each.get(name) for each in (settings, *own) for name in ("algo", "network"))]
 
 
-def sources(config: Config) -> Collection[str]:
-    """Returns the files and modules that a run's settings name."""
-    return list(_sources(named(vars(config))))
-
-
-def _sources(names: Iterable[object]) -> Iterator[str]:
-    for name in names:
-        if isinstance(name, str) and not is_registered(name) and (source := split(name)[0]):
-            yield source
+def sources(names: Iterable[object]) -> list[str]:
+    """Returns the files and modules among the names of tasks, algorithms and networks."""
+    words = (name for name in names if isinstance(name, str) and not is_registered(name))
+    return [source for source in (split(name)[0] for name in words) if source]
 
 
 def _files(source: str) -> list[Path]:

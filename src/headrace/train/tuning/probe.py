@@ -66,7 +66,7 @@ def measure(config: Config, seconds: float, memory_share: float) -> Probe:
                 report = pipe.recv()
             except EOFError:
                 process.join()
-                return Probe(config.num_envs, config.minibatch_size, note=cause_of_death(process.exitcode))
+                return Probe(config.num_envs, minibatch_of(config), note=cause_of_death(process.exitcode))
         finally:
             if process.pid is not None:
                 process.kill()
@@ -100,7 +100,12 @@ def _probe(config: Config, seconds: float, share: float, run_dir: Path) -> Probe
         if not is_lack(error):
             raise
         rate, used, note = 0.0, memory.peak(device, at_first), "out of memory"
-    return Probe(config.num_envs, config.minibatch_size, rate, used, allowed, note)
+    return Probe(config.num_envs, minibatch_of(config), rate, used, allowed, note)
+
+
+def minibatch_of(config: Config) -> int:
+    """Returns the samples of one gradient step: a whole rollout, where the algorithm has no minibatches."""
+    return getattr(config, "minibatch_size", config.num_envs * config.num_steps)
 
 
 def device_of(config: Config) -> torch.device:
@@ -118,8 +123,9 @@ def allowance(config: Config, share: float) -> tuple[int, int]:
 
 def _rate(config: Config, device: torch.device, seconds: float, free_at_first: int, run_dir: Path) -> tuple[float, int]:
     """Agent steps a second in training, once everything that is made at first use was made, and bytes it took."""
+    at_once = {"learning_starts": 0} if hasattr(config, "learning_starts") else {}
     config = dataclasses.replace(
-        config, total_steps=1 << 60, stop_at_return=None, tensorboard=False, load=None, learning_starts=0
+        config, total_steps=1 << 60, stop_at_return=None, tensorboard=False, load=None, **at_once
     )
     trainer = Trainer(config, RunFolder.create(run_dir, config))
     try:

@@ -26,7 +26,7 @@ from headrace.train.collect.setup import agent_groups
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
-from headrace.train.tuning.probe import Probe, allowance, device_of, measure
+from headrace.train.tuning.probe import Probe, allowance, device_of, measure, minibatch_of
 
 FIRST_ENVS = 16
 FIRST_MINIBATCHES = 4  # in a rollout, so that there is something to gain from larger ones
@@ -119,9 +119,9 @@ class _Search:
 
     def run(self) -> Scale:
         groups = _groups(self._config)
-        first = max(FIRST_ENVS, FIRST_MINIBATCHES * self._config.minibatch_size // self._rows)
+        first = max(FIRST_ENVS, FIRST_MINIBATCHES * minibatch_of(self._config) // self._rows)
         first = -(-min(first, self._most_envs) // groups) * groups
-        best = self._measure(first, self._config.minibatch_size)
+        best = self._measure(first, minibatch_of(self._config))
         if best.note and not best.limit:
             raise WorkerError(f"the probe of {first} environments died: {best.note}")
         if best.note or best.memory > best.limit:
@@ -130,7 +130,7 @@ class _Search:
             raise OptionError(f"{first} environments do not fit into {allowed} of memory ({why}): allow a larger share")
         while True:
             wide = self._climb(best, "num_envs")
-            better = wide if self._config.algo == "a2c" else self._climb(wide, "minibatch_size")
+            better = wide if not hasattr(self._config, "minibatch_size") else self._climb(wide, "minibatch_size")
             if better == wide:
                 return Scale(wide, tuple(self._probes), self._ended)
             best = better
@@ -192,7 +192,8 @@ def _groups(config: Config) -> int:
 
 def _sized(config: Config, num_envs: int, minibatch_size: int) -> Config:
     batch = num_envs // _groups(config) if config.batch_size else 0
-    return dataclasses.replace(config, num_envs=num_envs, batch_size=batch, minibatch_size=minibatch_size)
+    minibatch = {"minibatch_size": minibatch_size} if hasattr(config, "minibatch_size") else {}
+    return dataclasses.replace(config, num_envs=num_envs, batch_size=batch, **minibatch)
 
 
 # -- what is remembered --------------------------------------------------------------------------
@@ -212,7 +213,7 @@ def _key(config: Config) -> Key:
     """What a finding holds for: this machine, and what the speed of training depends on."""
     values = asdict(config)
     key = {"machine": machine(device_of(config)), "groups": _groups(config)}
-    return plain(key | {name: values[name] for name in DECIDES})
+    return plain(key | {name: values[name] for name in DECIDES if name in values})
 
 
 def _encoded(found: Scale) -> dict[str, Any]:

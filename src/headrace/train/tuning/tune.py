@@ -16,7 +16,8 @@ import headrace
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task, family
 from headrace.train.collect.setup import find_device
-from headrace.train.config.settings import OFF_POLICY, Config
+from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.config.settings import Config
 from headrace.train.runners.off_policy import check
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, measure
@@ -32,7 +33,11 @@ DECIDES = (
 
 def tunable(config: Config) -> bool:
     """Whether there is anything to tune: an algorithm with a replay, samplers apart, and a policy that learns."""
-    return config.algo in OFF_POLICY and config.samplers != 0 and not (config.devices or config.frozen)
+    return (
+        find_algorithm(config.algo).capabilities.replay
+        and config.samplers != 0
+        and not (config.devices or config.frozen)
+    )
 
 
 def tune(
@@ -66,8 +71,9 @@ def tune(
         raise OptionError(f"seconds={seconds} and limit={limit} must be above 0, and seconds finite")
     find_device(config.device)
     if not tunable(config):
+        whose = ", ".join(name for name in algorithms() if find_algorithm(name).capabilities.replay)
         raise OptionError(
-            f"the tuner is for runs with samplers, of {', '.join(OFF_POLICY)}, not for {config.algo} "
+            f"the tuner is for runs with samplers, of {whose}, not for {config.algo} "
             f"with samplers={config.samplers} on {config.device}"
         )
     check(config)

@@ -37,7 +37,7 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, counters:
         while not counters.stopped:
             step, version = counters.total_steps(), None
             over = step >= config.total_steps
-            if over or (time.monotonic() >= due and step >= config.learning_starts):
+            if over or (time.monotonic() >= due and step >= config.first_update):
                 version = acting.read(weights)
             if version is None:
                 time.sleep(REST)

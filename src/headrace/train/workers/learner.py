@@ -103,8 +103,8 @@ class Learner:
         """Set scheduled settings to their values at agent step ``step``."""
         config = self.config
         self._rates = UpdateRates.of(config, step)
-        if isinstance(self.replay, PrioritisedReplay):
-            least, progress = config.importance_exponent, min(1.0, step / config.total_steps)
+        if isinstance(self.replay, PrioritisedReplay) and config.priorities is not None:
+            (_, least), progress = config.priorities, min(1.0, step / config.total_steps)
             self.replay.importance = least + progress * (1 - least)
 
     def statistics(self) -> Tensor | None:
@@ -128,7 +128,5 @@ class Learner:
 
 
 def drawn_from(config: Config, replay: StepReplay) -> StepReplay | PrioritisedReplay:
-    """Returns the replay, or with the setting ``prioritised`` a `PrioritisedReplay` over it."""
-    if not config.prioritised:
-        return replay
-    return PrioritisedReplay(replay, config.priority_exponent, config.importance_exponent)
+    """Returns the replay, or where transitions are drawn by their errors a `PrioritisedReplay` over it."""
+    return replay if config.priorities is None else PrioritisedReplay(replay, *config.priorities)

@@ -1,0 +1,76 @@
+"""Settings, presets and capabilities that SAC, TD3 and DDPG share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from headrace.envs import dm_control
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.config.fields import setting
+from headrace.train.config.make import only
+from headrace.train.config.registry import Capabilities
+from headrace.train.config.replay import ActorCriticConfig
+
+# What the papers and the libraries of the field have in common; of MuJoCo's tasks, and for all that we do not know.
+COMMON: dict[str, Any] = {
+    "num_envs": 8,
+    "num_steps": 8,
+    "hidden": (256, 256),
+    "activation": "relu",
+    "minibatch_size": 256,
+    "learning_rate": 3e-4,
+    "critic_learning_rate": 1e-3,
+    "anneal_learning_rate": False,
+    "max_grad_norm": 10.0,
+    "adam_epsilon": 1e-8,  # gradients of mean losses are small: PPO's 1e-5 holds them back
+    "matmul_precision": "medium",
+    "publish_every": 4,  # weights lie in the cache of the core that changes them: other cores wait long for each copy
+}
+# Found here, for the least time to the usual criterion.
+PENDULUM: dict[str, Any] = {
+    "total_steps": 40_000,
+    "stop_at_return": -200.0,
+    "stop_episodes": 20,
+    "hidden": (64, 64),
+    "minibatch_size": 128,
+    "learning_rate": 1e-3,
+    "critic_learning_rate": 2e-3,
+    "learning_starts": 1000,
+    "gamma": 0.95,
+    "target_rate": 0.02,
+    "exploration_noise": 0.2,
+    "replay_size": 100_000,
+    "matmul_precision": "highest",  # products this small gain nothing from another
+}
+
+
+class ActorCriticPolicy(OffPolicy):
+    """A policy with an actor and critics, for continuous actions.
+
+    Attributes:
+        own_presets: what an algorithm begins with otherwise than `COMMON`.
+    """
+
+    settings = ActorCriticConfig
+    capabilities = Capabilities(replay=True, actions=("continuous",), networks=("mlp", "own"), workers=True)
+    own_presets: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def presets(cls, task: str, network: str) -> dict[str, Any]:
+        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
+        pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}
+        return only(cls.settings, COMMON | cls.own_presets | flat | pendulum)
+
+
+@dataclass(frozen=True)
+class NoisyActorConfig(ActorCriticConfig):
+    """Settings of an algorithm with a deterministic actor."""
+
+    exploration_noise: float = setting(
+        0.1,
+        "Standard deviation of the Gaussian noise on actions, in units of half the action range. For the first "
+        "learning_starts steps, when the actor knows nothing yet, actions are all but random.",
+        low=0,
+        group="learning",
+    )

@@ -1,0 +1,116 @@
+"""How a run's settings come about: presets of its algorithm, what was given, and what each policy has of its own.
+
+Records of settings are called types here, since the one that all derive from stands above this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any, get_origin, get_type_hints
+
+from headrace.errors import OptionError
+from headrace.train.config.checks import as_lists, describe, matches
+from headrace.train.config.fields import default_of, settings_of
+from headrace.train.config.registry import algorithms, find_algorithm, unknown
+
+
+def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tuple[type[Any], dict[str, Any]]:
+    """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`."""
+    algo, network = given.get("algo", "ppo"), given.get("network", "auto")
+    algorithm = find_algorithm(algo)
+    settings = algorithm.settings
+    values = {n: checked(settings, n, v) for n, v in algorithm.presets(task, network).items()} if defaults else {}
+    theirs: dict[str, Any] = {}  # of policies with other algorithms
+    for name, value in given.items():
+        if name in settings.__dataclass_fields__ and name != "task":
+            value = checked(settings, name, value)
+            values[name] = values.get(name, {}) | value if name == "env_options" else value
+        elif name in _of_policies(given):
+            theirs[name] = value
+        else:
+            raise OptionError(unknown(name, value, algo, settings.__dataclass_fields__))
+    if "policies" in values:
+        values["policies"] = {
+            name: (brought(task, algo, network, own, given) if defaults else {})
+            | only(find_algorithm(own.get("algo", algo)).settings, theirs)
+            | own
+            if isinstance(own, dict)
+            else own
+            for name, own in values["policies"].items()
+        }
+    return settings, values
+
+
+def brought(task: str, algo: str, network: str, own: dict[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
+    """Returns what a policy's ``own`` algorithm or network brings along, where the run's is another; not what is
+    ``given``."""
+    ours, theirs = find_algorithm(algo), find_algorithm(own.get("algo", algo))
+    before, after = ours.presets(task, network), theirs.presets(task, own.get("network", network))
+    values = {}
+    for name in sorted(only(theirs.settings, before | after).keys() - shared(theirs.settings) - set(given)):
+        value = after.get(name, default_of(theirs.settings, name))
+        known = name in ours.settings.__dataclass_fields__
+        if not known or value != before.get(name, default_of(ours.settings, name)):
+            values[name] = list(value) if isinstance(value, tuple) else value
+    return values
+
+
+def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values, name → value, without the settings of registered algorithms that the run has not."""
+    used = _of_policies(values).union(find_algorithm(values.get("algo", "ppo")).settings.__dataclass_fields__)
+    if used.issuperset(values):
+        return values
+    known = set().union(*(find_algorithm(name).settings.__dataclass_fields__ for name in algorithms()))
+    return {name: value for name, value in values.items() if name in used or name not in known}
+
+
+def _of_policies(values: Mapping[str, Any]) -> set[str]:
+    """Returns the names of the settings that a policy may have of its own."""
+    return set().union(*(settings_of(each).keys() - shared(each) for each in record_types(values)))
+
+
+def record_types(values: Mapping[str, Any]) -> list[type[Any]]:
+    """Returns the types of the settings of a run and of its policies."""
+    return [find_algorithm(name).settings for name in algorithms_of(values)]
+
+
+def algorithms_of(values: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the algorithms of a run and of its policies, each once."""
+    policies = values.get("policies")
+    own = policies.values() if isinstance(policies, dict) else ()
+    others = (each["algo"] for each in own if isinstance(each, dict) and "algo" in each)
+    return list(dict.fromkeys((values.get("algo", "ppo"), *others)))
+
+
+def only(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those of some values, name → value, that are settings of this type."""
+    return {name: value for name, value in values.items() if name in settings.__dataclass_fields__}
+
+
+def shared(settings: type[Any]) -> set[str]:
+    """Returns the names of the settings that all policies of a run share."""
+    return {name for name, known in settings_of(settings).items() if known.shared}
+
+
+def checked(settings: type[Any], name: str, value: Any) -> Any:
+    """Returns a value as the setting holds it.
+
+    Raises:
+        OptionError: it is of another type, or there is no such setting.
+    """
+    if name not in settings.__dataclass_fields__:
+        raise OptionError(f"{settings.__name__} has no setting {name!r}")
+    hint = hints(settings)[name]
+    value = tuple(value) if get_origin(hint) is tuple and isinstance(value, list) else value
+    if not matches(value, hint):
+        raise OptionError(f"training option {name}={value!r} must be {describe(hint)}")
+    if name == "schedules":  # points as a file gives them back
+        value = {key: as_lists(points) for key, points in value.items()}
+    return value
+
+
+@cache
+def hints(settings: type[Any]) -> dict[str, Any]:
+    """Returns the types of all settings, by name."""
+    return get_type_hints(settings)

@@ -1,0 +1,163 @@
+"""Algorithms by name, imported only when somebody asks for one.
+
+An algorithm is a class that names its settings, presets and capabilities (see `Algorithm`): all others read them there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from headrace.errors import OptionError, UnknownTaskError
+from headrace.pool.registry import nearest
+from headrace.pool.sources import module_of, split
+from headrace.train.config.fields import IN_TURN, KINDS, Use, settings_of
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an algorithm can do.
+
+    Attributes:
+        replay: it learns from a replay, and not from rollouts alone.
+        actions: kinds of actions, of ``"discrete"`` and ``"continuous"``.
+        networks: kinds of networks; ``"gru"`` is a recurrent one, ``"own"`` a user's.
+        agents: it can be the algorithm of a task with several agents.
+        masks: it keeps to action masks.
+        workers: it can learn from what samplers in processes of their own collect.
+        graphs: on CUDA, its rollouts and updates can be captured as graphs.
+    """
+
+    replay: bool = False
+    actions: tuple[str, ...] = ("discrete", "continuous")
+    networks: tuple[str, ...] = KINDS
+    agents: bool = True
+    masks: bool = True
+    workers: bool = False
+    graphs: bool = True
+
+    def admit(self, use: Use) -> bool:
+        """Whether a setting of the algorithm can be used so."""
+        return (
+            use.replay in (None, self.replay)
+            and bool({*use.networks} & {*self.networks})
+            and (self.workers or IN_TURN in use.ways)
+            and ("continuous" in self.actions or not use.continuous)
+        )
+
+
+class Algorithm(Protocol):
+    """The class of an algorithm, as far as its name, the command line and the tuner are concerned.
+
+    Attributes:
+        settings: the dataclass of its settings, derived from `headrace.train.config.settings.Config`.
+        capabilities: what it can do.
+    """
+
+    settings: ClassVar[type[Any]]
+    capabilities: ClassVar[Capabilities]
+
+    @classmethod
+    def presets(cls, task: str, network: str) -> dict[str, Any]:
+        """Returns the settings, by name, with which a run of this task and network begins."""
+        ...
+
+
+_algorithms: dict[str, str] = {}
+_with_workers: set[str] = set()
+
+
+def register_algorithm(name: str, where: str, *, workers: bool = False) -> None:
+    """Make an algorithm known by a name.
+
+    Args:
+        name: such as ``"ppo"``.
+        where: its class, as ``"package.module:Class"``.
+        workers: whether its runs have workers unless told otherwise. What workers are forked from can then be started
+            before the class is imported.
+    """
+    _algorithms[name] = where
+    if workers:
+        _with_workers.add(name)
+
+
+def algorithms() -> list[str]:
+    """Returns the names of the registered algorithms."""
+    return list(_algorithms)
+
+
+def begins_workers(name: str) -> bool:
+    """Whether runs of an algorithm have workers unless told otherwise, as far as its registration says."""
+    return name in _with_workers
+
+
+def find_algorithm(name: str) -> type[Algorithm]:
+    """Returns the class of an algorithm.
+
+    Args:
+        name: a registered one; or a class, as ``"file.py:Class"`` or ``"package.module:Class"``.
+
+    Raises:
+        OptionError: there is none of this name, or it is no algorithm.
+    """
+    if name in _algorithms:
+        module, _, attribute = _algorithms[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    source, attribute = split(name)
+    if not source or not attribute:
+        near = nearest(name, _algorithms, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_algorithms)}, and file.py:Class"
+        raise OptionError(f"training option algo={name!r} is no algorithm: {hint}")
+    try:
+        found: Any = getattr(module_of(source), attribute, None)
+    except UnknownTaskError as error:
+        raise OptionError(f"training option algo={name!r}: {error}") from error
+    if not all(hasattr(found, each) for each in ("settings", "presets", "capabilities")):
+        raise OptionError(f"training option algo={name!r}: {source} has no class {attribute} derived from Policy")
+    return found
+
+
+def who_uses(name: str) -> str:
+    """Returns in words which registered algorithms use a setting, and when; empty if none has it."""
+    users: dict[Use, list[str]] = {}
+    for algo in algorithms():
+        found = find_algorithm(algo)
+        known = settings_of(found.settings).get(name)
+        for use in known.uses if known else ():
+            if found.capabilities.admit(use):
+                users.setdefault(dataclasses.replace(use, replay=None), []).append(algo)
+    return "; ".join(_words(use, names) for use, names in users.items())
+
+
+def _words(use: Use, names: list[str]) -> str:
+    words = [", ".join(names) if names != algorithms() else "runs"]
+    words += ["with continuous actions"] if use.continuous else []
+    words += [f"with a network that is {' or '.join(use.networks)}"] if use.networks != KINDS else []
+    words += [f"with {use.ways[0]}"] if len(use.ways) == 1 else []
+    if use.given is not None:
+        setting, value = use.given
+        words += [f"with {setting}" + ("" if value is True else f"={value!r}")]
+    return " ".join(words)
+
+
+def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
+    """Returns in words why there is no setting of a name for an algorithm that has these: who would use it."""
+    if users := who_uses(name):
+        return f"{name}={value!r} would not be used by {algo}: it is for {users}"
+    near = difflib.get_close_matches(name, settings, n=3, cutoff=0.4)
+    return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
+
+
+for _name, _where, _workers in (
+    ("ppo", "headrace.train.algorithms.ppo:PPO", False),
+    ("a2c", "headrace.train.algorithms.a2c:A2C", False),
+    ("ddpg", "headrace.train.algorithms.ddpg:DDPG", True),
+    ("td3", "headrace.train.algorithms.td3:TD3", True),
+    ("sac", "headrace.train.algorithms.sac:SAC", True),
+    ("dqn", "headrace.train.algorithms.dqn:DQN", True),
+):
+    register_algorithm(_name, _where, workers=_workers)

@@ -1,0 +1,61 @@
+"""Settings of algorithms that learn from rollouts, and those that some algorithms of both families share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.train.config.fields import Use, setting
+from headrace.train.config.settings import Config
+
+
+@dataclass(frozen=True)
+class GradientClipConfig(Config):
+    """Of algorithms that clip gradients."""
+
+    max_grad_norm: float = setting(
+        0.5, "Gradients are scaled down to this global norm.", above=0, group="learning", scheduled=True
+    )
+
+
+@dataclass(frozen=True)
+class ConvolutionConfig(Config):
+    """Of algorithms that may have a CNN."""
+
+    bf16: bool = setting(
+        False,
+        "Run the CNN's matrix products in bfloat16, unless a CPU cannot; parameters, losses and updates stay float32.",
+        group="network",
+        use=Use(networks=("cnn",)),
+    )
+
+
+@dataclass(frozen=True)
+class RolloutConfig(GradientClipConfig, ConvolutionConfig):
+    """Settings of an algorithm that learns from rollouts."""
+
+    shared: bool = setting(
+        False,
+        "One perceptron for actor and critic of an mlp, instead of one each.",
+        group="network",
+        use=Use(networks=("mlp",)),
+    )
+    log_std_init: float = setting(
+        0.0,
+        "Initial logarithm of a Gaussian policy's standard deviation, in units of half the action range.",
+        group="network",
+        use=Use(continuous=True),
+    )
+    gae_lambda: float = setting(
+        0.95,
+        "Decay of generalised advantage estimation: 0 trusts the critic, 1 the returns.",
+        low=0,
+        high=1,
+        group="learning",
+    )
+    value_coef: float = setting(
+        1.0, "Weight of the value loss, half the mean squared error.", group="learning", scheduled=True
+    )
+    entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", group="learning", scheduled=True)
+    normalise_advantages: bool = setting(
+        True, "Give the advantages of every minibatch mean 0 and standard deviation 1.", group="learning"
+    )
