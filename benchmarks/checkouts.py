@@ -1,0 +1,111 @@
+"""Training of two checkouts in turns, to show what a change of structure does to speed.
+
+    python benchmarks/checkouts.py ../before .
+
+Both checkouts must have been built (their ``src`` is put on the path of the child processes), and need the same
+packages. Each turn is a whole run in a process of its own, with the public `headrace.train.train`; a rate is agent
+steps, or updates, a second between the run's first and last metrics, so that start-up does not count. Contenders take
+turns, and a ratio is the median of the turn-by-turn ratios.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from common import OURS, RESULTS, Case, Report
+
+BEFORE = "before"
+PLAIN: dict[str, Any] = {
+    "stop_at_return": None,
+    "samplers": 0,
+    "tensorboard": False,
+    "video": False,
+    "checkpoint_seconds": 0.0,
+    "torch_threads": 1,
+    "seed": 1,
+}
+REPLAY = {"replay_ratio": 1.0, "learning_starts": 500, "num_envs": 1, "num_steps": 8}
+# name → task, settings, what is counted
+CASES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "PPO, CartPole-v1, N=64": ("CartPole-v1", {"num_envs": 64, "total_steps": 600_000}, "steps"),
+    "PPO, Pong-v5, N=8": ("Pong-v5", {"num_envs": 8, "num_steps": 128, "total_steps": 12_288}, "steps"),
+    "SAC, Pendulum-v1, batch 256": (
+        "Pendulum-v1",
+        {"algo": "sac", "minibatch_size": 256, "hidden": (256, 256), "total_steps": 3_500, **REPLAY},
+        "updates",
+    ),
+    "DQN, CartPole-v1, batch 128": ("CartPole-v1", {"algo": "dqn", "total_steps": 12_000, **REPLAY}, "updates"),
+    "PPO on the device, TagContinuous-v0": (
+        "TagContinuous-v0",
+        {"num_envs": 32, "total_steps": 6_400},
+        "steps",
+    ),
+}
+QUICK = {"PPO, CartPole-v1, N=64": 60_000, "SAC, Pendulum-v1, batch 256": 800}
+
+CHILD = """
+import json, sys, time
+import headrace.train
+task, settings, folder = json.loads(sys.argv[1])
+settings = {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}
+headrace.train.train(task, run_dir=folder, quiet=True, log_steps=max(1, settings["total_steps"] // 10), **settings)
+"""
+
+
+@dataclass
+class Args:
+    """Training of two checkouts in turns."""
+
+    before: tyro.conf.Positional[Path]
+    """the checkout to compare with"""
+    after: tyro.conf.Positional[Path] = Path()
+    """the checkout that is compared"""
+    repeats: int = 5
+    """turns that each checkout gets"""
+    only: str = ""
+    """run cases whose name holds this"""
+    quick: bool = False
+    """only show that it runs"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
+
+
+def rate(checkout: Path, task: str, settings: dict[str, Any]) -> float:
+    """Agent steps a second in one run, between its first and its last line of metrics."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"PYTHONPATH": str(checkout.resolve() / "src")}
+        given = json.dumps([task, PLAIN | settings, f"{folder}/run"])
+        subprocess.run([sys.executable, "-c", CHILD, given], env=environment, cwd=folder, check=True)
+        lines = [json.loads(line) for line in Path(folder, "run", "metrics.jsonl").read_text().splitlines()]
+    first, last = lines[0], lines[-1]
+    return (last["step"] - first["step"]) / (last["time"]["seconds"] - first["time"]["seconds"])
+
+
+def main(args: Args) -> None:
+    """Run all cases, print the table and write the file."""
+    checkouts = {BEFORE: args.before, OURS: args.after}
+    cases = []
+    for name, (task, settings, unit) in CASES.items():
+        if args.only not in name or (args.quick and name not in QUICK):
+            continue
+        chosen = settings | ({"total_steps": QUICK[name]} if args.quick else {})
+        rates: dict[str, list[float]] = {each: [] for each in checkouts}
+        for turn in range(1 if args.quick else args.repeats):
+            for each in list(checkouts)[:: 1 if turn % 2 == 0 else -1]:
+                rates[each].append(round(rate(checkouts[each], task, chosen), 1))
+        cases.append(Case(name, rates, {BEFORE: 0.97}, f"{unit}/s"))
+        print(name, rates, round(cases[-1].ratio(BEFORE), 3), flush=True)
+    Report("checkouts", "Training before and after", {"repeats": args.repeats, **PLAIN}, cases).write(args.out)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))
