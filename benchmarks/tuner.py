@@ -3,7 +3,7 @@
 Each task's grid is samplers x environments x minibatches, every point measured as the tuner measures its own
 (`headrace.train.tuning.measure`), with as many threads as the tuner chose: a grid of five numbers would have thousands.
 The tuner's best is measured again with them, in turns with the grid's best, so that both have the same machine. What
-is best is `headrace.train.tuning.search.best_of`; the replay ratio is free, so that all that is sampled counts.
+is best is `headrace.train.tuning.tune.best_of`; the replay ratio is free, so that all that is sampled counts.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from common import RESULTS, machine
 from headrace.errors import HeadraceError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.search import best_of, limits
-from headrace.train.tuning.tune import tune
+from headrace.train.tuning.tune import best_of, limits, tune
 
 WITHIN, SECONDS = 0.9, 60.0
 

@@ -12,7 +12,7 @@ from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 from headrace.machine import readable
 from headrace.train.config.settings import Config, make_config
-from headrace.train.tuning.probe import Probe
+from headrace.train.tuning.measure import Probe
 from headrace.train.tuning.scale import Scale, cache_file, forget, scale
 
 COLUMNS = f"{'environments':>12}  {'minibatch':>9}  {'steps/s':>11}  {'memory':>9}"
@@ -98,13 +98,13 @@ def find_scale(config: Config, **how: Any) -> Scale:
     best = found.best
     memo = "  (measured earlier; headrace scale --again measures anew)" if found.remembered else ""
     console.print(
-        f"best: {best.num_envs:,} environments, minibatches of {best.minibatch_size:,}: "
-        f"{best.steps_per_second:,.0f} steps/s{memo}\n  {found.ended}",
+        f"best: {best.size.num_envs:,} environments, minibatches of {best.size.minibatch_size:,}: "
+        f"{best.sampling:,.0f} steps/s{memo}\n  {'; '.join(found.ended)}",
         soft_wrap=True,
     )
     return found
 
 
 def _row(probe: Probe) -> str:
-    speed = probe.note or f"{probe.steps_per_second:,.0f}"
-    return f"{probe.num_envs:>12,}  {probe.minibatch_size:>9,}  {speed:>11}  {readable(probe.memory):>9}"
+    size, speed = probe.size, probe.note or f"{probe.sampling:,.0f}"
+    return f"{size.num_envs:>12,}  {size.minibatch_size:>9,}  {speed:>11}  {readable(probe.memory):>9}"

@@ -15,8 +15,7 @@ from headrace.errors import OptionError
 from headrace.train import settled
 from headrace.train.config.settings import Config, make_config
 from headrace.train.tuning.measure import Probe
-from headrace.train.tuning.search import LIMIT, Scope, Tuning
-from headrace.train.tuning.tune import FINDINGS, forget, tune
+from headrace.train.tuning.tune import FINDINGS, LIMIT, Scope, Tuning, forget, tune
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),

@@ -24,7 +24,8 @@ from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.start import guard_main, worker_context
-from headrace.train.runners.here import Result, train_here
+from headrace.train.runners.here import train_here
+from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,8 +23,9 @@ from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging import memory
-from headrace.train.tuning.probe import Probe, measure
-from headrace.train.tuning.scale import FINDINGS, GAIN, Scale, _key, cache_file, forget, scale
+from headrace.train.tuning.measure import Probe, Size, measure
+from headrace.train.tuning.scale import FINDINGS, Scale, _key, cache_file, forget, scale
+from headrace.train.tuning.search import GAIN
 
 CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {"seconds": 0.05, "most_envs": 32}
@@ -39,20 +41,25 @@ def config(**changes: Any) -> Config:
     return make_config("CartPole-v1", **settings)
 
 
+def probe_of(config: Config, memory_share: float = 0.9) -> Probe:
+    return measure(config, Size.of(config), 0.05, memory_share)
+
+
 def test_it_picks_the_last_size_that_paid_and_remembers_it() -> None:
     shown: list[Probe] = []
     found = scale(config(), show=shown.append, **QUICK)
-    assert tuple(shown) == found.probes and found.best in found.probes and not found.remembered
-    rates = {}
+    assert tuple(shown) == found.probes and not found.remembered
+    rates: dict[tuple[int, int], list[float]] = {}
     for probe in found.probes:
-        assert probe.steps_per_second > 0 and 0 < probe.memory <= probe.limit
-        assert probe.num_envs in (16, 32)
-        size = (probe.num_envs, probe.minibatch_size)
-        rates[size] = max(rates.get(size, 0), probe.steps_per_second)
-    best = (found.best.num_envs, found.best.minibatch_size)
+        assert probe.sampling > 0 and 0 < probe.memory <= probe.limit
+        assert probe.size.num_envs in (16, 32)
+        rates.setdefault((probe.size.num_envs, probe.size.minibatch_size), []).append(probe.sampling)
+    middle = {size: statistics.median(measured) for size, measured in rates.items()}
+    best = (found.best.size.num_envs, found.best.size.minibatch_size)
+    assert found.best.sampling == middle[best]
     # whatever larger size was tried from there did not pay
     for larger in ((2 * best[0], best[1]), (best[0], 2 * best[1])):
-        assert rates.get(larger, 0) < GAIN * rates[best]
+        assert middle.get(larger, 0) < GAIN * middle[best]
     assert found.settings(config()) == {"num_envs": best[0], "minibatch_size": best[1]}
 
     again = scale(config(), show=shown.append, **QUICK)
@@ -62,17 +69,17 @@ def test_it_picks_the_last_size_that_paid_and_remembers_it() -> None:
 
 
 def test_memory_stops_it_before_the_device_does() -> None:
-    one = measure(config(num_envs=16), 0.05, 0.9)
+    one = probe_of(config(num_envs=16))
     share = one.memory / memory.free(CPU)  # beside what a process has from its beginning; twice as much is expected
     found = scale(config(), memory_share=share, **QUICK)
-    assert [probe.num_envs for probe in found.probes] == [16] and "would need about" in found.ended
+    assert [probe.size.num_envs for probe in found.probes] == [16] and "would need about" in found.ended[0]
     with pytest.raises(OptionError, match="do not fit"):
         scale(config(), memory_share=0.25 * share, again=True, **QUICK)
 
 
 def test_a_probe_that_needs_more_than_it_may_is_stopped_and_says_so() -> None:
-    probe = measure(config(num_envs=1 << 22, num_steps=64), 0.05, 256 * 2**20 / memory.free(CPU))
-    assert probe.note == "out of memory" and probe.steps_per_second == 0
+    probe = probe_of(config(num_envs=1 << 22, num_steps=64), 256 * 2**20 / memory.free(CPU))
+    assert probe.note == "out of memory" and probe.sampling == 0
     assert probe.memory < 2**30, "all of it would be many times as much"
 
 
@@ -84,13 +91,13 @@ def test_a_damaged_memory_is_none(text: str) -> None:
     cache_file().parent.mkdir(parents=True)
     cache_file().write_text(text, encoding="latin1")
     assert FINDINGS.recall(_key(config())) is None and forget() == 0
-    found = Scale(Probe(16, 64, 1.0), (), "enough")
+    found = Scale(Probe(Size(0, 16, 0, 0, 64), 1.0), (), ("enough", "more than enough"))
     FINDINGS.remember(_key(config()), found)
     assert FINDINGS.recall(_key(config())) == dataclasses.replace(found, remembered=True) and forget() == 1
 
 
 def test_what_was_found_holds_for_what_it_was_found_for() -> None:
-    found = Scale(Probe(64, 256, 1.0, memory=1 << 50), (), "enough")
+    found = Scale(Probe(Size(0, 64, 0, 0, 256), 1.0, memory=1 << 50), (), ("enough",))
     two, three = (config(num_envs=32 * groups, batch_size=32) for groups in (2, 3))
     FINDINGS.remember(_key(two), found)
     assert found.settings(two) == {"num_envs": 64, "minibatch_size": 256, "batch_size": 32}
@@ -101,7 +108,7 @@ def test_what_was_found_holds_for_what_it_was_found_for() -> None:
     FINDINGS.remember(_key(config()), found)
     narrow: dict[str, Any] = QUICK | {"most_envs": 16}
     again = scale(config(), **narrow)
-    assert not again.remembered and again.best.num_envs == 16
+    assert not again.remembered and again.best.size.num_envs == 16
     assert scale(config(), **narrow).remembered
 
 
@@ -120,7 +127,7 @@ def test_nothing_is_left_of_a_probe_that_ctrl_c_ends(tmp_path: Path, monkeypatch
     presser.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            measure(config(), 100.0, 0.9)
+            measure(config(), Size.of(config()), 100.0)
     finally:
         ended.set()
         presser.join()
@@ -153,7 +160,7 @@ def test_mistakes_are_named() -> None:
 def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`headrace scale` shows its probes; `headrace train --scale` uses what it found."""
     words = ["FrozenLake-v1", "--num-steps", "8"]
-    share = measure(make_config("FrozenLake-v1", num_envs=16), 0.05, 0.9).memory / memory.free(CPU)
+    share = probe_of(make_config("FrozenLake-v1", num_envs=16)).memory / memory.free(CPU)
     assert main(["scale", *words, "--seconds", "0.05", "--memory-share", str(share)]) == 0
     said = capfd.readouterr().out
     assert "steps/s" in said and "best: " in said

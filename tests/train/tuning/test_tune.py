@@ -27,8 +27,8 @@ from headrace.train.config.settings import Config, make_config
 from headrace.train.tuning import search
 from headrace.train.tuning import tune as tuner
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.search import GAIN, Search, Tuning, best_of, limits, usable
-from headrace.train.tuning.tune import FINDINGS, forget, holds, tune
+from headrace.train.tuning.search import GAIN
+from headrace.train.tuning.tune import FINDINGS, Tuning, WorkersSearch, best_of, forget, holds, limits, tune, usable
 
 CROWDED = f"{Path(__file__).parent / 'crowded_env.py'}:Crowded-v0"
 QUICK: dict[str, Any] = {"seconds": 0.05}
@@ -44,7 +44,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     FINDINGS.file.unlink(missing_ok=True)
-    monkeypatch.setattr(search, "BUSY", float("inf"))  # whatever else this machine does
+    monkeypatch.setattr(tuner, "BUSY", float("inf"))  # whatever else this machine does
 
 
 def config(task: str = "Pendulum-v1", **changes: Any) -> Config:
@@ -90,10 +90,10 @@ def test_it_finds_the_best_point_of_a_known_machine(
     batch: int, threads: int, envs: int, samplers: int, shared: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "usable_cores", lambda: 16)
+        patch.setattr(tuner, "usable_cores", lambda: 16)
         machine = Machine(256 * batch, threads, 8 * envs, samplers, shared)
         settings = free(total_steps=10**8)
-        found = Search(settings, machine).run()
+        found = WorkersSearch(settings, machine).run()
     assert [probe.size for probe in found.probes] == machine.asked, "every measurement is a probe, in its order"
     assert found.complete and found.best in found.probes and len(found.probes) < 60
     grid = [
@@ -124,8 +124,8 @@ def test_whatever_the_rates_are_the_best_that_was_measured_is_taken(chance: Any)
 
     probes: list[Size] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "usable_cores", lambda: 8)
-        found = Search(free(), measured).run()
+        patch.setattr(tuner, "usable_cores", lambda: 8)
+        found = WorkersSearch(free(), measured).run()
     assert found.best.size in probes and not found.best.note
     for probe in found.probes:
         samplers, envs = probe.size.samplers, probe.size.num_envs
@@ -133,29 +133,29 @@ def test_whatever_the_rates_are_the_best_that_was_measured_is_taken(chance: Any)
 
 
 def test_samplers_share_the_environments_that_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "usable_cores", lambda: 8)
+    monkeypatch.setattr(tuner, "usable_cores", lambda: 8)
     wide = Machine(batch=256, threads=1, envs=32, samplers=4, shared=4)
-    found = Search(free(total_steps=40_000), wide, keep={"num_threads"}).run()
+    found = WorkersSearch(free(total_steps=40_000), wide, keep={"num_threads"}).run()
     assert (found.best.size.samplers, found.best.size.num_envs) == (2, 20), "4 of 10 are not faster"
     flat = Machine(batch=256, threads=1, envs=8, samplers=4, shared=4)
-    found = Search(free(total_steps=20_000), flat, keep={"num_threads"}).run()
+    found = WorkersSearch(free(total_steps=20_000), flat, keep={"num_threads"}).run()
     assert (found.best.size.samplers, found.best.size.num_envs) == (4, 5)
 
 
 def test_sampling_faster_than_updates_can_use_counts_for_nothing() -> None:
     settings = config(total_steps=10**6, replay_ratio=0.5)
     slow = Machine(batch=32, threads=1, envs=64, samplers=1, shared=1)  # 1000 updates/s, 800 steps/s of 8 environments
-    found = Search(settings, slow).run()
+    found = WorkersSearch(settings, slow).run()
     assert found.best.size.num_envs == 32 and found.best.sampling >= usable(settings, found.best) == 2000
     assert any("faster than the replay ratio can use" in words for words in found.ended)
     assert dataclasses.replace(settings, **found.settings(settings)).num_envs == 32
 
 
 def test_what_is_learnt_can_be_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "usable_cores", lambda: 8)
+    monkeypatch.setattr(tuner, "usable_cores", lambda: 8)
     settings = free(num_envs=12)
     fast = Machine(batch=1 << 14, threads=4, envs=1, samplers=8, shared=8)
-    found = Search(settings, fast, scope="speed").run()
+    found = WorkersSearch(settings, fast, scope="speed").run()
     assert {(size.samplers * size.num_envs, size.minibatch_size) for size in fast.asked} == {(12, 256)}
     assert len({size.torch_threads for size in fast.asked}) > 1
     assert found.best.size.samplers == 6, "8 could not share them evenly"
@@ -170,7 +170,7 @@ def test_what_was_measured_on_a_busy_machine_is_not_kept(
     def disturbed(*how: Any) -> Probe:
         return dataclasses.replace(measure(*how), others=1000.0)
 
-    monkeypatch.setattr(search, "BUSY", 0.15)
+    monkeypatch.setattr(tuner, "BUSY", 0.15)
     monkeypatch.setattr(tuner, "measure", disturbed)
     words = ["Pendulum-v1", "--algo", "ddpg", "--hidden", "16", "--total-steps", "3000"]
     assert main(["tune", *words, "--seconds", "0.05"]) == 0
@@ -180,14 +180,14 @@ def test_what_was_measured_on_a_busy_machine_is_not_kept(
 
 def test_what_somebody_chose_stays() -> None:
     fast = Machine(batch=1 << 14, threads=4, envs=1 << 10, samplers=1, shared=1)
-    found = Search(free(), fast, keep={"learning_rate", "num_threads", "torch_threads"}).run()
+    found = WorkersSearch(free(), fast, keep={"learning_rate", "num_threads", "torch_threads"}).run()
     sizes = [probe.size for probe in found.probes]
     assert {size.minibatch_size for size in sizes} == {256}, "the learning rate would have to follow it"
     assert {(size.num_threads, size.torch_threads) for size in sizes} == {(0, 0)}
     assert len({size.num_envs for size in sizes}) > 3
-    moved = Search(free(), fast, keep={"replay_ratio"}).run().best.size.minibatch_size
+    moved = WorkersSearch(free(), fast, keep={"replay_ratio"}).run().best.size.minibatch_size
     assert moved > 256, "a free replay ratio is followed by nothing"
-    assert Search(config(), fast, keep={"replay_ratio"}).run().best.size.minibatch_size == 32
+    assert WorkersSearch(config(), fast, keep={"replay_ratio"}).run().best.size.minibatch_size == 32
 
 
 def test_a_near_miss_is_measured_again_in_turns() -> None:
@@ -197,7 +197,7 @@ def test_a_near_miss_is_measured_again_in_turns() -> None:
         return Probe(size, 1000.0, frames / size.minibatch_size)
 
     seen: list[Size] = []
-    found = Search(config(total_steps=300_000), measured, keep={"torch_threads"}).run()
+    found = WorkersSearch(config(total_steps=300_000), measured, keep={"torch_threads"}).run()
     assert seen[:4] == [seen[0], seen[1]] * 2 and len(found.probes) == len(seen)
     assert found.best.size.minibatch_size == 64 and found.best.update_frames == pytest.approx(1070)
 
@@ -211,7 +211,7 @@ def test_one_lucky_measurement_does_not_end_the_search(luck: float, turns: int) 
 
     seen: list[Size] = []
     keep = {"minibatch_size", "torch_threads", "num_threads", "samplers"}
-    found = Search(free(minibatch_size=32, total_steps=32_000), measured, keep=keep).run()
+    found = WorkersSearch(free(minibatch_size=32, total_steps=32_000), measured, keep=keep).run()
     assert found.best.size.num_envs == 32
     assert [size.num_envs for size in seen] == [8, 16] * turns + [32]
 
@@ -225,11 +225,11 @@ def test_it_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
         now[0] += 2.0
         return fast(size)
 
-    found = Search(free(), measured, limit=9.0).run()
+    found = WorkersSearch(free(), measured, limit=9.0).run()
     assert now[0] == 8.0 and not found.complete and found.ended == ("the 9 s for the search are over",)
     # a tenth of the run, as it would be without a search: 800 steps/s, for a million steps
-    assert Search(free(), fast, briefly=True, limit=1000).run().complete
-    short = Search(free(total_steps=50_000), fast, briefly=True).run()
+    assert WorkersSearch(free(), fast, briefly=True, limit=1000).run().complete
+    short = WorkersSearch(free(total_steps=50_000), fast, briefly=True).run()
     assert len(short.probes) == 1 and "about 62 s: too short" in short.ended[0] and not short.complete
 
 

@@ -26,8 +26,9 @@ from headrace.errors import WorkerError
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import Report, cause_of_death, deaf, end_with_parent, raise_unguarded, take_cores
-from headrace.train.runners.here import Result, train_here
+from headrace.train.runners.here import train_here
 from headrace.train.runners.process_group import ProcessGroup
+from headrace.train.runners.result import Result
 
 GRACE = 1.0  # seconds in which the process that failed first and those that noticed can all speak
 POLL = 0.1  # seconds between looks at whether Ctrl-C was pressed

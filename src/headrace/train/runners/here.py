@@ -1,39 +1,17 @@
-"""Training in this process, with workers or without: which loop runs, and how its run ended."""
+"""Training in this process, with workers or without: which loop runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
+from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from headrace.train.runners.process_group import ProcessGroup
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended.
-
-    Attributes:
-        run_dir: the run folder.
-        reason: ``"solved"`` (reached ``stop_at_return``), ``"finished"`` (all steps) or ``"interrupted"`` (Ctrl-C).
-        steps: agent steps, all environments together.
-        seconds: time spent training.
-        mean_return: of the last ``stop_episodes`` episodes; None if none has ended.
-        video, plot: files made at the end, if any.
-    """
-
-    run_dir: Path
-    reason: Literal["solved", "finished", "interrupted"]
-    steps: int
-    seconds: float
-    mean_return: float | None
-    video: Path | None = None
-    plot: Path | None = None
 
 
 def train_here(

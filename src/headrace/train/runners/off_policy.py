@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.errors import OptionError, StateError
+from headrace.errors import StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
-from headrace.train.collect.setup import players_of
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import check_asked_for
-from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runners.asynchronous import AsyncTrainer, check_workers
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.files import ReplayFiles
@@ -38,7 +36,7 @@ class OffPolicyTrainer(AsyncTrainer):
     learner: Learner
 
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
-        check(config)
+        check_workers(config)
         super().__init__(config, run, resume)
         self.pace = RateLimiter(config, self.counters, self.updates, self.emptied)
 
@@ -92,19 +90,13 @@ class OffPolicyTrainer(AsyncTrainer):
             return False
         return self.config.replay_ratio is None or self.learner.updates >= self.pace.due(steps)
 
-    def load(self, point: Checkpoint) -> int:
-        """As `AsyncTrainer.load`; the replay is what it was, or empty if it was not saved or does not fit any more."""
-        metrics = super().load(point)
+    def _load(self, point: Checkpoint) -> None:
+        """The replay is what it was, or empty if it was not saved or does not fit any more."""
+        super()._load(point)
         self.policy.caveat = self._load_replay(point.counters.get("replay"))
-        self.emptied = self.step, self.updates
-        if self.policy.caveat is None:
-            try:
-                self.emptied = tuple(point.counters["emptied"])
-            except KeyError as error:
-                raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+        self.emptied = tuple(point.counters["emptied"]) if self.policy.caveat is None else (self.step, self.updates)
         assert isinstance(self.policy, OffPolicy)
         self.counters.actor_updates[0] = self.updates // self.policy.actor_every
-        return metrics
 
     def _load_replay(self, written: list[int] | None) -> str | None:
         """Restore the replay that had so many rows; says in words why it could not be."""
@@ -138,19 +130,6 @@ class OffPolicyTrainer(AsyncTrainer):
         """As `AsyncTrainer.close`."""
         super().close()
         self.exchange.close()
-
-
-def check(config: Config) -> None:
-    """Refuse what workers cannot do.
-
-    Raises:
-        OptionError: the settings ask for it.
-    """
-    spec = build_task(config.task, **config.env_options).spec
-    if spec.agents:
-        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
-    (player,) = players_of(config, spec).values()
-    check_asked_for(player)
 
 
 def make_replay(config: Config) -> StepReplay:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from headrace.errors import OptionError, StateError
+from headrace.errors import OptionError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.on_policy import OnPolicy
-from headrace.train.collect.setup import agent_groups, players_of
+from headrace.train.collect.setup import agent_groups
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import check_asked_for
 from headrace.train.modules.action_masks import masked_heads
-from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runners.asynchronous import AsyncTrainer, check_workers
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.rollout_slots import Rollouts
@@ -68,22 +67,17 @@ class OnPolicyTrainer(AsyncTrainer):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def checkpoint(self) -> Checkpoint:
-        """As `AsyncTrainer.checkpoint`; rollouts that wait are not kept."""
-        point = super().checkpoint()
-        return dataclasses.replace(point, state=point.state | self.learner.state())
+    def _state(self) -> dict[str, Tensor]:
+        """As `AsyncTrainer._state`; rollouts that wait are not kept."""
+        return super()._state() | self.learner.state()
 
     def _counters(self) -> dict[str, Any]:
         return super()._counters() | {"learnt": self.learner.steps}
 
-    def load(self, point: Checkpoint) -> int:
-        """As `AsyncTrainer.load`."""
-        try:
-            self.learner.load_state(point.state)
-            self.learner.steps = point.counters["learnt"]
-        except KeyError as error:
-            raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
-        return super().load(point)
+    def _load(self, point: Checkpoint) -> None:
+        super()._load(point)
+        self.learner.load_state(point.state)
+        self.learner.steps = point.counters["learnt"]
 
     def close(self) -> None:
         """End all workers, and free what they shared."""
@@ -99,11 +93,8 @@ def check(config: Config) -> None:
     """
     if not find_algorithm(config.algo).capabilities.workers:
         raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
+    check_workers(config)
     spec = build_task(config.task, **config.env_options).spec
-    if spec.agents:
-        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
-    (player,) = players_of(config, spec).values()
-    check_asked_for(player)
     (agent_group,) = agent_groups(config, spec).values()
     if masked_heads(config, spec, agent_group):
         raise OptionError(f"{config.task} has action masks: train it with samplers=0, or with action_masks=False")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,16 +26,13 @@ from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import find_device, make_collector, make_policies, training_pool
 from headrace.train.config.settings import Config
-from headrace.train.logging.dashboard import Dashboard
-from headrace.train.logging.episode_tracker import EpisodeTracker
-from headrace.train.logging.finite import check_observations, check_rewards, check_statistics, naming_what_is_kept
-from headrace.train.logging.memory import in_use
+from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.metrics import MetricsWriter
-from headrace.train.logging.progress import Progress
 from headrace.train.logging.timer import Timer
 from headrace.train.play.episode_log import played_episode
 from headrace.train.play.loading import begin_with_network
 from headrace.train.runners.process_group import ProcessGroup
+from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
@@ -43,8 +40,8 @@ from headrace.train.runs.folder import RunFolder
 LEAST_LINES = 100  # of metrics, in a run of all its steps: short ones have a curve, too
 
 
-class Trainer:
-    """The state of a run.
+class Trainer(Runner):
+    """A run that collects and learns in turn.
 
     Args:
         config: its settings.
@@ -53,17 +50,17 @@ class Trainer:
         group: the processes that train together; by default this one alone.
 
     Attributes:
-        step: agent steps so far, all environments together.
         iteration: rollouts learnt from so far.
-        seconds: time spent training so far, resumed parts included.
     """
+
+    SPEEDS = "steps_per_second"
 
     def __init__(
         self, config: Config, run: RunFolder, resume: Checkpoint | None = None, group: ProcessGroup | None = None
     ):
         self.group = group or ProcessGroup()
-        self.config, self.run = config, run = self.group.share_of(config), run
-        self.device = find_device(config.device)
+        config = self.group.share_of(config)
+        super().__init__(config, run, find_device(config.device))
         self.pool = training_pool(config)
         self.policies = make_policies(config, self.pool, self.device)
         self.collector = make_collector(config, self.pool, self.policies, self.device)
@@ -72,18 +69,14 @@ class Trainer:
         self._collect = Graph(self.collector.collect, self.device, captured)
         self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
-        self.step = self.iteration = 0
-        self.seconds = 0.0
-        self.best_return = float("-inf")
+        self.iteration = 0
         self._best: Checkpoint | None = None  # not written yet
-        self.remarks: list[str] = []
         self._saves_environments = True
-        self._logged = 0
         self._watch = Timer(self.device, "rollout", "learning")
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
         if resume is None:
-            for experience in self.collector.experiences:
-                begin_with_network(experience.policy)
+            for policy in self.policies:
+                begin_with_network(policy)
         self.group.join(self.collector.experiences)
         self.collector.start()
         offset = self.load(resume) if resume is not None else 0
@@ -91,49 +84,31 @@ class Trainer:
         events = run.tensorboard if config.tensorboard else None
         self.writer = MetricsWriter(run.metrics_file, offset, events, self.step) if self.group.leads else None
 
-    def train(self, dashboard: Dashboard) -> Literal["solved", "finished", "interrupted"]:
-        """Run to the end; returns why it ended: ``"solved"``, ``"finished"`` or ``"interrupted"``."""
-        if self.over():
-            return self._reason()
-        config = self.config
-        began, before = time.monotonic(), self.seconds
-        saved = began
+    # -- the loop --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _running(self) -> Iterator[Any]:
         faults = self.pool.faults_named() if isinstance(self.pool, TorchPool) else nullcontext()
         if not self.iteration:
             self.save()  # whatever happens, there is a good state to go back to
-        with naming_what_is_kept(self.run.checkpoints), self.group.interrupt() as interrupt, dashboard, faults:
-            stop = False
-            while self.step < config.total_steps and not self.solved() and not stop:
-                self.iterate()
-                now = time.monotonic()
-                self.seconds = before + now - began
-                dashboard.update(self.progress)
-                stop, due = self.group.agree(bool(interrupt), now - saved >= config.checkpoint_seconds)
-                if due:
-                    self.save()
-                    saved = time.monotonic()
-            self.seconds = before + time.monotonic() - began
-            if self._at_end() and self.step > self._logged:
-                self._log()
-            dashboard.update(self.progress, force=True)
-            self.save()
+        with self.group.interrupt() as interrupt, faults:
+            yield interrupt
             if self.step > self._logged:
                 self._log()  # behind the checkpoint: a run that goes on writes over it what it would have written
-        return self._reason()
 
-    def over(self) -> bool:
-        """Whether a run that is resumed was at its end, and all that is told of its end is told."""
-        return 0 < self.step == self._logged and self._at_end()
+    def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
+        return self.group.agree(stop, save)
 
-    def _at_end(self) -> bool:
-        return self.solved() or self.step >= self.config.total_steps
+    def _finish(self) -> None:
+        if self._at_end() and self.step > self._logged:
+            self._log()
 
-    def _reason(self) -> Literal["solved", "finished", "interrupted"]:
-        return "solved" if self.solved() else "finished" if self._at_end() else "interrupted"
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.step >= self.config.total_steps
 
     def iterate(self) -> None:
         """One rollout, the updates from it, and a line of metrics if one is due."""
-        config = self.config
         if self._began is None:
             self._began = time.perf_counter(), self.step
         self._watch.start()
@@ -154,7 +129,7 @@ class Trainer:
         self._watch.lap("learning")
         self.step += self.rollout
         self.iteration += 1
-        if self.step - self._logged >= min(config.log_steps, config.total_steps / LEAST_LINES):
+        if self.step - self._logged >= min(self.config.log_steps, self.config.total_steps / LEAST_LINES):
             self._log()
 
     def _collected(self) -> list[Any]:
@@ -168,20 +143,14 @@ class Trainer:
             check_rewards(self.collector.rewards, self._when())
         return rollouts
 
-    def _check_all(self) -> None:
-        """Raise `NotFiniteError` where anything that is reported, and will be anyway, is not finite."""
-        for policy in self.policies:
-            mean = policy.tracker.mean_return()
-            self._check(policy, policy.last_losses() | ({} if mean is None else {"return": mean}))
-
-    def _check(self, policy: Policy, statistics: dict[str, float]) -> None:
-        """Raise `NotFiniteError` where one of these is not finite; it names the environment, if it came from there."""
+    def _check(self, policy: Policy, statistics: Mapping[str, float]) -> None:
+        """As `Runner._check`; the error names the environment, if that is where it came from."""
         if not all(map(math.isfinite, statistics.values())):
             self._check_seen()
-            check_statistics(statistics, policy.name, self._when())
+            super()._check(policy, statistics)
 
     def _check_seen(self) -> None:
-        """Raise `NotFiniteError` where the last rollout has something that is not finite."""
+        """Raises `NotFiniteError` where the last rollout has something that is not finite."""
         check_rewards(self.collector.rewards, self._when())
         check_observations(self.collector.observations, self._when())
 
@@ -198,15 +167,7 @@ class Trainer:
         """Agent steps after which all are done: the last rollout is made whole."""
         return self.step - (self.step - self.config.total_steps) // self.rollout * self.rollout
 
-    @property
-    def tracker(self) -> EpisodeTracker:
-        """Episodes as the first policy's agents fared in them."""
-        return self.policies[0].tracker
-
-    def solved(self) -> bool:
-        """Whether the last episodes reached ``stop_at_return``."""
-        goal, mean = self.config.stop_at_return, self.tracker.mean_return()
-        return goal is not None and mean is not None and self.tracker.full and mean >= goal
+    # -- for reporting ---------------------------------------------------------------------------
 
     def split(self) -> dict[str, float]:
         """Seconds since this process began to train: in the environments, in inference, in learning.
@@ -234,58 +195,16 @@ class Trainer:
         }
         return {name: steps / spent if steps and spent > 0 else None for name, spent in seconds.items()}
 
-    def progress(self) -> Progress:
-        """How the run stands now."""
-        return Progress(
-            config=self.config,
-            folder=self.run.path,
-            metrics_file=self.run.metrics_file,
-            step=self.step,
-            seconds=self.seconds,
-            episodes=self.tracker.episodes,
-            policies=tuple(policy.progress() for policy in self.policies),
-            evaluation={},
-            split=self.split(),
-            speeds=self.speeds(),
-            memory=in_use(self.device),
-            address=None,
-            remarks=tuple(self.remarks),
-        )
-
     def _log(self) -> None:
-        self._check_all()
-        self._logged = self.step
+        self._check_reported()
         self._note_best()
-        if self.writer is None:
-            return
-        tracker = self.tracker
-        line = {
-            "step": self.step,
-            "iteration": self.iteration,
-            "episodes": tracker.episodes,
-            "return": tracker.mean_return(),
-            "length": tracker.mean_length(),
-            "loss": self.policies[0].last_losses(),
-            "time": self._time(),
-        }
-        if self.policies[0].name:
-            line["policies"] = {p.name: self._line_of(p) for p in self.policies}
-        self.writer.write(line)
+        super()._log()
 
-    def _note_best(self) -> None:
-        """Keep what plays now, if it is the best so far, for the next checkpoint, whenever that is written."""
-        mean = self.tracker.mean_return()
-        if mean is not None and mean > self.best_return:
-            self.best_return = mean
-            model = {name: tensor.clone() for name, tensor in self._model().items()}
-            self._best = Checkpoint(model, {}, {}, self._counters())
+    def _counts(self) -> dict[str, int]:
+        return {"iteration": self.iteration}
 
-    def _time(self) -> dict[str, Any]:
-        """What differs from run to run: seconds, speeds, memory."""
-        speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
-        split = {name: round(seconds, 3) for name, seconds in self.split().items()}
-        memory = in_use(self.device)
-        return {"seconds": round(self.seconds, 3), **split, "steps_per_second": speeds, "memory": memory}
+    def _details(self) -> dict[str, Any]:
+        return {"policies": {p.name: self._line_of(p) for p in self.policies}} if self.policies[0].name else {}
 
     def _line_of(self, policy: Policy) -> dict[str, Any]:
         tracker = policy.tracker
@@ -293,6 +212,14 @@ class Trainer:
         if tracker.types:
             line["types"] = {name: {"return": r, "length": n} for name, (r, n) in tracker.by_type().items()}
         return line | ({"version": self.self_play.version(policy.name)} if policy.config.copies else {})
+
+    def _note_best(self) -> None:
+        """Keeps what plays now, if it is the best so far, for the next checkpoint, whenever that is written."""
+        mean = self.tracker.mean_return()
+        if mean is not None and mean > self.best_return:
+            self.best_return = mean
+            model = {name: tensor.clone() for name, tensor in self._model().items()}
+            self._best = Checkpoint(model, {}, {}, self._counters())
 
     def log_episode(
         self, names: Sequence[str] | None = None, env_id: int = 0, *, seed: int = 1000, deterministic: bool = True
@@ -305,33 +232,28 @@ class Trainer:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def save(self) -> Path | None:
-        """Write a checkpoint, and note it as the best if it is; of several processes only the first writes.
+        """Writes a checkpoint, and the best if there is a new one; of several processes only the first writes.
 
         Raises:
             NotFiniteError: what was learnt last is not worth keeping.
+            StorageError: it cannot be written.
         """
-        self._check_all()
+        self._check_reported()
         point, folder = self.group.collect(self.checkpoint()), self.run.checkpoints
         if point is None:
             return None
         if self._best is not None:
             checkpoints.save(folder, checkpoints.BEST, self._best)
             self._best = None
-        path = checkpoints.save(folder, checkpoints.step_name(self.step), point)
-        checkpoints.prune(folder, self.config.keep_checkpoints)
-        return path
+        name = checkpoints.step_name(self.step)
+        self._write(name, point)
+        return folder / name
 
-    def checkpoint(self) -> Checkpoint:
-        """Everything that decides the rest of the run, as far as this process knows it."""
-        optimiser: dict[str, Tensor] = {}
+    def _state(self) -> dict[str, Tensor]:
         state = self._environments()
         for experience in self.collector.experiences:
-            policy = experience.policy
-            optimiser |= policy.optimisers()
-            state |= policy.state() | experience.state()
-        state |= self.collector.state() | self.self_play.state()
-        state["generator"] = self.generator.get_state()
-        return Checkpoint(self._model(), optimiser, state, self._counters())
+            state |= experience.policy.state() | experience.state()
+        return state | self.collector.state() | self.self_play.state() | {"generator": self.generator.get_state()}
 
     def _environments(self) -> dict[str, Tensor]:
         """The environments' states; nothing where they cannot be saved, so that a resumed run begins new episodes."""
@@ -346,8 +268,27 @@ class Trainer:
                 self.remarks.append(f"a resumed run will begin new episodes: {words[0]} {words[-1]}")
         return {}
 
+    def load(self, point: Checkpoint) -> int:
+        """As `Runner.load`; environments go on where they were, if that was saved."""
+        metrics_bytes, state = super().load(point), self.group.own(point.state)
+        if "environments" in state:
+            self.pool.load_state(None, checkpoints.unpack_blobs(state))
+        else:
+            self._begin_anew()
+        return metrics_bytes
+
+    def _load(self, point: Checkpoint) -> None:
+        state, self.iteration = self.group.own(point.state), point.counters["iteration"]
+        for experience in self.collector.experiences:
+            experience.policy.load_state(state)
+            experience.load_state(state)
+        if "environments" in state:
+            self.collector.load_state(state)
+        self.self_play.load_state(state)
+        self.generator.set_state(state["generator"])
+
     def _begin_anew(self) -> None:
-        """New episodes everywhere, other than those with which the run began."""
+        """Begins new episodes everywhere, other than those with which the run began."""
         seed = np.random.SeedSequence((self.config.seed, self.step)).generate_state(1)[0] >> 1
         self.pool.reset(seed=int(seed))
         self.collector.start()
@@ -355,51 +296,7 @@ class Trainer:
             experience.begin_anew()
             experience.policy.tracker.begin_anew()
 
-    def _counters(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "iteration": self.iteration,
-            "logged": self._logged,
-            "seconds": self.seconds,
-            "best_return": self.best_return if self.best_return > float("-inf") else None,
-            "metrics_bytes": 0 if self.writer is None else self.writer.offset(),
-        }
-
-    def _model(self) -> dict[str, Tensor]:
-        """All that is needed to play."""
-        model: dict[str, Tensor] = {}
-        for experience in self.collector.experiences:
-            model |= experience.policy.model()
-        return model
-
-    def load(self, point: Checkpoint) -> int:
-        """Continue from a checkpoint; returns how many bytes of the metrics belong to it."""
-        state = self.group.own(point.state)
-        try:
-            for experience in self.collector.experiences:
-                policy = experience.policy
-                policy.load_model(point.model)
-                policy.load_optimisers(point.optimizer)
-                policy.load_state(state)
-                experience.load_state(state)
-            if "environments" in state:
-                self.collector.load_state(state)
-            self.self_play.load_state(state)
-            self.generator.set_state(state["generator"])
-        except (KeyError, RuntimeError) as error:
-            raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
-        counters = point.counters
-        self.step, self.iteration, self._logged = counters["step"], counters["iteration"], counters["logged"]
-        self.seconds = counters["seconds"]
-        self.best_return = counters["best_return"] if counters["best_return"] is not None else float("-inf")
-        if "environments" in state:
-            self.pool.load_state(None, checkpoints.unpack_blobs(state))
-        else:
-            self._begin_anew()
-        return counters["metrics_bytes"]
-
     def close(self) -> None:
-        """Free the pool and the files."""
-        if self.writer is not None:
-            self.writer.close()
+        """Frees the pool and the files."""
+        super().close()
         self.pool.close()

@@ -1,16 +1,20 @@
-"""One measurement of a run with workers: how fast a size samples, how fast it learns, and what that takes.
+"""One measurement of training: how fast a size samples and learns, and what that takes.
 
-It is a run like any other, with real samplers and a real learner in this process, whose first seconds are looked at:
-nobody waits, and nobody evaluates. Nothing of it stays.
+It is a run like any other, whose first seconds are looked at: nobody waits, and nobody evaluates. Nothing of it stays.
+With workers, real samplers run beside a real learner in this process. A run that collects and learns in turn is
+measured in a process of its own, which ends with all its memory, and which is kept to the memory it may take: one
+that needs more is stopped by that limit, not by the device.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import multiprocessing
 import os
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,12 +23,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from headrace.errors import HeadraceError, WorkerError
+from headrace.errors import HeadraceError, OptionError, WorkerError
 from headrace.machine import is_lack, usable_cores
 from headrace.train.algorithms.graphs import EAGER_CALLS
+from headrace.train.collect.setup import find_device, training_pool
 from headrace.train.config.settings import Config
 from headrace.train.logging import memory
+from headrace.train.processes.start import Report, cause_of_death, deaf, end_with_parent, take_cores
 from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 
 REPLAY = 100_000  # steps that a probe's replay holds at most: it is not filled in so short a time
@@ -34,17 +41,30 @@ WINDOWS = 2  # in the time of one measurement
 APART = 0.1  # windows that differ by more than this are followed by a third
 PATIENCE = 20.0  # seconds until everything has to run
 MEMORY_SHARE = 0.8  # of what is free, what the learner may take
+LACK = "out of memory"
 
 
 @dataclass(frozen=True)
 class Size:
-    """What is tried, by the names that `Config` has for it."""
+    """What is tried, by the names that `Config` has for it; without samplers a run collects and learns in turn."""
 
     samplers: int
     num_envs: int
     num_threads: int
     torch_threads: int
     minibatch_size: int
+
+    @classmethod
+    def of(cls, config: Config) -> Size:
+        """The size of a configuration."""
+        threads = config.num_threads, config.torch_threads
+        return cls(config.samplers, config.num_envs, *threads, minibatch_of(config))
+
+    def applied(self, config: Config) -> Config:
+        """A configuration with this size; groups of environments that take turns stay as many as they were."""
+        batch = self.num_envs // groups(config) if config.batch_size else 0
+        size = {name: value for name, value in asdict(self).items() if hasattr(config, name)}
+        return dataclasses.replace(config, batch_size=batch, **size)
 
 
 @dataclass(frozen=True)
@@ -53,11 +73,12 @@ class Probe:
 
     Attributes:
         sampling: agent steps a second, of all samplers.
-        updates: a second.
+        updates: a second; not counted where sampling and learning take turns.
         cores: processor seconds a second that learner and workers took; None where the system does not say.
         others: those that other programs took meanwhile; None where it does not say, or leaves us a part of the cores.
         gpu: share of the time in which the GPU was busy; None without one, or where it is not known.
         staleness: versions of the weights between those that acted and the newest, in the minibatch drawn last.
+        memory, limit: bytes that a process of its own needed at most, and may need; 0 without one.
         note: what kept it from being measured.
     """
 
@@ -68,6 +89,8 @@ class Probe:
     others: float | None = None
     gpu: float | None = None
     staleness: float | None = None
+    memory: int = 0
+    limit: int = 0
     note: str = ""
 
     @property
@@ -81,39 +104,150 @@ class Probe:
         return cls(Size(**size), **values)
 
 
-def measure(config: Config, size: Size, seconds: float = 1.0) -> Probe:
-    """Train with this size for so many seconds, after everything runs.
+def groups(config: Config) -> int:
+    """Into how many parts that take turns the environments are split."""
+    return config.num_envs // config.batch_size if config.batch_size else 1
+
+
+def minibatch_of(config: Config) -> int:
+    """Returns the samples of one gradient step: a whole rollout, where the algorithm has no minibatches."""
+    return getattr(config, "minibatch_size", config.num_envs * config.num_steps)
+
+
+def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: float = MEMORY_SHARE) -> Probe:
+    """Trains with this size for some seconds, after everything runs.
+
+    Args:
+        config: everything else.
+        size: what is tried.
+        seconds: length of the measurement, beside its warm-up.
+        memory_share: of the free memory, what the process that learns may take.
 
     Raises:
         HeadraceError: whatever the run raised, but for a lack of memory, which the probe's note says.
     """
+    at_once = {"learning_starts": 0} if hasattr(config, "learning_starts") else {}
     config = dataclasses.replace(
-        config,
-        **asdict(size),
+        size.applied(config),
         total_steps=1 << 60,
         stop_at_return=None,
-        replay_ratio=None,
-        replay_size=min(config.replay_size, REPLAY),
-        learning_starts=0,
+        **at_once,
         evaluate_episodes=0,
         viewer=False,
         tensorboard=False,
         load=None,
     )
-    with tempfile.TemporaryDirectory(prefix="headrace-tune-") as folder:
+    with tempfile.TemporaryDirectory(prefix="headrace-tune-") as folder:  # whoever is killed leaves it behind
+        run_dir = Path(folder) / "run"
+        if size.samplers < 1:
+            return _apart(config, size, seconds, memory_share, run_dir)
+        config = dataclasses.replace(config, replay_ratio=None, replay_size=min(config.replay_size, REPLAY))
         try:
-            return _measured(config, size, seconds, Path(folder) / "run")
+            return Probe(size, **_with_workers(config, seconds, memory_share, run_dir))
         except (MemoryError, RuntimeError) as error:
             if not is_lack(error):
                 raise
-            words = str(error) if isinstance(error, HeadraceError) else "out of memory"
-            return Probe(size, note=words)
+            return Probe(size, note=str(error) if isinstance(error, HeadraceError) else LACK)
 
 
-def _measured(config: Config, size: Size, seconds: float, folder: Path) -> Probe:
-    trainer = _Trial(config, RunFolder.create(folder, config))
+# -- sampling and learning in turn, in a process of its own --------------------------------------
+
+
+def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
+    """What a process of its own reports."""
+    context = multiprocessing.get_context("spawn")
+    pipe, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(theirs, config, size, seconds, share, run_dir), name="headrace-probe")
     try:
-        return Probe(size, **trainer.rates(seconds))
+        with deaf():
+            process.start()
+        theirs.close()
+        try:
+            report = pipe.recv()
+        except EOFError:
+            process.join()
+            return Probe(size, note=cause_of_death(process.exitcode))
+    finally:
+        if process.pid is not None:
+            process.kill()
+            process.join()
+        pipe.close()
+    if report.trace:
+        report.raise_as(f"the probe of {size.num_envs} environments")
+    return report.result
+
+
+def _work(pipe: Any, config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> None:
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        report = Report(_limited(config, size, seconds, share, run_dir))
+    except BaseException as error:
+        report = Report.of(error)
+    pipe.send(report)
+
+
+def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
+    """The measurement itself, kept to its memory."""
+    device = device_of(config)
+    at_first, (usable, allowed) = memory.free(device), allowance(config, share)
+    if config.devices:
+        take_cores(0, len(config.devices))
+        config = dataclasses.replace(config, device=config.devices[0], devices=())
+    training_pool(dataclasses.replace(config, num_envs=1, batch_size=0)).close()  # compiled before memory is short
+    memory.limit(device, usable)
+    rate, note = 0.0, ""
+    try:
+        rate = _rate(config, device, seconds, run_dir)
+    except (MemoryError, RuntimeError, OptionError) as error:
+        if not is_lack(error):
+            raise
+        note = LACK
+    return Probe(size, rate, memory=memory.peak(device, at_first), limit=allowed, note=note)
+
+
+def device_of(config: Config) -> torch.device:
+    """The one that is measured."""
+    return find_device(config.devices[0] if config.devices else config.device)
+
+
+def allowance(config: Config, share: float) -> tuple[int, int]:
+    """Bytes that a process may take beside what it has, and in all."""
+    device = device_of(config)
+    sharers = len(config.devices) if device.type == "cpu" else 0
+    usable = int(share * memory.free(device) / (sharers or 1))
+    return usable, usable + (memory.in_use(device)["resident"] if device.type == "cpu" else 0)
+
+
+def _rate(config: Config, device: torch.device, seconds: float, run_dir: Path) -> float:
+    """Agent steps a second in training, once everything that is made at first use was made."""
+    trainer = Trainer(config, RunFolder.create(run_dir, config))
+    try:
+        for _ in range(EAGER_CALLS + 2 if device.type == "cuda" else 1):
+            trainer.iterate()
+        _wait(device)
+        began, first = time.perf_counter(), trainer.step
+        while trainer.step == first or time.perf_counter() - began < seconds:
+            trainer.iterate()
+            trainer.solved()  # as in a run, where it decides whether to go on
+        _wait(device)
+        return (trainer.step - first) / (time.perf_counter() - began)
+    finally:
+        trainer.close()
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+# -- with workers --------------------------------------------------------------------------------
+
+
+def _with_workers(config: Config, seconds: float, share: float, run_dir: Path) -> dict[str, Any]:
+    """What a `Probe` says beside its size."""
+    trainer = _Trial(config, RunFolder.create(run_dir, config))
+    try:
+        return trainer.rates(seconds, share)
     finally:
         trainer.close()
         if trainer.device.type == "cuda":
@@ -133,11 +267,11 @@ class _State(NamedTuple):
 class _Trial(OffPolicyTrainer):
     """A run that ends once it has been measured."""
 
-    def rates(self, seconds: float) -> dict[str, Any]:
+    def rates(self, seconds: float, share: float) -> dict[str, Any]:
         """What a `Probe` says."""
         self._start()
         # workers have begun: what they may take is not limited with the learner's
-        with memory.limited(self.device, int(MEMORY_SHARE * memory.free(self.device))):
+        with memory.limited(self.device, int(share * memory.free(self.device))):
             self._warm_up()
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
             if any(_differ([window[name] or 0.0 for window in windows]) for name in ("sampling", "updates")):
@@ -161,10 +295,10 @@ class _Trial(OffPolicyTrainer):
 
     def _window(self, seconds: float) -> dict[str, float | None]:
         """Rates over a time of this length, and to the end of the last update in it."""
-        before = self._state()
+        before = self._now()
         while time.perf_counter() - before.at < seconds:
             self._learn_and_look(before.at + seconds - time.perf_counter())
-        after = self._state()
+        after = self._now()
         took = after.at - before.at
         mine, all_programs = _difference(before.mine, after.mine), _difference(before.all, after.all)
         return {
@@ -174,9 +308,8 @@ class _Trial(OffPolicyTrainer):
             "others": None if mine is None or all_programs is None else max(0.0, all_programs - mine) / took,
         }
 
-    def _state(self) -> _State:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+    def _now(self) -> _State:
+        _wait(self.device)
         workers = processor_seconds(list(self.supervisor.pids().values()))
         mine = None if workers is None else time.process_time() + workers
         steps, updates = self.counters.total_steps(), self.learner.updates

@@ -1,10 +1,9 @@
-"""How many environments, and which minibatch: found by measuring training itself.
+"""How many environments, and which minibatch, train fastest where a run collects and learns in turn.
 
-More replicas are not faster for ever, and the most that fit into a device's memory are rarely the
-fastest. So whole iterations of a real `Trainer` are timed (`headrace.train.tuning.probe`): ``num_envs`` doubles until
-the steps a second hardly grow, then ``minibatch_size`` does, and so on until neither helps. A size that is
-expected to need more than the allowed share of the memory is not tried. What was found is remembered for this
-machine, task and network.
+More replicas are not faster for ever, and the most that fit into a device's memory are rarely the fastest. So whole
+iterations of a real `Trainer` are timed: ``num_envs`` doubles until the steps a second hardly grow, then
+``minibatch_size`` does, and so on until neither helps. A size that is expected to need more than the allowed share of
+the memory is not tried. What was found is remembered for this machine, task and network.
 
 It finds speed, not the best learning: larger batches mean fewer updates from as many steps.
 """
@@ -17,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import headrace
 from headrace.errors import OptionError, WorkerError
@@ -26,12 +25,12 @@ from headrace.train.collect.setup import agent_groups
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
-from headrace.train.tuning.probe import Probe, allowance, device_of, measure, minibatch_of
+from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, device_of, groups, measure, minibatch_of
+from headrace.train.tuning.search import Found, Search, change, growth
 
 FIRST_ENVS = 16
 FIRST_MINIBATCHES = 4  # in a rollout, so that there is something to gain from larger ones
 MOST_ENVS = 1 << 20
-GAIN = 1.05  # twice the size must be this many times as fast
 DECIDES = (
     "task", "env_options", "algo", "network", "hidden", "shared", "activation", "policies", "num_steps", "epochs",
     "device", "devices", "num_threads", "torch_threads", "bf16", "compile", "graphs", "host_random", "target_kl",
@@ -41,24 +40,12 @@ DECIDES = (
 
 
 @dataclass(frozen=True)
-class Scale:
-    """What was found.
-
-    Attributes:
-        best: the size to train with.
-        probes: all that were measured, in order.
-        ended: why no larger size was tried.
-        remembered: whether it was found earlier.
-    """
-
-    best: Probe
-    probes: tuple[Probe, ...]
-    ended: str
-    remembered: bool = False
+class Scale(Found):
+    """What was found for a run that collects and learns in turn."""
 
     def settings(self, config: Config) -> dict[str, int]:
         """The fields of a `Config` that it is about."""
-        sized = _sized(config, self.best.num_envs, self.best.minibatch_size)
+        sized = self.best.size.applied(config)
         names = ("num_envs", "minibatch_size", *(["batch_size"] if config.batch_size else []))
         return {name: getattr(sized, name) for name in names if Player(sized).uses(name)}
 
@@ -67,12 +54,12 @@ def scale(
     config: Config,
     *,
     seconds: float = 2.0,
-    memory_share: float = 0.8,
+    memory_share: float = MEMORY_SHARE,
     most_envs: int = MOST_ENVS,
     again: bool = False,
     show: Callable[[Probe], object] | None = None,
 ) -> Scale:
-    """Find ``num_envs`` and ``minibatch_size`` for a configuration; those that it has are where minibatches begin.
+    """Finds ``num_envs`` and ``minibatch_size`` for a configuration; those that it has are where minibatches begin.
 
     Args:
         config: everything else. Of ``devices`` the first one is measured.
@@ -92,7 +79,8 @@ def scale(
     known = None if again else FINDINGS.recall(key)
     if known is not None and _within(known.best, most_envs, allowance(config, memory_share)[1]):
         return known
-    found = _Search(config, seconds, memory_share, most_envs, show).run()
+    search = _Search(config, lambda size: measure(config, size, seconds, memory_share), most_envs, show)
+    found = search.run()
     with contextlib.suppress(OSError):  # without a place for it, it is measured anew the next time
         FINDINGS.remember(key, found)
     return found
@@ -100,100 +88,63 @@ def scale(
 
 def _within(best: Probe, most_envs: int, allowed: int) -> bool:
     """Whether a size that was found earlier keeps to the limits of today."""
-    return best.num_envs <= most_envs and best.memory <= allowed
+    return best.size.num_envs <= most_envs and best.memory <= allowed
 
 
-class _Search:
-    """Doubling one number, then the other, as long as it pays."""
+class _Search(Search):
+    """The search for a run that collects and learns in turn; arguments are as for `scale`."""
+
+    PLAIN = "the minibatch is the whole rollout"
+    WORDS: ClassVar = {"num_envs": "{} environments", "minibatch_size": "minibatches of {}"}
 
     def __init__(
-        self, config: Config, seconds: float, share: float, most_envs: int, show: Callable[[Probe], object] | None
+        self,
+        config: Config,
+        measure: Callable[[Size], Probe],
+        most_envs: int,
+        show: Callable[[Probe], object] | None,
     ):
-        self._config, self._seconds, self._share, self._show = config, seconds, share, show
-        self._most_envs = most_envs
-        self._tried: dict[tuple[int, int], Probe] = {}
-        self._probes: list[Probe] = []
+        super().__init__(measure, show, () if hasattr(config, "minibatch_size") else {"minibatch_size"})
+        self._config, self._most_envs = config, most_envs
         spec = headrace.make_spec(config.task, **config.env_options)
         self._rows = config.num_steps * max(agent_group.width for agent_group in agent_groups(config, spec).values())
-        self._ended = ""
 
     def run(self) -> Scale:
-        groups = _groups(self._config)
-        first = max(FIRST_ENVS, FIRST_MINIBATCHES * minibatch_of(self._config) // self._rows)
-        first = -(-min(first, self._most_envs) // groups) * groups
-        best = self._measure(first, minibatch_of(self._config))
-        if best.note and not best.limit:
-            raise WorkerError(f"the probe of {first} environments died: {best.note}")
-        if best.note or best.memory > best.limit:
-            why = best.note or f"they need {readable(best.memory)}"
-            allowed = readable(best.limit)
-            raise OptionError(f"{first} environments do not fit into {allowed} of memory ({why}): allow a larger share")
-        while True:
-            wide = self._climb(best, "num_envs")
-            better = wide if not hasattr(self._config, "minibatch_size") else self._climb(wide, "minibatch_size")
-            if better == wide:
-                return Scale(wide, tuple(self._probes), self._ended)
-            best = better
+        """Measures until neither number helps any more."""
+        best = self._climb(self._probe(self._first()), ("num_envs", "minibatch_size"), self._is_faster)
+        return Scale(best, tuple(self._probes), self._reasons())
 
-    def _climb(self, best: Probe, name: str) -> Probe:
-        """Double one of the two until it no longer pays."""
-        before: Probe | None = None
-        while True:
-            if name == "minibatch_size" and best.minibatch_size >= best.num_envs * self._rows:
-                return best  # it is the whole rollout
-            sizes = {"num_envs": best.num_envs, "minibatch_size": best.minibatch_size}
-            sizes[name] *= 2
-            words = f"{sizes['num_envs']:,} environments with minibatches of {sizes['minibatch_size']:,}"
-            if sizes["num_envs"] > self._most_envs:
-                self._ended = f"{self._most_envs:,} environments are the most that were asked for"
-                return best
-            # a part of the memory is always needed, the rest grows with the size
-            expected = 2 * best.memory if before is None else best.memory + 2 * max(0, best.memory - before.memory)
-            if expected > best.limit:
-                needed, allowed = readable(expected), readable(best.limit)
-                self._ended = f"{words} would need about {needed}, more than the {allowed} allowed"
-                return best
-            probe = self._measure(**sizes, hoped=GAIN * best.steps_per_second)
-            if probe.note or probe.memory > probe.limit:
-                self._ended = f"{words}: {probe.note or 'more memory than is allowed'}"
-                return best
-            if probe.steps_per_second < GAIN * best.steps_per_second:
-                self._ended = f"{words} are not {GAIN - 1:.0%} faster"
-                return best
-            before, best = best, probe
+    def _first(self) -> Size:
+        config, parts = self._config, groups(self._config)
+        envs = min(max(FIRST_ENVS, FIRST_MINIBATCHES * minibatch_of(config) // self._rows), self._most_envs)
+        return dataclasses.replace(Size.of(config), samplers=0, num_envs=-(-envs // parts) * parts)
 
-    def _measure(self, num_envs: int, minibatch_size: int, hoped: float = 0.0) -> Probe:
-        """What is known of a size; if it disappoints, the better of two measurements: others use the machine, too."""
-        size = (num_envs, minibatch_size)
-        if size not in self._tried:
-            probe = self._once(*size)
-            if not probe.note and probe.steps_per_second < hoped:
-                probe = max(probe, self._once(*size), key=lambda one: one.steps_per_second)
-            self._tried[size] = probe
-        return self._tried[size]
+    def _refuse(self, probe: Probe) -> None:
+        envs = probe.size.num_envs
+        if probe.note and not probe.limit:
+            raise WorkerError(f"the probe of {envs} environments died: {probe.note}")
+        if probe.note or probe.memory > probe.limit:
+            why = probe.note or f"they need {readable(probe.memory)}"
+            allowed = readable(probe.limit)
+            raise OptionError(f"{envs} environments do not fit into {allowed} of memory ({why}): allow a larger share")
 
-    def _once(self, num_envs: int, minibatch_size: int) -> Probe:
-        try:
-            probe = measure(_sized(self._config, num_envs, minibatch_size), self._seconds, self._share)
-        except OptionError as error:
-            if not self._probes:
-                raise
-            probe = Probe(num_envs, minibatch_size, note=str(error))  # such as more rows than a replay holds
-        self._probes.append(probe)
-        if self._show is not None:
-            self._show(probe)
-        return probe
+    def _forbidden(self, best: Probe, name: str, value: int) -> str:
+        if name == "minibatch_size" and best.size.minibatch_size >= best.size.num_envs * self._rows:
+            return self.PLAIN
+        if name == "num_envs" and value > self._most_envs:
+            return f"{self._most_envs:,} are the most that were asked for"
+        # a part of the memory is always needed, the rest grows with the size
+        half = self._known.get(self._with(best.size, name, value // 4))
+        expected = 2 * best.memory if half is None else best.memory + 2 * max(0, best.memory - half.memory)
+        if expected > best.limit:
+            return f"they would need about {readable(expected)}, more than the {readable(best.limit)} allowed"
+        return ""
 
-
-def _groups(config: Config) -> int:
-    """Into how many parts that take turns the environments are split."""
-    return config.num_envs // config.batch_size if config.batch_size else 1
-
-
-def _sized(config: Config, num_envs: int, minibatch_size: int) -> Config:
-    batch = num_envs // _groups(config) if config.batch_size else 0
-    minibatch = {"minibatch_size": minibatch_size} if hasattr(config, "minibatch_size") else {}
-    return dataclasses.replace(config, num_envs=num_envs, batch_size=batch, **minibatch)
+    def _is_faster(self, best: Probe, probe: Probe, gain: float) -> str:
+        if probe.memory > probe.limit:
+            return "more memory than is allowed"
+        grown = growth(best.sampling, probe.sampling)
+        return "" if grown >= gain else f"steps a second {change(grown)}"
 
 
 # -- what is remembered --------------------------------------------------------------------------
@@ -212,16 +163,27 @@ def forget(task: str | None = None) -> int:
 def _key(config: Config) -> Key:
     """What a finding holds for: this machine, and what the speed of training depends on."""
     values = asdict(config)
-    key = {"machine": machine(device_of(config)), "groups": _groups(config)}
+    key = {"machine": machine(device_of(config)), "groups": groups(config)}
     return plain(key | {name: values[name] for name in DECIDES if name in values})
 
 
 def _encoded(found: Scale) -> dict[str, Any]:
-    return {"best": asdict(found.best), "ended": found.ended, "probes": [asdict(p) for p in found.probes]}
+    best, probes = _row(found.best), [_row(probe) for probe in found.probes]
+    return {"best": best, "ended": "\n".join(found.ended), "probes": probes}
+
+
+def _row(probe: Probe) -> dict[str, Any]:
+    size, rate = probe.size, probe.sampling
+    values = {"num_envs": size.num_envs, "minibatch_size": size.minibatch_size, "steps_per_second": rate}
+    return values | {"memory": probe.memory, "limit": probe.limit, "note": probe.note}
+
+
+def _probe(num_envs: int, minibatch_size: int, steps_per_second: float, **values: Any) -> Probe:
+    return Probe(Size(0, num_envs, 0, 0, minibatch_size), steps_per_second, **values)
 
 
 def _decoded(best: Any, ended: str, probes: Any) -> Scale:
-    return Scale(Probe(**best), tuple(Probe(**p) for p in probes), ended, remembered=True)
+    return Scale(_probe(**best), tuple(_probe(**p) for p in probes), tuple(ended.split("\n")), remembered=True)
 
 
 FINDINGS = MeasurementCache("scale", _encoded, _decoded)
