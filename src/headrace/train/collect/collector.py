@@ -216,8 +216,3 @@ def columns_of(agent_group: AgentGroup, envs: Tensor) -> Tensor:
     if agent_group.agents is None:
         return envs
     return (envs.unsqueeze(1) * agent_group.width + torch.arange(agent_group.width, device=envs.device)).flatten()
-
-
-def seen_by(agent_group: AgentGroup, observations: Tensor) -> Tensor:
-    """An agent group's columns of its array's rows [k, …]."""
-    return observations if agent_group.agents is None else observations[:, agent_group.sees.among].flatten(0, 1)

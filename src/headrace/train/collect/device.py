@@ -107,16 +107,9 @@ class DeviceCollector(Collector):
     def _act(self, t: int) -> None:
         """Have all policies choose, and bring it where the environments read it."""
         for experience in self.experiences:
-            agent_group, chosen = experience.agent_group, experience.act(t, EVERYWHERE)
-            if self._in_place:
-                return
-            into = self._actions[ACTION if agent_group.acts.key is None else agent_group.acts.key]
-            if agent_group.agents is None:
-                into.copy_(chosen)
-            else:
-                into[:, agent_group.acts.among] = chosen.view(self.num_envs, agent_group.width, *chosen.shape[1:]).to(
-                    into.dtype
-                )
+            chosen = experience.act(t, EVERYWHERE)
+            if not self._in_place:
+                experience.agent_group.put(chosen, self._actions)
 
     def _finals(self, agent_group: AgentGroup) -> FinalObservations | None:
         return self._ended.of(agent_group, observation_name(agent_group)) if self._truncations else None

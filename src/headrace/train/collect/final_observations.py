@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.collect.collector import columns_of, seen_by
+from headrace.train.collect.collector import columns_of
 from headrace.train.collect.rollout_buffer import FinalObservations
 from headrace.train.modules.policy_mapping import AgentGroup
 
@@ -36,7 +36,7 @@ class FinalObservationList:
             return None
         columns = [columns_of(agent_group, envs) for _, envs, _ in self._found]
         times = [torch.full_like(c, t) for c, (t, _, _) in zip(columns, self._found, strict=True)]
-        seen = [seen_by(agent_group, finals[name]) for _, _, finals in self._found]
+        seen = [agent_group.seen(finals[name]) for _, _, finals in self._found]
         return FinalObservations(torch.cat(times), torch.cat(columns), torch.cat(seen))
 
 
@@ -70,7 +70,7 @@ class FinalObservationSlots:
         slots, envs = self._t.shape
         columns = columns_of(agent_group, torch.arange(envs, device=self._t.device)).repeat(slots)
         times = self._t.repeat_interleave(agent_group.width, 1) if agent_group.agents is not None else self._t
-        return FinalObservations(times.flatten(), columns, seen_by(agent_group, self._kept[name].flatten(0, 1)))
+        return FinalObservations(times.flatten(), columns, agent_group.seen(self._kept[name].flatten(0, 1)))
 
 
 def slots_needed(steps: int, longest: int) -> int:

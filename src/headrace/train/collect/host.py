@@ -105,12 +105,9 @@ class HostCollector(Collector):
         """The actions of all policies in some environments, as the pool takes them."""
         if not self.spec.agents:
             return self.experiences[0].act(t, envs).cpu().numpy()
-        for experience in self.experiences:
-            acts = experience.agent_group.acts
-            into = self._actions[ACTION if acts.key is None else acts.key][envs]
-            chosen = experience.act(t, envs).cpu().numpy()
-            into[:, acts.among] = chosen.reshape(len(into), experience.agent_group.width, *chosen.shape[1:])
         actions = {name: array[envs] for name, array in self._actions.items()}
+        for experience in self.experiences:
+            experience.agent_group.put(experience.act(t, envs).cpu().numpy(), actions)
         return actions if isinstance(self.pool.action_space, gym.spaces.Dict) else actions[ACTION]
 
     def _receive(self, t: int) -> None:

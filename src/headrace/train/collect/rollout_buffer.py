@@ -11,7 +11,8 @@ from torch import Tensor
 
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.policy import Policy
-from headrace.train.modules.action_masks import forbidden, masked_to_draw
+from headrace.train.collect.acting import act
+from headrace.train.modules.action_masks import forbidden
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Transitions
 from headrace.train.storage.samples import Samples
@@ -150,17 +151,16 @@ class Experience:
         """Run the policy on some environments at step t and note what it did; returns their columns' actions."""
         columns = self.agent_group.columns(envs)
         row = self._rows[t] if columns is EVERYWHERE else self._rows[t].of(columns)
-        inputs = row.inputs if self._in_place else self.encoder(self._seen(t, envs), row.inputs)
-        if self.memory is None:
-            params, values = self.policy.forward(inputs)
-        else:
-            params, values, self.memory[t + 1, columns] = self.policy.step(inputs, self._remembered(t, columns))
-        if self.forbidden is not None:
-            params = masked_to_draw(params, self._forbid(t, envs))
+        seen, inputs = (row.inputs, None) if self._in_place else (self._seen(t, envs), row.inputs)
+        memory = None if self.memory is None else self._remembered(t, columns)
+        closed = None if self.forbidden is None else self._forbid(t, envs)
+        acted = act(self.policy, seen, inputs, row.noise, memory, closed)
+        if self.memory is not None and acted.memory is not None:
+            self.memory[t + 1, columns] = acted.memory
         if row.params is not None:
-            row.params.copy_(params)
-        row.values.copy_(values)
-        row.actions.copy_(self.distribution.sample(params, row.noise))
+            row.params.copy_(acted.params)
+        row.values.copy_(acted.values)
+        row.actions.copy_(acted.actions)
         return self.distribution.to_env(row.actions)
 
     def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
@@ -320,7 +320,7 @@ class Experience:
     def _seen(self, t: int, envs: slice) -> Tensor:
         if self._source is not None:
             return self._source[t, self.agent_group.columns(envs)]
-        return self._observations[t, envs][:, self.agent_group.sees.among].flatten(0, 1)
+        return self.agent_group.seen(self._observations[t, envs])
 
     def _final_values(self, outcome: Outcome) -> Tensor:
         """Values of the final observations of truncated episodes, float32[T, columns]; zero elsewhere."""

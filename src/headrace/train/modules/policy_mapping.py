@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
+from headrace.pool.actions import ACTION
 from headrace.pool.spec import TaskSpec
 
 AGENTS = "agents"
@@ -81,6 +82,22 @@ class AgentGroup:
         if self.agents is None:
             return values
         return values[(slice(None),) * (axis + 1) + (self.agents,)].flatten(axis, axis + 1)
+
+    def seen(self, observations: Any) -> Any:
+        """What its agents see, of a tensor or an array [N, A, …] (or [N, …], where there is one agent), as columns."""
+        if self.agents is None:
+            return observations
+        some = observations[:, self.sees.among]
+        return some.reshape(-1, *some.shape[2:])
+
+    def put(self, chosen: Any, actions: Mapping[str, Any]) -> None:
+        """Writes the actions of its columns, a tensor or an array, where environments take them, by array name."""
+        into = actions[ACTION if self.acts.key is None else self.acts.key]
+        if self.agents is None:
+            into[:] = chosen
+            return
+        chosen = chosen.reshape(len(into), self.width, *chosen.shape[1:])
+        into[:, self.acts.among] = chosen.to(into.dtype) if isinstance(chosen, Tensor) else chosen
 
     def of_each(self, values: Tensor) -> Tensor:
         """Returns values of environments [T, N] as columns, repeated for each agent of the group."""

@@ -13,9 +13,10 @@ from headrace.errors import OptionError
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.spec import TaskSpec
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.acting import act, buffer
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import Config
-from headrace.train.modules.action_masks import MASK, forbidden, masked_heads, masked_to_draw
+from headrace.train.modules.action_masks import MASK, forbidden, masked_heads
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -65,12 +66,10 @@ class Agent:
         rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
         actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields}
         for player in self._players:
-            sees, acts, width = player.agent_group.sees, player.agent_group.acts, player.agent_group.width
-            seen: Any = observations if sees.key is None else observations[sees.key]
-            mask = None if action_mask is None else action_mask[:, player.agent_group.agents].reshape(rows * width, -1)
-            chosen = player.act(seen[:, sees.among].reshape(rows * width, *seen.shape[2:]), generator, mask)
-            into = actions[ACTION if acts.key is None else acts.key]
-            into[:, acts.among] = chosen.reshape(rows, width, *chosen.shape[1:])
+            group = player.agent_group
+            seen: Any = observations if group.sees.key is None else observations[group.sees.key]
+            mask = None if action_mask is None else action_mask[:, group.agents].reshape(rows * group.width, -1)
+            group.put(player.act(group.seen(seen), generator, mask), actions)
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
 
     @torch.inference_mode()
@@ -99,26 +98,19 @@ class _Player:
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
-        raw = torch.from_numpy(np.ascontiguousarray(observations))
-        encoder = self.policy.encoder
-        inputs = encoder(raw, torch.empty(len(raw), *encoder.shape, dtype=encoder.dtype))
-        if self.policy.memory_size:
-            if self.memory is None or len(self.memory) != len(inputs):
-                self.memory = inputs.new_zeros(len(inputs), self.policy.memory_size)
-            params, _, self.memory = self.policy.step(inputs, self.memory)
-        else:
-            params, _ = self.policy.forward(inputs)
+        seen = torch.from_numpy(np.ascontiguousarray(observations))
+        if self.policy.memory_size and (self.memory is None or len(self.memory) != len(seen)):
+            self.memory = torch.zeros(len(seen), self.policy.memory_size)
+        closed = noise = None
         if self._heads:
             if mask is None:
                 raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
             closed = forbidden(torch.from_numpy(np.ascontiguousarray(mask)), self._heads)
-            params = masked_to_draw(params, closed)
-        if generator is None:
-            actions = self.distribution.mode(params)
-        else:
-            noise = torch.empty(len(raw), self.distribution.noise_size)
-            actions = self.distribution.sample(params, self.distribution.draw(noise, generator))
-        return self.distribution.to_env(actions).numpy()
+        if generator is not None:
+            noise = self.distribution.draw(torch.empty(len(seen), self.distribution.noise_size), generator)
+        acted = act(self.policy, seen, buffer(self.policy, len(seen)), noise, self.memory, closed)
+        self.memory = acted.memory
+        return self.distribution.to_env(acted.actions).numpy()
 
 
 def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:

@@ -109,10 +109,10 @@ class ReplaySampler(Sampler):
         """Actions for the present observations, as they are stored."""
         steps = self.counters.total_steps()
         if steps < self.config.learning_starts:
-            return self.distribution.random(len(self._inputs), self._generator)
+            return self.distribution.random(self.config.num_envs, self._generator)
         assert isinstance(self.policy, OffPolicy)
         self.policy.explore(steps)
-        return self._choose(torch.from_numpy(seen) if self._stack == 1 else self.writer.stack())[1]
+        return self._choose(torch.from_numpy(seen) if self._stack == 1 else self.writer.stack()).actions
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
         """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""

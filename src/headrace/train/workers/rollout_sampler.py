@@ -72,10 +72,11 @@ class RolloutSampler(Sampler):
         clock = time.perf_counter
         began = clock()
         self._take_weights()
-        self._params[t], actions = self._choose(torch.from_numpy(slot.observations[t]))
+        acted = self._choose(torch.from_numpy(slot.observations[t]))
+        self._params[t], actions = acted.params, acted.actions
         slot.actions[t], slot.versions[t] = actions.numpy(), self._version
         taken = self.distribution.to_env(actions).numpy()
-        acted = clock()
+        chosen = clock()
         self._seen, reward, terminated, truncated, info = self.pool.step(taken)
         stepped = clock()
         slot.rewards[t], slot.terminated[t], slot.truncated[t] = reward, terminated, truncated
@@ -85,7 +86,7 @@ class RolloutSampler(Sampler):
             slot.add_finals(t, envs, info["final_obs"][envs])
         self._note(reward, terminated, truncated, info)
         self.counters.steps[self.number] += len(reward)
-        self.counters.seconds[self.number] += acted - began, stepped - acted, 0.0
+        self.counters.seconds[self.number] += chosen - began, stepped - chosen, 0.0
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
         """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""

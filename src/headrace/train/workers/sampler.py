@@ -17,6 +17,7 @@ from torch import Tensor
 import headrace
 from headrace.machine import usable_cores
 from headrace.pool.spec import AutoresetMode
+from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
@@ -55,7 +56,7 @@ class Sampler(ABC):
             config.task, num_envs=rows, num_threads=threads, seed=seed, autoreset=autoreset, **options
         )
         self._generator = torch.Generator().manual_seed(seed)
-        self._inputs = torch.empty(rows, *self.encoder.shape, dtype=self.encoder.dtype)
+        self._inputs = buffer(self.policy, rows)
         self._noise = torch.empty(rows, self.distribution.noise_size)
         self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
         self._acting, self._version = PolicyCopy(self.policy), 0
@@ -72,11 +73,9 @@ class Sampler(ABC):
         """Load the newest weights."""
         self._version = self._acting.read(self.weights) or self._version
 
-    def _choose(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """The policy's action parameters for observations, and actions sampled from them, as they are stored."""
-        inputs = observations if self.encoder.is_identity else self.encoder(observations, self._inputs)
-        params, _ = self.policy.forward(inputs)
-        return params, self.distribution.sample(params, self.distribution.draw(self._noise, self._generator))
+    def _choose(self, observations: Tensor) -> Acted:
+        """The policy's actions for observations, sampled."""
+        return act(self.policy, observations, self._inputs, self.distribution.draw(self._noise, self._generator))
 
     def _count(self, rewards: np.ndarray, steps: np.ndarray | int, ends: np.ndarray) -> None:
         """Add a step's rewards to the episodes' returns and its steps to their lengths; report those that ended."""
