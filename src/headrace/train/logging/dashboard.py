@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Self, TextIO
 
@@ -18,6 +17,7 @@ from rich.text import Text
 from headrace.machine import readable
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.logging.progress import PolicyProgress, Progress
+from headrace.train.logging.throughput import Throughput
 
 COLOURS = {"env": "cyan", "inference": "yellow", "waiting": "grey50", "learning": "magenta", "idle": "grey30"}
 NAMES = {
@@ -57,7 +57,7 @@ class Dashboard:
         self._began = False
         self._watched: str | None = None
         self._curve: list[tuple[int, float]] = []
-        self._pace: deque[tuple[float, int]] = deque()
+        self._pace = Throughput(PACE)
 
     def __enter__(self) -> Self:
         if not self.quiet and self.console.is_terminal:
@@ -105,15 +105,11 @@ class Dashboard:
 
     def _left(self, run: Progress) -> str:
         """The estimated time left at the recent speed; empty before it is known."""
-        now, total = time.monotonic(), run.config.total_steps
-        self._pace.append((now, run.step))
-        while len(self._pace) > 2 and now - self._pace[1][0] > PACE:
-            self._pace.popleft()
-        then, step = self._pace[0]
-        if now - then < KNOWN or run.step <= step or run.step >= total:
+        self._pace.note(run.step)
+        (rate,), missing = self._pace.per_second(KNOWN) or (0.0,), run.config.total_steps - run.step
+        if rate <= 0 or missing <= 0:
             return ""
-        seconds = (total - run.step) * (now - then) / (run.step - step)
-        return f", {'' if run.config.stop_at_return is None else '≤ '}{duration(seconds)} left"
+        return f", {'' if run.config.stop_at_return is None else '≤ '}{duration(missing / rate)} left"
 
     def _picture(self, run: Progress) -> Panel:
         config = run.config

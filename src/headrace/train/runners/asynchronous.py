@@ -26,7 +26,7 @@ from headrace.train.config.uses import check_asked_for
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import all_finite
 from headrace.train.logging.metrics import MetricsWriter
-from headrace.train.logging.rates import Rates
+from headrace.train.logging.throughput import Throughput
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
@@ -105,7 +105,7 @@ class AsyncTrainer(Runner):
         self.updates = self.restarts = 0
         self._lost = 0.0
         self.learner = self._make_learner()
-        self._rates = Rates()
+        self._throughput = Throughput()
         if resume is None:
             begin_with_network(policy)
             self.learner.publish()
@@ -139,7 +139,7 @@ class AsyncTrainer(Runner):
                 if not checkpoints.newest(self.run.checkpoints):
                     self._save_meanwhile()  # whatever happens, there is a good state to go back to
                 self._start()
-                self._rates.start(self.step, self.updates)
+                self._throughput.note(self.step, self.updates)
                 yield self._interrupt
                 if self.solved():
                     self._save_solved()
@@ -217,7 +217,7 @@ class AsyncTrainer(Runner):
             self.remarks.append(words)
         self.restarts = self.supervisor.restarts
         self._look_at_board()
-        self._rates.note(self.step, self.updates)
+        self._throughput.note(self.step, self.updates)
         late = self.seconds - self._logged_at >= LOG_SECONDS and self.step > self._logged
         if late or self.step - self._logged >= config.log_steps:
             self._log()
@@ -252,11 +252,11 @@ class AsyncTrainer(Runner):
     def split(self) -> dict[str, float]:
         """Seconds of all samplers by what they did, and of the learner."""
         parts = dict(zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
-        return parts | {"learning": max(0.0, self._rates.seconds - self._lost), "idle": self._lost}
+        return parts | {"learning": max(0.0, self._throughput.seconds - self._lost), "idle": self._lost}
 
     def speeds(self) -> dict[str, float | None]:
         """A second, of late: agent steps sampled, updates, and update frames, samples that updates learnt from."""
-        sampled, updated = self._rates.of_late()
+        sampled, updated = self._throughput.per_second() or (None, None)
         frames = None if updated is None else updated * self.config.minibatch_size
         return {"sampling": sampled, "updates": updated, "update_frames": frames}
 

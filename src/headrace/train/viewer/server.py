@@ -28,6 +28,7 @@ from headrace.errors import RenderError, StateError
 from headrace.pool.registry import build_task
 from headrace.train.config.settings import Config
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.logging.throughput import Throughput
 from headrace.train.play.video import write_video
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
@@ -39,7 +40,6 @@ from headrace.train.workers.evaluator import give_way
 PAGE = Path(__file__).with_name("viewer.html")
 LOOK = 0.25  # seconds between looks at whether the run is over
 STALLED = 10.0  # seconds after which a watcher that takes nothing is taken for gone
-WINDOW = 5.0  # seconds that rates are averaged over
 POINTS = 400  # of the learning curve
 BOUNDARY = "picture"
 HOSTS = (HOST, "localhost", "::1")  # what this machine is called where a browser is, also behind ssh -L
@@ -84,13 +84,15 @@ class Site:
         self._config, self._run, self._weights, self._board, self.show = config, run, weights, counters, show
         self._lock, self._filming = threading.Lock(), threading.Lock()
         self._returns: deque[float] = deque(maxlen=config.stop_episodes)
-        self._seen = deque([(time.monotonic(), counters.total_steps(), int(counters.updates[0]))])
+        self._throughput = Throughput()
+        self._throughput.note(counters.total_steps(), int(counters.updates[0]))
         self._film: tuple[Episode | None, bytes] = (None, b"")
 
     def status(self) -> dict[str, Any]:
         """How far the run is, and what is playing; None stands for what is not known, or no number."""
         with self._lock:
-            sampled, updated = self._rates()
+            self._throughput.note(self._board.total_steps(), int(self._board.updates[0]))
+            sampled, updated = self._throughput.per_second() or (None, None)
             self._returns.extend(self._board.new_episodes().returns.tolist())
             returns = list(self._returns)
         show, config, playing = self.show, self._config, self.show.episode
@@ -138,16 +140,6 @@ class Site:
                     write_video(path, episode.frames(show.every), show.fps / show.every)
                     self._film = episode, path.read_bytes()
             return self._film[1]
-
-    def _rates(self) -> tuple[float | None, float | None]:
-        """Agent steps and updates a second, since somebody asked last, or over a few seconds."""
-        now, steps, updates = time.monotonic(), self._board.total_steps(), int(self._board.updates[0])
-        self._seen.append((now, steps, updates))
-        while len(self._seen) > 2 and now - self._seen[1][0] > WINDOW:
-            self._seen.popleft()
-        then, steps_then, updates_then = self._seen[0]
-        past = now - then
-        return ((steps - steps_then) / past, (updates - updates_then) / past) if past > 0 else (None, None)
 
 
 class _Server(ThreadingHTTPServer):
