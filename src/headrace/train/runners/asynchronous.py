@@ -225,8 +225,6 @@ class AsyncTrainer(Runner):
     def _look_at_board(self) -> None:
         self.step = self.counters.total_steps()
         self.updates = self.counters.updates[0] = self.learner.updates
-        port = int(self.counters.port[0])
-        self.address = address(port) if port else None
         ended = self.counters.new_episodes()
         if len(ended.returns):
             self.tracker.add(*map(torch.from_numpy, ended))
@@ -248,6 +246,12 @@ class AsyncTrainer(Runner):
         return bool(self.config.evaluate_episodes) and self.finished() and not known
 
     # -- for reporting ---------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str | None:
+        """Where the run can be watched; None where it cannot."""
+        port = int(self.counters.port[0])
+        return address(port) if port else None
 
     def split(self) -> dict[str, float]:
         """Seconds of all samplers by what they did, and of the learner."""

@@ -47,7 +47,6 @@ class Runner(ABC):
         step: agent steps so far, all environments together.
         best_return: the highest mean return so far that a checkpoint was kept for.
         evaluation: the evaluator's last result; empty before it, or without an evaluator.
-        address: where the run can be watched; None where it cannot.
         remarks: lines about what happened by the way.
     """
 
@@ -64,7 +63,6 @@ class Runner(ABC):
         self._since: float | None = None
         self.best_return = float("-inf")
         self.evaluation: dict[str, float] = {}
-        self.address: str | None = None
         self.remarks: deque[str] = deque(maxlen=REMARKS)
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
 
@@ -135,6 +133,11 @@ class Runner(ABC):
             self.writer.close()
 
     # -- for reporting ---------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str | None:
+        """Where the run can be watched; None where it cannot."""
+        return None
 
     @property
     def seconds(self) -> float:
