@@ -60,38 +60,40 @@ def test_what_a_helper_raises_is_raised_and_hangs_nothing():
 @pytest.mark.parametrize("raises", [KeyboardInterrupt, ZeroDivisionError])
 def test_whatever_a_signal_raises_waits_for_the_helpers(raises: type[BaseException]):
     """Signals come all the time; each run ends only when its helper is done, and the next one works."""
-    helpers, helping, counts = HelperThreads(1), False, [0, 0, 0]
-    inside = False
+    helpers, inside, begun, ended, runs, interrupted = HelperThreads(1), False, 0, 0, 0, 0
 
     def interrupt(*_: object) -> None:
+        nonlocal inside
         if inside:
+            inside = False  # once a run: what handles it is not interrupted itself
             raise raises
 
     def help_slowly() -> None:
-        nonlocal helping
-        helping = True
+        nonlocal begun, ended
+        begun += 1
         time.sleep(0.01)
-        helping = False
-        counts[0] += 1
+        ended += 1
 
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
     try:
-        while counts[2] < 20:
-            counts[1] += 1
+        while interrupted < 20:
+            runs += 1
             try:
                 inside = True
                 helpers.run([lambda: None, help_slowly])
                 inside = False
+                assert ended == runs
             except raises:
-                inside = False
-                counts[2] += 1
-            assert not helping
-            assert counts[0] == counts[1]
+                interrupted += 1
+            assert begun == ended
+            runs = ended  # a signal just before a run leaves nothing to wait for
     finally:
+        inside = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     helpers.close()
+    assert begun == ended == runs
 
 
 def test_a_thread_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch):
