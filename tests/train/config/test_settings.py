@@ -13,8 +13,8 @@ import pytest
 from headrace.errors import OptionError
 from headrace.train import resume, train
 from headrace.train.algorithms.ppo import PPOConfig
-from headrace.train.algorithms.ppo_presets import PRESETS
 from headrace.train.algorithms.sac import SACConfig
+from headrace.train.config.algorithms.ppo_presets import PRESETS
 from headrace.train.config.fields import Setting, settings_of
 from headrace.train.config.make import shared
 from headrace.train.config.registry import algorithms, find_algorithm

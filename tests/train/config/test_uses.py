@@ -11,8 +11,8 @@ import pytest
 import headrace
 from headrace.errors import OptionError
 from headrace.train import settled, train, why_in_turn
-from headrace.train.algorithms import dqn_presets, ppo_presets
 from headrace.train.collect.setup import players_of
+from headrace.train.config.algorithms import dqn_presets, ppo_presets
 from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import make_config

@@ -5,55 +5,21 @@ Source: Mnih et al. 2016 (arXiv:1602.01783), in its synchronous form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from headrace.envs import minatar
 from headrace.train.algorithms.fused.rollouts import FusedA2C
 from headrace.train.algorithms.on_policy import OnPolicy
-from headrace.train.algorithms.ppo_presets import ppo_presets
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.make import only
-from headrace.train.config.rollout import RolloutConfig
+from headrace.train.config.algorithms.a2c import A2CConfig, A2CDeclaration
 from headrace.train.storage.samples import Samples
 
-# One update from a rollout wants short rollouts, often; what is not here is as for PPO. Found by
-# benchmarks/learning_settings.py (the first two tasks) and here, steps and seeds:
-#   CartPole-v1              solved after 133,000 to 305,000, six of six; with PPO's settings at 126 after 200,000
-#   Acrobot-v1               solved after 16,000 to 51,000, three of three; with PPO's at -124 after 300,000
-#   Pendulum-v1              at -305 and -884 after 400,000, so not solved; with PPO's at -1,113
-#   MinAtar-Breakout-v1      at 1.5 and 1.6 after 500,000; with PPO's at 1.0
-# On CartPole twice the rate ruins what was learnt; for tasks that are not here it is a cautious one.
-COMMON: dict[str, Any] = {"num_envs": 16, "num_steps": 8, "learning_rate": 1e-3, "anneal_learning_rate": False}
-PRESETS: dict[str, dict[str, Any]] = {
-    **{task: {"learning_rate": 3e-3} for task in ("CartPole-v0", "CartPole-v1", "Acrobot-v1")},
-    **{task: {"learning_rate": 2e-3} for task in ("Pendulum-v0", "Pendulum-v1")},
-    **{task: {"num_envs": 32, "num_steps": 5} for task in minatar.TASKS},
-    # as for PPO: every agent gives samples
-    "TagContinuous-v0": {"num_envs": 32, "num_steps": 20, "learning_rate": 2e-3, "anneal_learning_rate": True},
-    "TagGridWorld-v0": {"num_envs": 256, "num_steps": 50, "anneal_learning_rate": True},
-}
 
-
-@dataclass(frozen=True)
-class A2CConfig(RolloutConfig):
-    """Settings of A2C."""
-
-
-class A2C(OnPolicy):
+class A2C(A2CDeclaration, OnPolicy):
     """A policy that descends ``-mean(A · log π) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``."""
 
-    settings = A2CConfig
     config: A2CConfig
     fused = FusedA2C
-
-    @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
-        """As PPO's, but for the size and the number of rollouts."""
-        return only(A2CConfig, ppo_presets(task, "auto") | COMMON | PRESETS.get(task, {}) | ppo_presets("", network))
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
         """One epoch of one minibatch, all rows in order."""

@@ -9,17 +9,15 @@ al. 2018 (arXiv:1712.00378) for time limits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from headrace.train.algorithms.actor_critic import ActorCriticPolicy, NoisyActorConfig
 from headrace.train.algorithms.fused.ddpg import FusedDDPG
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
-from headrace.train.algorithms.off_policy import Losses
-from headrace.train.config.rollout import GradientClipConfig
+from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.config.algorithms.ddpg import DDPGConfig, DDPGDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
 from headrace.train.modules.distributions import Deterministic
 from headrace.train.modules.network import input_size
@@ -27,12 +25,7 @@ from headrace.train.modules.perceptron import Critic, Perceptron
 from headrace.train.storage.device_replay import Transitions
 
 
-@dataclass(frozen=True)
-class DDPGConfig(NoisyActorConfig, GradientClipConfig):
-    """Settings of DDPG."""
-
-
-class DDPG(ActorCriticPolicy):
+class DDPG(DDPGDeclaration, OffPolicy):
     """A deterministic policy μ, its critic Q, and their targets μ' and Q'.
 
     Attributes:
@@ -42,7 +35,6 @@ class DDPG(ActorCriticPolicy):
         OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
-    settings = DDPGConfig
     config: DDPGConfig
     critic_statistics = ("critic_loss", "q_mean", "critic_grad_norm")
     actor_statistics = ("actor_loss", "actor_grad_norm")

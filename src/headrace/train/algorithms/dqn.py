@@ -8,10 +8,8 @@ distributions are not here. Optimised by Adam, with clipped gradients.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import torch
@@ -19,81 +17,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.algorithms.dqn_presets import dqn_presets
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.fields import WORKERS, Use, setting
-from headrace.train.config.registry import Capabilities
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.rollout import ConvolutionConfig, GradientClipConfig
+from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
 from headrace.train.modules.distributions import EpsilonGreedy
 from headrace.train.modules.network import uses_images
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.modules.whole import whole
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 
-_WITH_WORKERS = Use(ways=(WORKERS,))
-_PRIORITISED = Use(ways=(WORKERS,), given=("prioritised", True))
 
-
-@dataclass(frozen=True)
-class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig):
-    """Settings of DQN."""
-
-    double: bool = setting(True, "Choose the action that a target values by the network, not by the target network.")
-    dueling: bool = setting(
-        False,
-        "Learn a state's value and its actions' advantages apart, each from half of a last hidden layer twice as wide.",
-    )
-    loss: Literal["huber", "squared"] = setting(
-        "huber", "Of an error e of an action's value: e²; or Huber's, e²/2 up to 1 and a straight line from there."
-    )
-    target_rate: float = setting(
-        0.005,
-        "How far the target network goes towards the learning one after each update, 1 all the way.",
-        low=0,
-        high=1,
-        group="learning",
-        use=Use(given=("target_update", 0)),
-    )
-    target_update: int = setting(
-        0,
-        "Updates after which the network is copied into the target network; 0 moves it by target_rate after each.",
-        low=0,
-    )
-    prioritised: bool = setting(
-        False,
-        "Learn more often from what was badly predicted: transitions are drawn by their error to the power of "
-        "priority_exponent, and weigh (1 / their probability) to the power of importance_exponent.",
-        use=_WITH_WORKERS,
-    )
-    priority_exponent: float = setting(
-        0.5, "How much errors count in drawing: 0 not at all.", low=0, high=1, use=_PRIORITISED
-    )
-    importance_exponent: float = setting(
-        0.4,
-        "How much of the bias from drawing so is taken back at first; it grows to all, 1, over the run.",
-        low=0,
-        high=1,
-        use=_PRIORITISED,
-    )
-    epsilon_start: float = setting(1.0, "The share of random actions at first.", low=0, high=1)
-    epsilon_end: float = setting(0.05, "The share of random actions in the end.", low=0, high=1)
-    epsilon_fraction: float = setting(
-        0.1, "The part of total_steps over which it falls from one to the other.", above=0
-    )
-
-    @property
-    def priorities(self) -> tuple[float, float] | None:
-        """Exponents of priority and of importance, where transitions are drawn by their errors; None where not."""
-        return (self.priority_exponent, self.importance_exponent) if self.prioritised else None
-
-    def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """As `ReplayConfig.followed`; ``target_update`` is divided by ``times``."""
-        return super().followed(times, limited) | {"target_update": math.ceil(self.target_update / times)}
-
-
-class DQN(OffPolicy):
+class DQN(DQNDeclaration, OffPolicy):
     """Action values Q, and their targets Q'.
 
     Attributes:
@@ -104,10 +38,6 @@ class DQN(OffPolicy):
         OptionError: actions are not `Discrete`, or no network fits the observations.
     """
 
-    settings = DQNConfig
-    capabilities = Capabilities(
-        replay=True, actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False, workers=True
-    )
     config: DQNConfig
     critic_statistics = ("critic_loss", "q_mean", "critic_grad_norm")
     statistics = critic_statistics
@@ -121,10 +51,6 @@ class DQN(OffPolicy):
         self.actor_every = max(1, self.config.target_update)  # there is no actor: targets alone wait for their turn
         super()._build()
         self.errors = torch.zeros(self.config.minibatch_size, device=self.device)
-
-    @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
-        return dqn_presets(task)
 
     def _make(self) -> tuple[Any, nn.Module]:
         config, space = self.config, self.agent_group.action

@@ -5,78 +5,25 @@ Sources: Schulman et al. 2017 (arXiv:1707.06347); Huang et al. 2022, "The 37 imp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from headrace.train.algorithms.fused.rollouts import FusedPPO
 from headrace.train.algorithms.on_policy import OnPolicy
-from headrace.train.algorithms.ppo_presets import ppo_presets
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.fields import WORKERS, Use, setting
-from headrace.train.config.registry import Capabilities
-from headrace.train.config.rollout import RolloutConfig
+from headrace.train.config.algorithms.ppo import PPOConfig, PPODeclaration
 from headrace.train.storage.samples import Samples
 
 
-@dataclass(frozen=True)
-class PPOConfig(RolloutConfig):
-    """Settings of PPO; with workers, whose rollouts are a little old, advantages are V-trace's."""
-
-    minibatch_size: int = setting(256, "Samples in one gradient step; all of them, if there are fewer.", low=1)
-    epochs: int = setting(4, "Passes over a rollout.", low=1)
-    clip_range: float = setting(
-        0.2, "The probability ratio's gain is clipped outside 1 ± this.", above=0, scheduled=True
-    )
-    value_clip_range: float | None = setting(
-        None, "Clip the value's change in the value loss to ± this; None does not."
-    )
-    target_kl: float | None = setting(
-        None, "Leave the epochs of an iteration once the policy has moved this far (approximate KL); None never does."
-    )
-    rollout_slots: int = setting(
-        1,
-        "Rollouts of each sampler that may wait to be learnt from, beside the one that is learnt from. More even out "
-        "uneven speeds, and make the policy that acted older; a sampler without a free one waits.",
-        low=1,
-        group="workers",
-        use=Use(ways=(WORKERS,)),
-        shared=True,
-    )
-    rho_clip: float = setting(
-        1.0,
-        "V-trace's limit of the importance weight of a step. The lower, the more the critic is that of the policy that "
-        "acted.",
-        above=0,
-        group="workers",
-        use=Use(ways=(WORKERS,)),
-    )
-    trace_clip: float = setting(
-        1.0,
-        "V-trace's limit of the weights that carry what later steps earned back to earlier ones.",
-        above=0,
-        group="workers",
-        use=Use(ways=(WORKERS,)),
-    )
-
-
-class PPO(OnPolicy):
+class PPO(PPODeclaration, OnPolicy):
     """A policy that descends ``mean(-min(r·A, clip(r)·A)) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``.
 
     Here ``r`` is the ratio of an action's probability to that of the policy that acted.
     """
 
-    settings = PPOConfig
-    capabilities = Capabilities(workers=True)
     config: PPOConfig
     keeps_params = True
     fused = FusedPPO
-
-    @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
-        return ppo_presets(task, network)
 
     def _build(self) -> None:
         super()._build()

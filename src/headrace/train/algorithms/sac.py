@@ -10,36 +10,21 @@ time limits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from headrace.train.algorithms.actor_critic import ActorCriticPolicy
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.sac import FusedSAC
-from headrace.train.algorithms.off_policy import Losses
-from headrace.train.config.fields import setting
-from headrace.train.config.replay import ActorCriticConfig
+from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.config.algorithms.sac import SACConfig, SACDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
 from headrace.train.modules.distributions import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.perceptron import Perceptron
 from headrace.train.modules.twin_critic import TwinCritic
 from headrace.train.storage.device_replay import Transitions
-
-
-@dataclass(frozen=True)
-class SACConfig(ActorCriticConfig):
-    """Settings of SAC."""
-
-    initial_temperature: float = setting(
-        1.0, "Weight of the entropy at the start, which is then learnt with learning_rate.", above=0
-    )
-    target_entropy: float | None = setting(
-        None, "Entropy that the temperature aims at, in nats; None is minus the number of an action's dimensions."
-    )
 
 
 class Temperature(nn.Module):
@@ -58,7 +43,7 @@ class SoftActorCritic(ActorCritic):
         self.temperature = Temperature(initial_temperature)
 
 
-class SAC(ActorCriticPolicy):
+class SAC(SACDeclaration, OffPolicy):
     """A stochastic policy π, its critics Q, their targets Q', and the temperature α.
 
     Attributes:
@@ -69,9 +54,7 @@ class SAC(ActorCriticPolicy):
         OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
-    settings = SACConfig
     config: SACConfig
-    own_presets: ClassVar = {"learning_starts": 5000}
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss", "entropy", "temperature")
     statistics = (*critic_statistics, *actor_statistics)

@@ -5,17 +5,15 @@ Source: Fujimoto et al. 2018 (arXiv:1802.09477); Pardo et al. 2018 (arXiv:1712.0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 
-from headrace.train.algorithms.actor_critic import ActorCriticPolicy, NoisyActorConfig
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.td3 import FusedTD3
-from headrace.train.algorithms.off_policy import Losses
-from headrace.train.config.fields import setting
+from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.config.algorithms.td3 import TD3Config, TD3Declaration
 from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
 from headrace.train.modules.distributions import Deterministic
 from headrace.train.modules.network import input_size
@@ -24,18 +22,7 @@ from headrace.train.modules.twin_critic import TwinCritic
 from headrace.train.storage.device_replay import Transitions
 
 
-@dataclass(frozen=True)
-class TD3Config(NoisyActorConfig):
-    """Settings of TD3."""
-
-    policy_delay: int = setting(2, "Updates of the critics for one of the actor and of the targets.", low=1)
-    target_noise: float = setting(
-        0.2, "Standard deviation of the noise on the actions that the critics' targets are of.", low=0
-    )
-    target_noise_clip: float = setting(0.5, "That noise is clipped to ± this.", low=0)
-
-
-class TD3(ActorCriticPolicy):
+class TD3(TD3Declaration, OffPolicy):
     """A deterministic policy μ, its critics Q, and their targets μ' and Q'.
 
     Attributes:
@@ -45,9 +32,7 @@ class TD3(ActorCriticPolicy):
         OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
-    settings = TD3Config
     config: TD3Config
-    own_presets: ClassVar = {"learning_rate": 1e-3, "learning_starts": 10_000}
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss",)
     statistics = (*critic_statistics, *actor_statistics)

@@ -169,7 +169,7 @@ def prepare(config: Config, dealt: Iterable[AgentGroup]) -> None:
 
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
     """The policy of one agent group, by its own algorithm."""
-    algorithm: Any = find_algorithm(config.algo)
+    algorithm: Any = find_algorithm(config.algo, whole=True)
     return algorithm(name, config, agent_group, device)
 
 

@@ -1,6 +1,7 @@
-"""Algorithms by name, imported only when somebody asks for one.
+"""Algorithms by name, imported only when they are asked for.
 
 An algorithm is a class that names its settings, presets and capabilities (see `Algorithm`): all others read them there.
+Headrace's own inherit them from a class in `headrace.train.config.algorithms`, so that help and checks need no torch.
 """
 
 from __future__ import annotations
@@ -68,19 +69,23 @@ class Algorithm(Protocol):
 
 
 _algorithms: dict[str, str] = {}
+_declarations: dict[str, str] = {}
 _with_workers: set[str] = set()
 
 
-def register_algorithm(name: str, where: str, *, workers: bool = False) -> None:
+def register_algorithm(name: str, where: str, *, declaration: str = "", workers: bool = False) -> None:
     """Make an algorithm known by a name.
 
     Args:
         name: such as ``"ppo"``.
         where: its class, as ``"package.module:Class"``.
+        declaration: the class that it inherits its settings, presets and capabilities from, where that can be imported
+            faster.
         workers: whether its runs have workers unless told otherwise. What workers are forked from can then be started
             before the class is imported.
     """
     _algorithms[name] = where
+    _declarations[name] = declaration or where
     if workers:
         _with_workers.add(name)
 
@@ -95,17 +100,18 @@ def begins_workers(name: str) -> bool:
     return name in _with_workers
 
 
-def find_algorithm(name: str) -> type[Algorithm]:
-    """Returns the class of an algorithm.
+def find_algorithm(name: str, *, whole: bool = False) -> type[Algorithm]:
+    """Returns the class of an algorithm, or the one that it inherits what it declares from.
 
     Args:
         name: a registered one; or a class, as ``"file.py:Class"`` or ``"package.module:Class"``.
+        whole: the class itself, which learns.
 
     Raises:
         OptionError: there is none of this name, or it is no algorithm.
     """
     if name in _algorithms:
-        module, _, attribute = _algorithms[name].partition(":")
+        module, _, attribute = (_algorithms if whole else _declarations)[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
     source, attribute = split(name)
     if not source or not attribute:
@@ -152,12 +158,10 @@ def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
     return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
 
 
-for _name, _where, _workers in (
-    ("ppo", "headrace.train.algorithms.ppo:PPO", False),
-    ("a2c", "headrace.train.algorithms.a2c:A2C", False),
-    ("ddpg", "headrace.train.algorithms.ddpg:DDPG", True),
-    ("td3", "headrace.train.algorithms.td3:TD3", True),
-    ("sac", "headrace.train.algorithms.sac:SAC", True),
-    ("dqn", "headrace.train.algorithms.dqn:DQN", True),
-):
-    register_algorithm(_name, _where, workers=_workers)
+for _name, _workers in (("ppo", False), ("a2c", False), ("ddpg", True), ("td3", True), ("sac", True), ("dqn", True)):
+    register_algorithm(
+        _name,
+        f"headrace.train.algorithms.{_name}:{_name.upper()}",
+        declaration=f"headrace.train.config.algorithms.{_name}:{_name.upper()}Declaration",
+        workers=_workers,
+    )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from headrace.envs import dm_control
-from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.config.fields import setting
 from headrace.train.config.make import only
 from headrace.train.config.registry import Capabilities
@@ -45,24 +44,6 @@ PENDULUM: dict[str, Any] = {
 }
 
 
-class ActorCriticPolicy(OffPolicy):
-    """A policy with an actor and critics, for continuous actions.
-
-    Attributes:
-        own_presets: what an algorithm begins with otherwise than `COMMON`.
-    """
-
-    settings = ActorCriticConfig
-    capabilities = Capabilities(replay=True, actions=("continuous",), networks=("mlp", "own"), workers=True)
-    own_presets: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
-        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
-        pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}
-        return only(cls.settings, COMMON | cls.own_presets | flat | pendulum)
-
-
 @dataclass(frozen=True)
 class NoisyActorConfig(ActorCriticConfig):
     """Settings of an algorithm with a deterministic actor."""
@@ -74,3 +55,22 @@ class NoisyActorConfig(ActorCriticConfig):
         low=0,
         group="learning",
     )
+
+
+class ActorCriticDeclaration:
+    """What an algorithm with an actor and critics declares, for continuous actions; see `Algorithm`.
+
+    Attributes:
+        own_presets: what an algorithm begins with otherwise than `COMMON`.
+    """
+
+    settings: ClassVar[type[Any]]
+    capabilities = Capabilities(replay=True, actions=("continuous",), networks=("mlp", "own"), workers=True)
+    own_presets: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def presets(cls, task: str, network: str) -> dict[str, Any]:
+        """Returns the settings with which a run of this task and network begins."""
+        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
+        pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}
+        return only(cls.settings, COMMON | cls.own_presets | flat | pendulum)
