@@ -56,7 +56,9 @@ def arguments() -> argparse.Namespace:
 
 def trainer_of(settings: dict[str, Any], num_envs: int, args: argparse.Namespace) -> Trainer:
     rows = num_envs * args.horizon
-    shape = {"num_envs": num_envs, "num_steps": args.horizon, "minibatch_size": max(1, rows // 4), "epochs": 2}
+    shape: dict[str, Any] = {"num_envs": num_envs, "num_steps": args.horizon}
+    if settings.get("algo", "ppo") == "ppo":
+        shape |= {"minibatch_size": max(1, rows // 4), "epochs": 2}
     never = {"total_steps": 10**15, "log_steps": 10**15, "tensorboard": False, "stop_at_return": None}
     config = make_config(**{**settings, **shape, **never, "device": args.device, "anneal_learning_rate": False})
     return Trainer(config, RunFolder.create(tempfile.mkdtemp(), config))

@@ -57,7 +57,6 @@ GRID: dict[str, Any] = {
     "max_grad_norm": 3.0,
     "num_envs": 64,
     "num_steps": 10,
-    "minibatch_size": 640,
     "gae_lambda": 0.95,
     "normalise_advantages": True,
     "normalise_observations": True,
