@@ -67,7 +67,8 @@ def test_which_weights_are_the_best_does_not_hang_on_when_they_were_saved(tmp_pa
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_it_decides_what_is_left_open(algo: str):
     config = settled(make_config(ALGORITHMS[algo][0], algo=algo, deterministic=True))
-    assert (config.samplers, config.actor_device, config.torch_threads) == (0, "", 1)
+    assert (config.samplers, config.torch_threads) == (0, 1)
+    assert getattr(config, "actor_device", "") == "", "algorithms with an actor and critics alone have one"
     assert settled(make_config("Pendulum-v1", deterministic=True, torch_threads=2)).torch_threads == 2
 
 
