@@ -242,7 +242,7 @@ def _is_apart(config: Config) -> bool:
 
 def _has_halves(config: Config) -> bool:
     """Whether the halves of an update are learnt apart, where there are cores for both."""
-    # nobody who keeps a pace needs a whole core beside the two halves
+    # with a fixed replay ratio the samplers leave a core to the second half
     pace = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
     return pace and config.learns_on == "cpu"
 

@@ -66,7 +66,7 @@ class DQN(DQNDeclaration, OffPolicy):
         """Every network is fine that `make_q_network` makes."""
 
     def explore(self, step: int) -> None:
-        """Explore as a run does after so many agent steps."""
+        """Set the share of random actions to that of agent step `step`."""
         self.distribution.epsilon.fill_(epsilon_at(self.config, step))
 
     # -- updates ---------------------------------------------------------------------------------
@@ -156,6 +156,6 @@ class DQN(DQNDeclaration, OffPolicy):
 
 
 def epsilon_at(config: DQNConfig, step: int) -> float:
-    """The share of random actions after so many agent steps: linear for ``epsilon_fraction`` of the run, then flat."""
+    """Returns the share of random actions at agent step `step`: linear for ``epsilon_fraction`` of a run, then flat."""
     progress = min(1.0, step / (config.epsilon_fraction * config.total_steps))
     return config.epsilon_start + progress * (config.epsilon_end - config.epsilon_start)

@@ -59,7 +59,7 @@ class OffPolicy(Policy):
             acting one.
         acting: those of the acting part.
         targets: the followers, by the name of their part.
-        actor_every: the actor, and the targets, learn in every so many updates of the critics.
+        actor_every: updates of the critics for each of the actor and the targets.
         generator: where the noise in updates comes from.
         errors: how far off the last batch's values were, float32[B], where an algorithm says so (DQN): priorities.
         replay: the `Trainer`'s ring; None before its first rollout.
@@ -130,7 +130,7 @@ class OffPolicy(Policy):
             raise OptionError(f"{algorithm} has no network for images, {images}; network='mlp' takes them as vectors")
 
     def explore(self, step: int) -> None:
-        """Explore as is due after so many steps: widely until the first update, while the actor knows nothing."""
+        """Explore as is due at agent step `step`: widely until the first update, while the actor knows nothing."""
         self.distribution.explore(widely=step < self.config.learning_starts)
 
     def optimiser_of(self, part: str) -> FlatAdam:
@@ -212,7 +212,7 @@ class OffPolicy(Policy):
             self._targets[name].lerp_(self.parts[name], self.config.target_rate)
 
     def noise(self, rows: int) -> Tensor:
-        """Standard normal noise for so many actions, float32[rows, A]."""
+        """Returns standard normal noise for `rows` actions, float32[rows, A]."""
         noise = torch.empty(rows, self.distribution.noise_size, device=self.generator.device)
         noise.normal_(generator=self.generator)
         return noise if noise.device == self.device else noise.to(self.device)

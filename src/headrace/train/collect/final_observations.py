@@ -11,7 +11,7 @@ from headrace.train.modules.policy_mapping import AgentGroup
 
 
 class FinalObservationList:
-    """Truncated episodes as they come: somebody looks for them after every step."""
+    """Truncated episodes as they come, looked for after every step."""
 
     def __init__(self) -> None:
         self._found: list[tuple[int, Tensor, dict[str, Tensor]]] = []
@@ -74,5 +74,5 @@ class FinalObservationSlots:
 
 
 def slots_needed(steps: int, longest: int) -> int:
-    """How often one environment can be truncated within so many steps."""
+    """Returns how often one environment can be truncated within `steps` steps."""
     return 0 if longest == 0 else 1 + (steps - 1) // longest

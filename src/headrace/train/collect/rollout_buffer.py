@@ -293,7 +293,7 @@ class Experience:
         self.encoder.normaliser.update(raw if rows is None else raw[rows], weights)
 
     def _raw(self, steps: int) -> Tensor:
-        """The first so many steps' observations before they are normalised, float32[steps, columns, D]."""
+        """Returns the first `steps` steps' observations before they are normalised, float32[steps, columns, D]."""
         raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(steps)])
         return raw.to(self.device, torch.float32).view(steps, self.columns, *self.encoder.shape)
 

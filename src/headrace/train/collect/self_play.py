@@ -42,7 +42,7 @@ class Bank:
         self.steps: list[int] = []
 
     def keep(self, step: int) -> None:
-        """Keep what the policy is now, so many agent steps into the run, if a version is due."""
+        """Keep the present policy as a version if one is due at this agent step of the run."""
         if self.steps and step - max(self.steps) < self.every:
             return
         place = len(self.steps)
@@ -100,7 +100,7 @@ class SelfPlay:
 
     @torch.inference_mode()
     def draw(self, step: int, generator: torch.Generator) -> None:
-        """Keep the versions that are due after so many agent steps, and draw the next rollout's opponents."""
+        """Keep the versions that are due at this agent step, and draw the next rollout's opponents."""
         for bank in self.banks.values():
             bank.keep(step)
         for name, (model, tensors) in self._copying.items():

@@ -86,7 +86,7 @@ def make_collector(
 
 
 def _check_room(config: Config, spec: TaskSpec, available: int) -> None:
-    """Raise `OptionError` where a rollout's observations do not fit into so many bytes."""
+    """Raise `OptionError` where a rollout's observations do not fit into the free memory, in bytes."""
     row = sum(f.dtype.itemsize * math.prod(f.shape) for f in observation_fields(spec.observation))
     needed = (config.num_steps + 1) * config.num_envs * row
     if needed > available:

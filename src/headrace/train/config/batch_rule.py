@@ -18,7 +18,7 @@ from headrace.train.config.settings import Config
 TIMES = 4
 """minibatches that the rule is good for are up to so many times as large as the one that settings were found with"""
 UPDATES = 100_000
-"""a run is to have so many updates at least, whatever its minibatch"""
+"""the fewest updates that a run may have, whatever its minibatch"""
 LARGEST = 1 << 15
 """a minibatch where the replay ratio is free, and with it the number of updates"""
 

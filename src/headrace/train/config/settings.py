@@ -231,8 +231,8 @@ class Config:
     )
     viewer: bool = setting(
         True,
-        "Let anybody at this machine watch the newest weights play, in a browser (`headrace watch`); nothing is played "
-        "or drawn while nobody does.",
+        "Show the newest weights at play in a browser on this machine (`headrace watch`); nothing is played or drawn "
+        "while no page is open.",
         group="workers",
         use=_WORKERS,
         shared=True,
@@ -285,8 +285,8 @@ class Config:
 
     log_steps: int = setting(
         10_000,
-        "A line of metrics at least every so many agent steps; and a hundred in a run, or with workers one every two "
-        "seconds, if that is more.",
+        "Agent steps between two lines of metrics, at most; a run has at least a hundred lines, or with workers one "
+        "every two seconds.",
         low=1,
         group="files",
         shared=True,

@@ -1,7 +1,7 @@
-"""Which settings a run uses, and the error for a setting that nobody would use.
+"""Which settings a run uses, and the error for a setting that no policy would use.
 
-Settings that somebody chose are looked at, not the presets of a task or an algorithm, of which some are for other ways
-of training it. Values that ask for nothing (False, 0, None, none of them) are kept to by whoever does without.
+Only settings that were chosen are checked, not the presets of a task or an algorithm, of which some are for other ways
+of training it. Values that ask for nothing (False, 0, None, an empty collection) are never an error.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def check_used(config: Config, given: Mapping[str, Any], players: Mapping[str, P
 
     Args:
         config: what the run is to begin with, nothing left open.
-        given: settings that somebody chose, of which those of the same value as the defaults are no mistake.
+        given: the settings that were chosen; those equal to the defaults are no mistake.
         players: the run's policies by name.
-        why: what the run has no samplers for, where nobody chose that.
+        why: the reason why the run has no samplers, where that was not chosen.
 
     Raises:
-        OptionError: nobody uses one of them, one with a schedule, or one of a policy's own; and who would.
+        OptionError: no policy uses one of them, one with a schedule, or one of a policy's own; it says who would.
     """
     plain = make_config(config.task, algo=config.algo)
     everybody = list(players.values())
@@ -89,7 +89,7 @@ def check_used(config: Config, given: Mapping[str, Any], players: Mapping[str, P
 
 
 def check_learns(config: Config, given: Collection[str], players: Mapping[str, Player], why: str | None = None) -> None:
-    """Refuse a run in which nobody would learn; arguments as for `check_used`.
+    """Refuse a run in which no policy would learn; arguments as for `check_used`.
 
     Raises:
         OptionError: all policies are frozen, one has no pace to learn at, or one was told to begin after the end.
@@ -119,7 +119,7 @@ def learns_nothing(player: Player) -> str | None:
 
 
 def check_asked_for(player: Player) -> None:
-    """Refuse what asks for something that by default nobody does, and that will not be done, whoever asked for it."""
+    """Refuse a setting that is off by default, is asked for, and would not be used, even if it comes from a preset."""
     for name in settings_of(type(player.config)):
         value = getattr(player.config, name)
         if value and name != "task" and not default_of(type(player.config), name):
@@ -137,7 +137,7 @@ def _check(name: str, value: Any, players: list[Player], why: str | None, before
 
 
 def unused_defaults(player: Player) -> Iterator[tuple[str, Any]]:
-    """What is learnt by default otherwise than this run does, name → value; nobody chose it, so that it is no error."""
+    """Yields the presets, name → value, that this run does not use; they were not chosen, so they are no error."""
     kind = type(player.config)
     for name, known in settings_of(kind).items():
         value, with_workers = getattr(player.config, name), all(use.ways == (WORKERS,) for use in known.uses)

@@ -148,7 +148,7 @@ class AsyncTrainer(Runner):
             try:
                 self._look_at_board()
                 self._save_meanwhile()
-            except NotFiniteError as found:  # whoever acts with such weights fails, too
+            except NotFiniteError as found:  # samplers that act with such weights fail, too
                 cause = error if isinstance(error, NotFiniteError) else found
             with suppress(HeadraceError, OSError):  # what went wrong first is what counts
                 self.writing.wait()

@@ -163,7 +163,7 @@ def _train(
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
     group = ProcessGroup(rank, size, stop)
     result = train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group)
-    group.wait()  # nobody leaves while somebody is still sending
+    group.wait()  # no process leaves while another is still sending
     return result
 
 

@@ -1,4 +1,4 @@
-"""A run whose learner draws from a replay that samplers fill: nobody waits, unless the replay ratio is fixed."""
+"""A run whose learner draws from a replay that samplers fill: neither waits, unless the replay ratio is fixed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class OffPolicyTrainer(AsyncTrainer):
         self.counters.actor_updates[0] = self.updates // self.policy.actor_every
 
     def _load_replay(self, written: list[int] | None) -> str | None:
-        """Restore the replay that had so many rows; says in words why it could not be."""
+        """Restore the replay, which had `written` rows; returns in words why that failed, or None."""
         reason = "save_replay=False left it out"
         if written is not None:
             try:

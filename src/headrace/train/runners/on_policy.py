@@ -35,7 +35,7 @@ class OnPolicyTrainer(AsyncTrainer):
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         check(config)
         super().__init__(config, run, resume)
-        # a rollout may take longer to learn from than whoever presses Ctrl-C should wait
+        # a rollout may take longer to learn from than a user should wait after Ctrl-C
         self.policy.interrupted = lambda: bool(self._interrupt)
 
     def _make_learner(self) -> RolloutLearner:
@@ -55,7 +55,7 @@ class OnPolicyTrainer(AsyncTrainer):
         return not self.finished() and self.learner.learn()
 
     def finished(self) -> bool:
-        """Whether so many steps as asked for were learnt from."""
+        """Returns whether `total_steps` steps were learnt from."""
         return self.learner.steps >= self.config.total_steps
 
     def speeds(self) -> dict[str, float | None]:

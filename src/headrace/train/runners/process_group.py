@@ -36,7 +36,7 @@ class ProcessGroup:
     Args:
         rank: the number of this process; 0 is the one that writes and shows.
         size: how many there are.
-        stop: an event that somebody outside sets to end the run.
+        stop: an event that is set from outside to end the run.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, stop: Any = None):
@@ -114,7 +114,7 @@ class ProcessGroup:
                     dist.broadcast(buffer, 0)
 
     def interrupt(self) -> Any:
-        """A context whose value is true once somebody wants the run to end."""
+        """A context whose value is true once the run is asked to end."""
         return Interrupt() if self._stop is None else nullcontext(_Asked(self._stop))
 
     def agree(self, *wishes: bool) -> tuple[bool, ...]:

@@ -93,7 +93,7 @@ class Runner(ABC):
     def _running(self) -> AbstractContextManager[Any]:
         """The context of the loop: saves a first checkpoint, and starts and ends what runs beside.
 
-        Its value is true once somebody wants the run to end.
+        Its value is true once the run is asked to end.
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """One measurement of training: how fast a size samples and learns, and what that takes.
 
-It is a run like any other, whose first seconds are looked at: nobody waits, and nobody evaluates. Nothing of it stays.
+It is a run like any other, of which the first seconds count, without waiting or evaluations. Nothing of it stays.
 With workers, real samplers run beside a real learner in this process. A run that collects and learns in turn is
 measured in a process of its own, which ends with all its memory, and which is kept to the memory it may take: one
 that needs more is stopped by that limit, not by the device.
@@ -137,7 +137,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
         tensorboard=False,
         load=None,
     )
-    with tempfile.TemporaryDirectory(prefix="headrace-tune-") as folder:  # whoever is killed leaves it behind
+    with tempfile.TemporaryDirectory(prefix="headrace-tune-") as folder:  # a process that is killed leaves it behind
         run_dir = Path(folder) / "run"
         if size.samplers < 1:
             return _apart(config, size, seconds, memory_share, run_dir)

@@ -4,11 +4,11 @@ Best is, of the sizes whose update frame rate (samples a second that updates lea
 the one that samples fastest; with a fixed replay ratio, sampling faster than updates can use counts for nothing. So
 the minibatch is doubled first, and the learner's threads, as long as the update frame rate grows by 5 %; then
 environments, samplers and a pool's threads, as long as sampling does and the update frame rate stays. Every size is
-measured with nobody waiting, also where the replay ratio is fixed.
+measured without any waiting, also where the replay ratio is fixed.
 
 Two limits are none of speed. Minibatches grow no further than learning rates and replay ratio can follow without
 harm (`headrace.train.config.batch_rule`), and environments no further than that each takes `STEPS_EACH` steps of
-the run: whoever only sees beginnings of episodes learns little.
+the run: an agent that sees only beginnings of episodes learns little.
 
 Minibatch and environments decide what is learnt, so that a search may be asked to leave them: samplers then share the
 environments that there are, and threads are found as ever. Sums round otherwise then, and no more than that.
@@ -116,7 +116,7 @@ def tune(
         scope: ``"speed"`` leaves the minibatch and the number of environments as they are, and so what is learnt.
         seconds: length of one measurement, after everything runs.
         limit: seconds after which no further probe is begun.
-        keep: names of settings that are not to change, since somebody chose them.
+        keep: names of settings that are not to change, since they were chosen.
         briefly: spend no more than a tenth of the run's own time, and nothing on short runs.
         again: measure although it is known.
         show: called with every probe as it is made.
@@ -289,7 +289,7 @@ class WorkersSearch(Search):
 
 
 def batch_is_kept(config: Config, keep: Collection[str]) -> bool:
-    """Whether the minibatch, or what would have to follow it, was chosen by somebody."""
+    """Returns whether the minibatch, or a setting that follows it, was chosen by the user."""
     follows = {"minibatch_size", *FOLLOWS} - ({"replay_ratio"} if config.replay_ratio is None else set())
     return not follows.isdisjoint(keep)
 

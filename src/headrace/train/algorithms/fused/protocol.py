@@ -24,7 +24,7 @@ class Parts:
         network, targets: modules of the parts that learn, and of those that follow them.
         optimisers: of each part of the network.
         distribution: how actions follow from what the actor answers.
-        noise: returns standard normal noise for so many actions, float32[rows, A].
+        noise: returns standard normal noise for `rows` actions, float32[rows, A].
     """
 
     config: Config
