@@ -52,6 +52,13 @@ class Mortal(Stubborn):
         return "farewell"
 
 
+class Clinging(Mortal):
+    """Cannot be closed."""
+
+    def close(self):
+        raise OSError("the display is gone")
+
+
 def workers(pool: headrace.Pool) -> list[int]:
     return [process.pid for process in pool._executor._dispatch._crew._processes]  # type: ignore[attr-defined]
 
@@ -194,3 +201,11 @@ def test_workers_end_with_the_program(end: str, tmp_path: Path) -> None:
         program.send_signal(signal.SIGKILL if end == "kill" else signal.SIGINT)
     program.wait(30)
     assert gone(pids)
+
+
+def test_an_environment_whose_close_raises_is_played_all_the_same() -> None:
+    with pytest.warns(UserWarning, match=r"close\(\) of .*Clinging.* raised OSError: the display is gone"):
+        pool = headrace.make(Clinging, num_envs=2)
+    with pool:
+        pool.reset()
+        assert pool.step(np.zeros(2, np.int64))[1].tolist() == [1.0, 1.0]

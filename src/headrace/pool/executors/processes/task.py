@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -100,8 +101,16 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
             render_fps=fps,
         )
     finally:
-        env.close()
+        _close(env, name)
     return process_task(shown, make, own)
+
+
+def _close(env: Any, name: str) -> None:
+    """Close the environment whose spaces were read; what it raises is a warning, as the pool can do without it."""
+    try:
+        env.close()
+    except Exception as error:
+        warnings.warn(f"close() of {name} raised {type(error).__name__}: {error}", stacklevel=2)
 
 
 def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, Any]) -> Task:
