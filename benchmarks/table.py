@@ -47,6 +47,8 @@ ORDER = (
     "sac_learning",
     "final_returns",
     "sac_update",
+    "fused_updates",
+    "checkouts",
     "together",
     "watching",
     "tuner",
