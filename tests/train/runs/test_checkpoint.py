@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 import torch
 
 from headrace.errors import StateError
+from headrace.train import resume, train
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 
@@ -51,6 +54,46 @@ def test_damage_is_a_named_error(tmp_path):
     (path / "state.json").unlink()
     with pytest.raises(StateError, match="step-1"):
         checkpoints.load(path)
+
+
+def in_format_1(path):
+    """Rewrites a checkpoint as version 0.1 wrote it: without checksums, and without when the replay was empty."""
+    (path / "SHA256SUMS").unlink()
+    counters = json.loads((path / "state.json").read_text()) | {"format": 1}
+    counters.pop("emptied", None)
+    (path / "state.json").write_text(json.dumps(counters))
+
+
+def test_earlier_formats_are_read_and_later_ones_are_named(tmp_path):
+    path = checkpoints.save(tmp_path, "step-1", make(1))
+    written = checkpoints.load(path)
+    in_format_1(path)
+    read = checkpoints.load(path)
+    assert read.counters == written.counters
+    assert all(torch.equal(read.model[name], written.model[name]) for name in written.model)
+    (path / "state.json").write_text(json.dumps({"format": 3}))
+    with pytest.raises(StateError, match="has format 3; this version reads 1 and 2"):
+        checkpoints.load(path)
+
+
+@pytest.mark.parametrize("samplers", [0, 1])
+def test_a_run_with_checkpoints_of_an_earlier_format_is_resumed(tmp_path, samplers):
+    settings: dict[str, Any] = {
+        "num_envs": 2,
+        "minibatch_size": 16,
+        "hidden": (16, 16),
+        "learning_starts": 200,
+        "seed": 1,
+    }
+    settings |= {"video": False, "tensorboard": False, **({"viewer": False} if samplers else {})}
+    train("Pendulum-v1", "td3", run_dir=tmp_path, total_steps=600, samplers=samplers, quiet=True, **settings)
+    newest = checkpoints.newest(tmp_path / "checkpoints")
+    assert newest is not None
+    in_format_1(newest)
+    result = resume(tmp_path, total_steps=900, quiet=True)
+    assert result.steps >= 900
+    last = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["step"] >= 900
 
 
 WRITER = """

@@ -94,7 +94,9 @@ class OffPolicyTrainer(AsyncTrainer):
         """The replay is what it was, or empty if it was not saved or does not fit any more."""
         super()._load(point)
         self.policy.caveat = self._load_replay(point.counters.get("replay"))
-        self.emptied = tuple(point.counters["emptied"]) if self.policy.caveat is None else (self.step, self.updates)
+        self.emptied = self.step, self.updates
+        if self.policy.caveat is None:  # a checkpoint of format 1 does not say: its replay was empty at the start
+            self.emptied = tuple(point.counters.get("emptied", (0, 0)))
         assert isinstance(self.policy, OffPolicy)
         self.counters.actor_updates[0] = self.updates // self.policy.actor_every
 

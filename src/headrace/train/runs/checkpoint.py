@@ -30,6 +30,7 @@ from headrace.errors import StateError
 from headrace.train.runs.writing import flush, writing
 
 FORMAT = 2
+BEFORE_SUMS = 1  # a format without checksums, which is still read
 BEST = "best"
 GROUPS = ("model", "optimizer", "state")
 COUNTERS = "state.json"
@@ -93,9 +94,14 @@ def load(path: Path) -> Checkpoint:
         counters = json.loads((path / COUNTERS).read_text())
         if not isinstance(counters, dict):
             raise StateError(f"checkpoint {path} is damaged: {COUNTERS} holds no counters")
-        if counters.pop("format", None) != FORMAT:
-            raise StateError(f"checkpoint {path} is of another version")
-        _check_sums(path)
+        written = counters.pop("format", None)
+        if written not in (BEFORE_SUMS, FORMAT):
+            raise StateError(
+                f"checkpoint {path} has format {written}; this version reads {BEFORE_SUMS} and {FORMAT}: use the one "
+                "that wrote it"
+            )
+        if written != BEFORE_SUMS:
+            _check_sums(path)
         model, optimizer, state = (load_file(path / f"{group}.safetensors") for group in GROUPS)
     except StateError:
         raise
