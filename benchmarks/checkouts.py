@@ -43,7 +43,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"algo": "sac", "minibatch_size": 256, "hidden": (256, 256), "total_steps": 3_500, **REPLAY},
         "updates",
     ),
-    "DQN, CartPole-v1, batch 128": ("CartPole-v1", {"algo": "dqn", "total_steps": 12_000, **REPLAY}, "updates"),
+    "DQN, CartPole-v1, batch 128": ("CartPole-v1", {"algo": "dqn", "total_steps": 5_000, **REPLAY}, "updates"),
     "PPO on the device, TagContinuous-v0": (
         "TagContinuous-v0",
         {"num_envs": 32, "total_steps": 6_400},
