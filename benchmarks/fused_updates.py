@@ -40,6 +40,7 @@ from headrace.train.storage.samples import Samples, draw_order
 INPUTS, ACTIONS = 17, 6
 OBSERVATIONS = gym.spaces.Box(-np.inf, np.inf, (INPUTS,), np.float32)
 BOX = gym.spaces.Box(-1.0, 1.0, (ACTIONS,), np.float32)
+CHOICES = gym.spaces.Discrete(ACTIONS)
 
 
 @dataclass
@@ -56,9 +57,10 @@ class FusedArgs(Args):
 
 def policy_for(algo: str, hidden: tuple[int, ...], batch: int) -> Any:
     """An off-policy algorithm's policy on the CPU."""
-    config = make_config("HalfCheetah-v5", algo=algo, hidden=hidden, minibatch_size=batch)
+    task, actions = ("CartPole-v1", CHOICES) if algo == "dqn" else ("HalfCheetah-v5", BOX)
+    config = make_config(task, algo=algo, hidden=hidden, minibatch_size=batch)
     torch.manual_seed(0)
-    return make_policy("", config, AgentGroup(OBSERVATIONS, BOX), torch.device("cpu"))
+    return make_policy("", config, AgentGroup(OBSERVATIONS, actions), torch.device("cpu"))
 
 
 def transitions(policy: OffPolicy, count: int) -> Transitions:
@@ -66,6 +68,8 @@ def transitions(policy: OffPolicy, count: int) -> Transitions:
     chance, columns = torch.Generator().manual_seed(0), input_size(policy.agent_group.observation)
     inputs, following = torch.randn(2, count, columns, generator=chance)
     actions = torch.rand(count, ACTIONS, generator=chance) * 2 - 1
+    if isinstance(policy.agent_group.action, gym.spaces.Discrete):
+        actions = torch.randint(ACTIONS, (count,), generator=chance)
     discounts = (torch.rand(count, generator=chance) < 0.99) * 0.99
     return Transitions(inputs, actions, torch.randn(count, generator=chance), discounts, following)
 
@@ -194,6 +198,7 @@ def main() -> None:
         "SAC, batch 256, 256 x 256": off_policy("sac", (256, 256), 256),
         "TD3, batch 256, 256 x 256": off_policy("td3", (256, 256), 256),
         "DDPG, batch 256, 256 x 256": off_policy("ddpg", (256, 256), 256),
+        "DQN, batch 128, 128 x 128": off_policy("dqn", (128, 128), 128),
         "PPO, CartPole-v1, N=64": ppo(),
     }
     for precision in args.precisions:

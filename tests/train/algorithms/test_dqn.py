@@ -153,8 +153,11 @@ def test_targets_are_those_of_a_plain_loop(double):
 @pytest.mark.parametrize("loss", ["huber", "squared"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("space", [VECTORS, IMAGES])
-def test_updates_are_those_of_autograd(space, loss, weighted):
+@pytest.mark.parametrize("fused", [True, False])
+def test_updates_are_those_of_autograd(space, loss, weighted, fused):
     policy = policy_for(space, loss=loss, target_rate=0.1, dueling=True)
+    assert policy._fused is not None
+    policy._fused = policy._fused if fused else None
     q, target = copy.deepcopy(policy.network.q), copy.deepcopy(policy.targets.q)
     for parameter in q.parameters():
         parameter.grad = None

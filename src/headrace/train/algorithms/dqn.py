@@ -17,13 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.train.algorithms.fused.dqn import FusedDQN
+from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
 from headrace.train.modules.distributions import EpsilonGreedy
 from headrace.train.modules.network import uses_images
 from headrace.train.modules.q_network import QNetwork, make_q_network
-from headrace.train.modules.whole import whole
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 
 
@@ -65,6 +66,9 @@ class DQN(DQNDeclaration, OffPolicy):
     def _check_network(self) -> None:
         """Every network is fine that `make_q_network` makes."""
 
+    def fuse(self, parts: Parts) -> FusedUpdate:
+        return FusedDQN(parts, self.wanted, self._note)
+
     def explore(self, step: int) -> None:
         """Set the share of random actions to that of agent step `step`."""
         self.distribution.epsilon.fill_(epsilon_at(self.config, step))
@@ -97,12 +101,10 @@ class DQN(DQNDeclaration, OffPolicy):
         """
         with torch.no_grad():
             wanted = self.wanted(batch)
-        values = whole(self.network.q, batch.inputs)
+        values = self.network.q(batch.inputs)
         actions = batch.actions.view(-1, 1).to(torch.int64)
         error = values.gather(1, actions).squeeze(1) - wanted
-        if len(self.errors) != len(error):
-            self.errors = torch.empty_like(error)
-        self.errors.copy_(error.detach().abs())
+        self._note(error.detach())
         huber = self.config.loss == "huber"
         each = F.huber_loss(error, torch.zeros_like(error), reduction="none") if huber else error.square()
         loss = batch.mean(each)
@@ -117,6 +119,12 @@ class DQN(DQNDeclaration, OffPolicy):
         else:
             after = torch.max(after, 1)[0]
         return torch.addcmul(batch.rewards, batch.discounts, after)
+
+    def _note(self, errors: Tensor) -> None:
+        """Keep how far off a batch's values were, in the same memory for as long as batches are of one size."""
+        if len(self.errors) != len(errors):
+            self.errors = torch.empty_like(errors)
+        torch.abs(errors, out=self.errors)
 
     @torch.inference_mode()
     def move_targets(self, *names: str) -> None:

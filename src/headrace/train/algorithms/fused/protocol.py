@@ -58,6 +58,14 @@ class FusedHalves:
         self.config, self.network, self.targets = parts.config, parts.network, parts.targets
         self.optimisers, self.distribution, self.noise = parts.optimisers, parts.distribution, parts.noise
 
-    def improve_both(self: Any, batch: Transitions, rates: UpdateRates) -> Tensor:
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the critics; returns the algorithm's ``critic_statistics``, float32."""
+        raise NotImplementedError
+
+    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """One gradient step of the actor, where there is one; returns ``actor_statistics``, float32."""
+        raise NotImplementedError
+
+    def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """One half after the other; returns the statistics of both, float32."""
         return torch.cat((self.improve_critics(batch, rates), self.improve_actor(batch, rates)))
