@@ -79,7 +79,7 @@ class _Actor(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, policy: SAC, parameter: torch.Tensor, x: torch.Tensor, noise: torch.Tensor) -> Any:
-        ctx.saved, ctx.policy = policy.network.actor.forward_saving(x), policy
+        ctx.saved, ctx.policy = policy.network.actor.activations(x), policy
         actions, log_prob, ctx.drawn = policy.distribution.sample_with_log_prob(ctx.saved[-1], noise)
         return actions, log_prob
 

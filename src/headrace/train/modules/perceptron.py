@@ -1,4 +1,4 @@
-"""A perceptron with hand-written backward passes, to its parameters or to its input.
+"""Perceptrons with hand-written backward passes, to their parameters or to their input.
 
 An actor learns through its critic's input and needs none of the critic's other gradients; written out by hand, each
 pass computes only the gradients that are needed, and builds no graph of small nodes.
@@ -7,6 +7,7 @@ pass computes only the gradients that are needed, and builds no graph of small n
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +16,62 @@ from torch import Tensor, nn
 from headrace.train.modules.layers import gradient_of, narrow, pass_activation_, through_activation
 
 
-class Perceptron(nn.Module):
-    """Layers of weights [H', H] and biases [H'], initialised as torch's `nn.Linear`.
+class Layers(nn.Module):
+    """A stack of linear layers with activations between them, and its backward passes.
+
+    Args:
+        weights, biases: of each layer, [H', H] and [H'].
+        activation: ``"relu"`` or ``"tanh"``, of all layers but the last.
+        ending: the activation of the last layer; empty for none.
+    """
+
+    def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor], activation: str, ending: str = ""):
+        super().__init__()
+        self.weights = nn.ParameterList(map(nn.Parameter, weights))
+        self.biases = nn.ParameterList(map(nn.Parameter, biases))
+        self._layers = tuple(zip(self.weights, self.biases, strict=True))
+        names = [activation] * (len(self._layers) - 1) + [ending]
+        self._relus = tuple(None if not name else name == "relu" for name in names)
+
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """Returns [x, h1, …, outputs] for the backward passes."""
+        saved = [x]
+        for (weight, bias), relu in zip(self._layers, self._relus, strict=True):
+            with narrow(min(weight.shape)):
+                x = F.linear(x, weight, bias)
+            if relu is not None:
+                x = x.relu_() if relu else x.tanh_()
+            saved.append(x)
+        return saved
+
+    @torch.inference_mode()
+    def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
+        """Overwrite every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
+        d = self._before_ending(saved, d)
+        for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):
+            with narrow(min(weight.shape)):
+                torch.mm(d.t(), saved[layer], out=gradient_of(weight))
+                torch.sum(d, 0, out=gradient_of(bias))
+                if layer > 0:
+                    d = pass_activation_(d @ weight, saved[layer], self._relus[layer - 1] is True)
+
+    @torch.inference_mode()
+    def input_gradient(self, saved: list[Tensor], d: Tensor) -> Tensor:
+        """Returns the gradient of the inputs, float32[B, inputs], given that of the outputs."""
+        d = self._before_ending(saved, d)
+        for layer, (weight, _) in reversed(tuple(enumerate(self._layers))):
+            d = d @ weight
+            if layer > 0:
+                d = pass_activation_(d, saved[layer], self._relus[layer - 1] is True)
+        return d
+
+    def _before_ending(self, saved: list[Tensor], d: Tensor) -> Tensor:
+        ending = self._relus[-1]
+        return d if ending is None else through_activation(d, saved[-1], ending)
+
+
+class Perceptron(Layers):
+    """Layers initialised as torch's `nn.Linear`.
 
     Args:
         inputs, outputs: columns.
@@ -26,53 +81,15 @@ class Perceptron(nn.Module):
     """
 
     def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, squash: bool = False):
-        super().__init__()
-        self.relu, self.squash = activation == "relu", squash
         layers = [nn.Linear(a, b) for a, b in itertools.pairwise((inputs, *hidden, outputs))]
-        self.weights = nn.ParameterList([layer.weight for layer in layers])
-        self.biases = nn.ParameterList([layer.bias for layer in layers])
-        self._layers = tuple(zip(self.weights, self.biases, strict=True))
+        weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
+        super().__init__(weights, biases, activation, "tanh" if squash else "")
+        self.squash = squash
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns outputs float32[B, outputs] of inputs float32[B, inputs]."""
         with narrow(len(x)):
-            return self.forward_saving(x)[-1]
-
-    def forward_saving(self, x: Tensor) -> list[Tensor]:
-        """Returns the activations [x, h1, …, outputs] for the backward passes."""
-        saved, last = [x], len(self._layers) - 1
-        for layer, (weight, bias) in enumerate(self._layers):
-            with narrow(min(weight.shape)):
-                x = F.linear(x, weight, bias)
-            if layer < last:
-                x = x.relu_() if self.relu else x.tanh_()
-            elif self.squash:
-                x = x.tanh_()
-            saved.append(x)
-        return saved
-
-    @torch.inference_mode()
-    def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
-        if self.squash:
-            d = through_activation(d, saved[-1], relu=False)
-        for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):
-            with narrow(min(weight.shape)):
-                torch.mm(d.t(), saved[layer], out=gradient_of(weight))
-                torch.sum(d, 0, out=gradient_of(bias))
-                if layer > 0:
-                    d = pass_activation_(d @ weight, saved[layer], self.relu)
-
-    @torch.inference_mode()
-    def input_gradient(self, saved: list[Tensor], d: Tensor) -> Tensor:
-        """Returns the gradient of the inputs, float32[B, inputs], given that of the outputs."""
-        if self.squash:
-            d = through_activation(d, saved[-1], relu=False)
-        for layer, (weight, _) in reversed(tuple(enumerate(self._layers))):
-            d = d @ weight
-            if layer > 0:
-                d = pass_activation_(d, saved[layer], self.relu)
-        return d
+            return self.activations(x)[-1]
 
 
 class Critic(Perceptron):

@@ -10,14 +10,14 @@ from typing import Any
 
 import gymnasium as gym
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.config.settings import Config
 from headrace.train.modules.cnn import Saved, is_image, trunk_for
-from headrace.train.modules.layers import gradient_of, initialised, orthogonal, through_activation
+from headrace.train.modules.layers import gradient_of, initialised, orthogonal
 from headrace.train.modules.network import OwnNetwork, input_size, uses_images
+from headrace.train.modules.perceptron import Layers
 
 
 class QNetwork(nn.Module):
@@ -65,16 +65,13 @@ class Head(nn.Module):
         return below
 
 
-class PerceptronQ(nn.Module):
+class PerceptronQ(Layers):
     """A perceptron with a `Head`; where that is dueling, the last hidden layer is there twice, once for each stream."""
 
     def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str, dueling: bool):
-        super().__init__()
-        self.relu = activation == "relu"
         widths = (inputs, *hidden[:-1], hidden[-1] * (2 if dueling else 1))
-        self.weights = nn.ParameterList([nn.Parameter(orthogonal(b, a)) for a, b in itertools.pairwise(widths)])
-        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(width)) for width in widths[1:]])
-        self._layers = tuple(zip(self.weights, self.biases, strict=True))
+        weights = [orthogonal(b, a) for a, b in itertools.pairwise(widths)]
+        super().__init__(weights, [torch.zeros(width) for width in widths[1:]], activation, activation)
         self.head = Head(widths[-1], actions, dueling)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -83,23 +80,13 @@ class PerceptronQ(nn.Module):
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """As `forward`, and the activations [x, h1, …] for `backward_into_gradients`."""
-        saved = [x]
-        for weight, bias in self._layers:
-            x = F.linear(x, weight, bias)
-            x = x.relu_() if self.relu else x.tanh_()
-            saved.append(x)
-        return self.head(x), saved
+        saved = self.activations(x)
+        return self.head(saved[-1]), saved
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
         """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
-        d = self.head.backward_into_gradients(saved[-1], d)
-        for layer, (weight, bias) in reversed(list(enumerate(self._layers))):
-            d = through_activation(d, saved[layer + 1], self.relu)
-            torch.mm(d.t(), saved[layer], out=gradient_of(weight))
-            torch.sum(d, 0, out=gradient_of(bias))
-            if layer > 0:
-                d = d @ weight
+        super().backward_into_gradients(saved, self.head.backward_into_gradients(saved[-1], d))
 
 
 class ImageQ(nn.Module):

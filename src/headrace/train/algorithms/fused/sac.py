@@ -30,7 +30,7 @@ class FusedSAC(FusedHalves):
     @torch.inference_mode()
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Descend ``mean(α log π(a|s) - min Q(s, a))``; with α, ``-mean(log π + target entropy) · log α``."""
-        saved = self.network.actor.forward_saving(batch.inputs)
+        saved = self.network.actor.activations(batch.inputs)
         drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(len(batch.inputs)))
         return self._improve_actor(batch, rates, saved, drawn)
 
@@ -38,7 +38,7 @@ class FusedSAC(FusedHalves):
     def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """The actor looks at inputs and following ones at once, as it is the same for both halves."""
         rows = len(batch.inputs)
-        saved = self.network.actor.forward_saving(torch.cat((batch.inputs, batch.following)))
+        saved = self.network.actor.activations(torch.cat((batch.inputs, batch.following)))
         drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(2 * rows))
         (now, after), (log_prob, log_prob_after) = (both.split(rows) for both in drawn[:2])
         critics = self._improve_critics(batch, rates, after, log_prob_after)

@@ -33,7 +33,7 @@ class FusedTD3(FusedHalves):
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Descend ``-mean(Q₁(s, μ(s)))`` of the first critic."""
         actor, critic = self.network.actor, self.network.critic
-        saved = actor.forward_saving(batch.inputs)
+        saved = actor.activations(batch.inputs)
         values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, saved[-1]), towers=1)
         d_values = torch.full_like(values, -1 / len(batch.inputs))
         actor.backward_into_gradients(saved, critic.input_gradient(critic_saved, d_values, batch.inputs.shape[1]))
