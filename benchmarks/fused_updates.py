@@ -7,9 +7,8 @@ kept where the losses in autograd run at less than 0.85 of its rate.
 
     python benchmarks/fused_updates.py [--quick]
 
-Measured once, on one core of an AMD EPYC (AVX-512, bfloat16; torch 2.13) whose other core was busy, five turns:
-rate of the hand-written update over that of autograd, median of the turns, with products as they are and in bfloat16:
-SAC 1.20 and 1.39 (over `nodes` 1.09 and 1.32), TD3 1.60 and 1.60, DDPG 1.18 and 1.25, PPO 1.57 and 1.49.
+DDPG had one that was deleted for that reason: it ran at 1.15 and 1.10 times the rate of autograd, with products
+as they are and in bfloat16 (AMD EPYC with AVX-512 and bfloat16).
 """
 
 from __future__ import annotations
@@ -174,12 +173,12 @@ def ppo() -> dict[str, Callable[[], Any]]:
 
 
 def timed(update: Callable[[], Any], precision: str) -> Callable[[float], float]:
-    """A contender: updates a second."""
+    """A contender: updates a second of the processor's time, which other programs on the machine disturb less."""
 
     def run(seconds: float) -> float:
         torch.set_float32_matmul_precision(precision)
-        count, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
+        count, began = 0, time.process_time()
+        while (elapsed := time.process_time() - began) < seconds:
             update()
             count += 1
         return count / elapsed
@@ -197,7 +196,6 @@ def main() -> None:
     cases = {
         "SAC, batch 256, 256 x 256": off_policy("sac", (256, 256), 256),
         "TD3, batch 256, 256 x 256": off_policy("td3", (256, 256), 256),
-        "DDPG, batch 256, 256 x 256": off_policy("ddpg", (256, 256), 256),
         "DQN, batch 128, 128 x 128": off_policy("dqn", (128, 128), 128),
         "PPO, CartPole-v1, N=64": ppo(),
     }

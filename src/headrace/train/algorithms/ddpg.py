@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from headrace.train.algorithms.fused.ddpg import FusedDDPG
-from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.ddpg import DDPGConfig, DDPGDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
@@ -55,9 +53,6 @@ class DDPG(DDPGDeclaration, OffPolicy):
         return distribution, ActorCritic(
             Perceptron(inputs, actions, *shape, squash=True), Critic(inputs, actions, *shape)
         )
-
-    def fuse(self, parts: Parts) -> FusedUpdate:
-        return FusedDDPG(parts)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """``mean((Q(s, a) - y)²)`` with ``y = r + discount · Q'(s', μ'(s'))``."""

@@ -1,8 +1,4 @@
-"""Perceptrons with hand-written backward passes, to their parameters or to their input.
-
-An actor learns through its critic's input and needs none of the critic's other gradients; written out by hand, each
-pass computes only the gradients that are needed, and builds no graph of small nodes.
-"""
+"""Perceptrons with a backward pass that is written by hand, and builds no graph of small nodes."""
 
 from __future__ import annotations
 
@@ -47,27 +43,14 @@ class Layers(nn.Module):
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
         """Overwrite every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
-        d = self._before_ending(saved, d)
+        if (ending := self._relus[-1]) is not None:
+            d = through_activation(d, saved[-1], ending)
         for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):
             with narrow(min(weight.shape)):
                 torch.mm(d.t(), saved[layer], out=gradient_of(weight))
                 torch.sum(d, 0, out=gradient_of(bias))
                 if layer > 0:
                     d = pass_activation_(d @ weight, saved[layer], self._relus[layer - 1] is True)
-
-    @torch.inference_mode()
-    def input_gradient(self, saved: list[Tensor], d: Tensor) -> Tensor:
-        """Returns the gradient of the inputs, float32[B, inputs], given that of the outputs."""
-        d = self._before_ending(saved, d)
-        for layer, (weight, _) in reversed(tuple(enumerate(self._layers))):
-            d = d @ weight
-            if layer > 0:
-                d = pass_activation_(d, saved[layer], self._relus[layer - 1] is True)
-        return d
-
-    def _before_ending(self, saved: list[Tensor], d: Tensor) -> Tensor:
-        ending = self._relus[-1]
-        return d if ending is None else through_activation(d, saved[-1], ending)
 
 
 class Perceptron(Layers):
