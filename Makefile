@@ -10,9 +10,12 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip
 RUN_ENV := $(VENV)/.headrace-run
 DEV_ENV := $(VENV)/.headrace-dev
-# what an installed package is out of date against: its settings and the compiled core's sources
-BUILT_FROM := pyproject.toml constraints.txt CMakeLists.txt \
-              $(shell find cmake native -type f -not -path 'native/tests/*' 2>/dev/null)
+# what the installed packages are out of date against: their settings, and of compiled ones their sources
+SETTINGS := pyproject.toml constraints.txt
+ENGINE   := CMakeLists.txt $(shell find native/engine -type f 2>/dev/null)
+ATARI    := $(ENGINE) cmake/ArcadeLearningEnvironment.cmake $(shell find native/atari -type f 2>/dev/null)
+MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco -type f 2>/dev/null)
+COMPILED := $(VENV)/.headrace-atari $(VENV)/.headrace-mujoco
 
 # pins hold for isolated builds too (newer pips read the second name for those)
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
@@ -23,7 +26,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest nightly native-test gpu-test gpu-bench lint format typecheck sanitize bench docs clean
+.PHONY: help setup demo test pytest nightly native-test gpu-test gpu-bench lint format typecheck sanitize bench wheels docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +82,9 @@ bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of result
 	$(BIN)/python benchmarks/run_all.py $(ARGS)
 	$(BIN)/python benchmarks/table.py
 
+wheels: $(DEV_ENV) ## the wheels of this system, in dist/: headrace, headrace-atari, headrace-mujoco
+	$(BIN)/python tools/wheels.py
+
 docs: $(DEV_ENV) ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
 
@@ -90,18 +96,28 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # torch by itself first: pinned, and never as somebody else's dependency
-$(RUN_ENV): $(BUILT_FROM) | $(BIN)/python
+# what a task needs that is compiled is built when it is first asked for (src/headrace/native_modules.py)
+$(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	$(PIP) install torch
-	$(PIP) install -e '.[train,atari,mujoco,dm-control,plots]'
+	$(PIP) install -e '.[train,plots]' ale-py mujoco
 	touch $@
 
-$(DEV_ENV): $(BUILT_FROM) | $(BIN)/python
+$(DEV_ENV): $(SETTINGS) $(COMPILED) | $(BIN)/python
 	$(PIP) install torch
 	$(PIP) install -e '.[train,dev,bench,docs,environments,libraries]'
 	touch $(RUN_ENV) $@
 
+# each is a package of its own: neither a change of a Python file nor one of the other's sources builds it again
+$(VENV)/.headrace-atari: $(ATARI) | $(BIN)/python
+	$(PIP) install ./native/atari
+	touch $@
+
+$(VENV)/.headrace-mujoco: $(MUJOCO) | $(BIN)/python
+	$(PIP) install ./native/mujoco
+	touch $@
+
 # the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again
-build/%/.configured: $(BUILT_FROM) $(wildcard native/tests/*) | $(DEV_ENV)
+build/%/.configured: $(ATARI) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_ENV)
 	$(BIN)/cmake -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
 	    -DHEADRACE_ATARI=$(if $(filter thread address,$*),ON,OFF) \
 	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python

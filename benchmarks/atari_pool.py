@@ -20,10 +20,10 @@ import numpy as np
 import tyro
 from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
+from headrace_atari import _atari
 
 import headrace
 from common import Args, Case, Report, alternate, random_actions, stepping
-from headrace.envs.atari import _atari  # pyright: ignore[reportAttributeAccessIssue]
 
 ACTION_SETS = 32
 FRAME_SKIP = 4

@@ -10,8 +10,7 @@ find_package(ZLIB)
 if(NOT ZLIB_FOUND)
   message(FATAL_ERROR
     "The Atari emulator needs zlib's headers, and they were not found. Install them "
-    "(Debian/Ubuntu: apt-get install zlib1g-dev; Fedora: dnf install zlib-devel; conda: zlib), "
-    "or build without Atari: pip install -C cmake.define.HEADRACE_ATARI=OFF …")
+    "(Debian/Ubuntu: apt-get install zlib1g-dev; Fedora: dnf install zlib-devel; conda: zlib).")
 endif()
 
 function(headrace_download_ale version archive)

@@ -6,8 +6,7 @@ execute_process(
   OUTPUT_VARIABLE mujoco_wheel OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
 if(failed)
   message(FATAL_ERROR
-    "The MuJoCo tasks need the mujoco package (pip install mujoco), and '${Python_EXECUTABLE}' has none. "
-    "Without them: pip install -C cmake.define.HEADRACE_MUJOCO=OFF …")
+    "The MuJoCo tasks need the mujoco package (pip install mujoco), and '${Python_EXECUTABLE}' has none.")
 endif()
 file(GLOB mujoco_library ${mujoco_wheel}/libmujoco.so.*)
 

@@ -16,7 +16,7 @@ MODULES = {".".join(path.relative_to(SOURCES).with_suffix("").parts): path for p
 MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items()}
 # what each part may import beside itself and what is for all: each may import what stands below it
 ORDER = ["cli", "train", "testing", "adapters", "", "envs", "pool"]
-FOR_ALL = {"errors", "limits", "machine", "version"}
+FOR_ALL = {"errors", "limits", "machine", "native_modules", "version"}
 # the folders of train/: each may import those before it
 FOLDERS = (
     "config", "runs", "logging", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",

@@ -1,4 +1,4 @@
-// The extension module headrace.envs.atari._atari.
+// The extension module headrace_atari._atari.
 #include "engine/module.hpp"
 
 #include <nanobind/stl/tuple.h>

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("mujoco")  # its library must be there first
-pytest.importorskip("headrace.pool.executors.mujoco._mujoco")
+pytest.importorskip("headrace_mujoco._mujoco")
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "mujoco-task.md"
 

@@ -18,7 +18,7 @@ from headrace.errors import OptionError, StateError
 from headrace.pool.executors.threads import ThreadsExecutor
 
 pytest.importorskip("ale_py")
-_atari = pytest.importorskip("headrace.envs.atari._atari")
+_atari = pytest.importorskip("headrace_atari._atari")
 
 INFO = ("lives", "reward", "terminated", "ram")
 

@@ -16,7 +16,7 @@ import pytest
 
 ale_py = pytest.importorskip("ale_py")
 cv2 = pytest.importorskip("cv2")
-_atari = pytest.importorskip("headrace.envs.atari._atari")
+_atari = pytest.importorskip("headrace_atari._atari")
 
 gym.register_envs(ale_py)
 cv2.setNumThreads(1)

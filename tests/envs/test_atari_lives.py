@@ -11,7 +11,7 @@ import pytest
 import headrace
 
 pytest.importorskip("ale_py")
-pytest.importorskip("headrace.envs.atari._atari")
+pytest.importorskip("headrace_atari._atari")
 
 CLOCK = 90  # in Breakout's RAM: one more at each frame
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 pytest.importorskip("ale_py")
-pytest.importorskip("headrace.envs.atari._atari")
+pytest.importorskip("headrace_atari._atari")
 
 # loads states with changed bytes, and plays on; says how many were taken and how many refused
 FUZZ = """

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("mujoco")  # its library must be there first
-pytest.importorskip(
-    "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
-)
+pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing")
 
 from mujoco_fuzz import exotic, model_of, shipped, task_over
 

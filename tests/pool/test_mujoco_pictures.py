@@ -18,9 +18,7 @@ import headrace
 from headrace.errors import OptionError, RenderError
 
 pytest.importorskip("mujoco")  # its library must be there first
-pytest.importorskip(
-    "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
-)
+pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing")
 
 from headrace.mujoco import MujocoEnv, MujocoTask, Streams, uniform
 

@@ -38,7 +38,7 @@ for batch_size in (0, 2):
         assert time.monotonic() < until, (threads(), before)
         time.sleep(0.01)
 if task == "Pong-v5":  # the emulators that pools are measured against
-    from headrace.envs.atari import _atari
+    from headrace_atari import _atari
     from headrace.envs.atari.games import rom_path
     try:
         _atari.bare_emulator(str(rom_path("pong")), num_threads=200, seconds=0.1)

@@ -422,7 +422,7 @@ def test_only_kernels_live_on_a_device() -> None:
         headrace.make_torch("CartPole-v1", 2, debug=True)
     with pytest.raises(OptionError, match="gymnasium"):
         headrace.make("CartPole-v1", "gymnasium", num_envs=2, device="cuda:0")
-    pytest.importorskip("headrace.envs.atari._atari")
+    pytest.importorskip("headrace_atari._atari")
     pytest.importorskip("ale_py")
     with pytest.raises(OptionError, match="no kernel environment"):
         headrace.make_torch("Pong-v5", 2)

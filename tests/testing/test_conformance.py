@@ -191,7 +191,7 @@ def test_tensors_are_compared_as_arrays_are(task):
 
 
 def test_games_that_go_on_after_a_lost_life_are_not_compared_with_resets_by_hand():
-    pytest.importorskip("headrace.envs.atari._atari")
+    pytest.importorskip("headrace_atari._atari")
     checks = [autoreset_next_step, autoreset_same_step, autoreset_disabled]
     report = run_checks("Breakout-v5", checks, steps=40, episodic_life=True, max_episode_steps=200)
     assert [result.verdict for result in report.results] == ["skipped", "skipped", "passed"]

@@ -14,7 +14,7 @@ import warp as wp
 
 pytest.importorskip("dm_control")
 pytest.importorskip("mujoco")  # its library must be there first
-pytest.importorskip("headrace.pool.executors.mujoco._mujoco")
+pytest.importorskip("headrace_mujoco._mujoco")
 
 import headrace
 from headrace.envs.dm_control import build, common, task_name

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("dm_control")
 pytest.importorskip("mujoco")  # its library must be there first
-pytest.importorskip("headrace.pool.executors.mujoco._mujoco")
+pytest.importorskip("headrace_mujoco._mujoco")
 
 import headrace
 from headrace.envs.dm_control import SUITE, TASKS

@@ -17,9 +17,7 @@ import headrace
 from headrace.envs import mujoco as family
 
 pytest.importorskip("mujoco")  # its library must be there first
-pytest.importorskip(
-    "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
-)
+pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing")
 mujoco: Any = pytest.importorskip("mujoco")
 
 from headrace.envs.mujoco.common import warnings_dropped  # noqa: E402

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("mujoco")  # its library must be there first
-pytest.importorskip(
-    "headrace.pool.executors.mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing"
-)
+pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing")
 
 import headrace
 from headrace.cli.main import main

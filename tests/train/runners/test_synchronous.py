@@ -94,7 +94,7 @@ def test_an_asynchronous_run_resumes(tmp_path):
 
 def test_an_atari_run_resumes_exactly(tmp_path):
     """Images, the convolutional network, the game's own scores, and an emulator's state."""
-    pytest.importorskip("headrace.envs.atari._atari")
+    pytest.importorskip("headrace_atari._atari")
     options = SMALL | {"num_envs": 2, "num_steps": 8, "minibatch_size": 8, "epochs": 1, "log_steps": 1}
     options |= {"anneal_learning_rate": False, "torch_threads": 1, "total_steps": 48}
     train("Breakout-v5", run_dir=tmp_path / "alone", quiet=True, **options)

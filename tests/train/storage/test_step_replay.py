@@ -146,7 +146,7 @@ def test_rows_that_were_overwritten_are_drawn_anew():
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_atari_stacks_are_what_the_pool_would_have_given(make, n_step):
     pytest.importorskip("ale_py")
-    pytest.importorskip("headrace.envs.atari._atari")
+    pytest.importorskip("headrace_atari._atari")
     options = {"seed": 4, "max_episode_steps": 9, "img_height": 42, "img_width": 42}
     stacked = make("Pong-v5", num_envs=3, stack_num=4, **options)
     single = make("Pong-v5", num_envs=3, stack_num=1, **options)

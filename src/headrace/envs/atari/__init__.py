@@ -17,6 +17,7 @@ import numpy as np
 from headrace.envs.atari.games import GAME_OF, rom_path
 from headrace.envs.atari.options import AtariOptions, checked
 from headrace.errors import OptionError
+from headrace.native_modules import ATARI
 from headrace.pool.spec import Field, TaskSpec
 from headrace.pool.task import Task
 
@@ -41,7 +42,7 @@ def build(task: str, **options: Any) -> Task:
     """
     given = checked(task, options)
     rom = str(rom_path(GAME_OF[task]))
-    atari = _compiled(task)
+    atari = ATARI.load()
     game = atari.game_info(rom)
     _check_choice(task, "mode", given.mode, game.modes)
     _check_choice(task, "difficulty", given.difficulty, game.difficulties)
@@ -61,14 +62,6 @@ def build(task: str, **options: Any) -> Task:
     from headrace.pool.executors.threads import ThreadsExecutor
 
     return Task(spec, partial(ThreadsExecutor, atari, atari.simulator(rom=rom, **settings)))
-
-
-def _compiled(task: str) -> Any:
-    try:
-        from headrace.envs.atari import _atari
-    except ImportError as error:
-        raise OptionError(f"{task} needs the compiled module headrace.envs.atari._atari: {error}") from error
-    return _atari
 
 
 def _check_choice(task: str, name: str, value: int, known: list[int]) -> None:

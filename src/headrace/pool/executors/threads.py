@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import EnvironmentFailure, RecvTimeoutError, RenderError
+from headrace.native_modules import CHECKOUT
 from headrace.pool.batch import Batch, BatchRing
 from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.simulators import check_simulator
@@ -231,10 +231,10 @@ def get_include() -> str:
     """Returns the include folder for a C++ compiler, which holds ``headrace/engine/module.hpp`` and its sources.
 
     Raises:
-        FileNotFoundError: this installation was made without the compiled core.
+        FileNotFoundError: this installation lacks them.
     """
-    package = find_spec("headrace")  # may have several folders: a checkout's, and that of its compiled parts
-    for root in map(Path, (package and package.submodule_search_locations) or ()):
-        if (root / "include" / "headrace" / "engine").is_dir():
-            return str(root / "include")
-    raise FileNotFoundError("headrace was installed without its compiled core: install it with pip install .")
+    package = Path(__file__).parents[2]
+    for include in (package / "include", CHECKOUT / "native" / "include"):
+        if (include / "headrace" / "engine").is_dir():
+            return str(include)
+    raise FileNotFoundError(f"the engine's sources are not in {package}: install headrace anew")

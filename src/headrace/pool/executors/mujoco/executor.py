@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import warp as wp
 
-from headrace.errors import OptionError
+from headrace.native_modules import MUJOCO
 from headrace.pool.batch import BatchRing
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, view_of
@@ -159,10 +158,4 @@ def _compile(
 def native_module() -> ModuleType | Any:
     """Returns the compiled module; raises `OptionError` if it cannot be loaded."""
     library()  # MuJoCo's library must be loaded first
-    try:
-        return import_module("headrace.pool.executors.mujoco._mujoco")
-    except ImportError as error:
-        raise OptionError(
-            f"MuJoCo tasks need the compiled module headrace.pool.executors.mujoco._mujoco: {error}. "
-            "It fits the version of mujoco that was there when headrace was installed"
-        ) from error
+    return MUJOCO.load()

@@ -1,0 +1,166 @@
+"""Loads the compiled modules, which are packages of their own, and builds them in a checkout when first asked for.
+
+Headrace itself is pure Python: kernel environments, processes and training need no compiled module. Atari and MuJoCo
+do: `headrace-atari` and `headrace-mujoco`, from wheels, or in a checkout from ``native/``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.version import __version__
+
+CHECKOUT = Path(__file__).parents[2]
+"""the folder of the sources, where Headrace runs from a checkout"""
+NEVER = "HEADRACE_NO_BUILD"
+"""an environment variable: if set, nothing is built"""
+PROGRESS = re.compile(r"^\[(\d+)/(\d+)\]")  # of ninja
+TOLD_LINES = 15  # last lines of a build that failed
+
+
+@dataclass(frozen=True)
+class NativeModule:
+    """A compiled module in a package of its own.
+
+    Attributes:
+        package: the package's import name; the distribution's has a hyphen.
+        module: the module in it.
+        folder: its sources in a checkout.
+        extra: the extra of Headrace that installs it.
+        what: what it is, in words, and how long its build takes.
+    """
+
+    package: str
+    module: str
+    folder: str
+    extra: str
+    what: str
+
+    @property
+    def distribution(self) -> str:
+        """The name by which pip knows it."""
+        return self.package.replace("_", "-")
+
+    def installed(self) -> bool:
+        """Whether its package is there, without loading it."""
+        return find_spec(self.package) is not None and find_spec(f"{self.package}.{self.module}") is not None
+
+    def load(self) -> ModuleType | Any:
+        """Returns the module; builds it first where it is missing and its sources are there.
+
+        Raises:
+            OptionError: it is missing, does not fit, or cannot be built.
+        """
+        if not self.installed():
+            if not self.can_build():
+                raise OptionError(f"{self.distribution} is not installed: {self.remedy()}")
+            self.build()
+        try:
+            found = importlib.import_module(self.package).__version__
+            if found != __version__:
+                raise OptionError(
+                    f"{self.distribution} {found} does not fit headrace {__version__}: {self.remedy(again=True)}"
+                )
+            return importlib.import_module(f"{self.package}.{self.module}")
+        except ImportError as error:
+            raise OptionError(f"{self.package}.{self.module} cannot be loaded: {error}") from error
+
+    def can_build(self) -> bool:
+        """Whether this is a checkout that may be built from."""
+        return self._sources.is_file() and NEVER not in os.environ
+
+    def remedy(self, again: bool = False) -> str:
+        """The command that installs it."""
+        force = "--force-reinstall --no-deps " if again else ""
+        if self._sources.is_file():
+            return f"pip install {force}{self._sources.parent}"
+        return f"pip install {force}'headrace[{self.extra}]'"
+
+    def build(self) -> None:
+        """Build it from the checkout's sources and install it, with a line or a bar of progress on standard error.
+
+        Of several processes that ask at the same time, one builds and the others wait.
+
+        Raises:
+            OptionError: the build failed; the message ends with its last lines.
+        """
+        with _alone(CHECKOUT / "build" / f".{self.extra}.lock"):
+            importlib.invalidate_caches()
+            if self.installed():
+                return
+            command = [sys.executable, "-m", "pip", "install", "-v", "--disable-pip-version-check", "--no-deps"]
+            constraints = str(CHECKOUT / "constraints.txt")
+            environment = os.environ | {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
+            lines = _shown(f"building {self.what}", [*command, str(self._sources.parent)], environment)
+            importlib.invalidate_caches()
+            if not self.installed():
+                told = "\n".join(lines[-TOLD_LINES:])
+                raise OptionError(f"{self.distribution} could not be built from {self._sources.parent}:\n{told}")
+
+    @property
+    def _sources(self) -> Path:
+        return CHECKOUT / "native" / self.folder / "pyproject.toml"
+
+
+ATARI = NativeModule(
+    "headrace_atari", "_atari", "atari", "atari", "the Atari emulator, once; it takes one to three minutes"
+)
+MUJOCO = NativeModule(
+    "headrace_mujoco", "_mujoco", "mujoco", "mujoco", "the MuJoCo tasks, once; it takes up to a minute"
+)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Runs while no other process does."""
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _shown(title: str, command: list[str], environment: dict[str, str]) -> list[str]:
+    """Runs a build, shows how far it is, and returns what it printed."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console, began, lines = Console(stderr=True), time.monotonic(), list[str]()
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    if not console.is_terminal:
+        console.print(f"headrace: {title}", highlight=False, soft_wrap=True)
+    with (
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+        subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as build,
+    ):
+        task = progress.add_task(title, total=None)
+        assert build.stdout is not None
+        for line in build.stdout:
+            lines.append(line.rstrip())
+            if found := PROGRESS.match(line.strip()):
+                progress.update(task, completed=int(found[1]), total=int(found[2]))
+    if build.returncode == 0:
+        taken = f"{time.monotonic() - began:.0f} s"
+        console.print(f"headrace: built in {taken}", highlight=False, soft_wrap=True)
+    return lines
