@@ -1,0 +1,105 @@
+"""The compiled modules: what is said where one is missing or does not fit, and pins that must agree."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import headrace
+from headrace.native_modules import ATARI, MUJOCO, NEVER
+
+ROOT = Path(__file__).parents[1]
+HIDDEN = """
+import sys
+from importlib.abc import MetaPathFinder
+class Hide(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == {package!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hide())
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.startswith({package!r}) else found(name, *rest)
+import headrace
+try:
+    headrace.make({task!r}, num_envs=1)
+except headrace.HeadraceError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def read(path: str) -> dict:
+    return tomllib.loads((ROOT / path).read_text())
+
+
+@pytest.mark.parametrize(("package", "task", "extra"), [("headrace_atari", "Pong-v5", "atari")])
+def test_a_missing_module_is_named_with_the_command_that_installs_it(package: str, task: str, extra: str) -> None:
+    program = HIDDEN.format(package=package, task=task)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {NEVER: "1"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"OptionError {package.replace('_', '-')} is not installed: pip install ")
+    assert f"native/{extra}" in done.stdout or f"headrace[{extra}]" in done.stdout
+
+
+def test_a_module_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = pytest.importorskip("headrace_atari")
+    monkeypatch.setattr(package, "__version__", "0.0.7")
+    with pytest.raises(
+        headrace.HeadraceError, match=r"headrace-atari 0\.0\.7 does not fit headrace .*--force-reinstall"
+    ):
+        headrace.make("Pong-v5", num_envs=1)
+
+
+def test_versions_agree() -> None:
+    versions = {
+        read(f"{folder}pyproject.toml")["project"]["version"] for folder in ("", "native/atari/", "native/mujoco/")
+    }
+    assert versions == {headrace.__version__}
+    for module in (ATARI, MUJOCO):
+        file = ROOT / "native" / module.folder / "python" / module.package / "__init__.py"
+        assert f'__version__ = "{headrace.__version__}"' in file.read_text()
+
+
+def test_mujocos_pin_is_that_of_the_constraints() -> None:
+    project = read("native/mujoco/pyproject.toml")
+    pins = dict(re.findall(r"^(mujoco(?:-core)?)==(\S+)", (ROOT / "constraints.txt").read_text(), re.M))
+    assert f"mujoco-core=={pins['mujoco-core']}" in project["build-system"]["requires"]
+    assert project["project"]["dependencies"] == [f"mujoco=={pins['mujoco']}"]
+
+
+@pytest.mark.nightly
+def test_a_checkout_builds_what_is_missing_when_it_is_asked_for(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(tmp_path / "venv")], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    others = [path for path in sys.path if "site-packages" in path]
+    kept = tmp_path / "packages"
+    kept.mkdir()
+    for folder in map(Path, others):
+        for entry in folder.iterdir():
+            if not entry.name.startswith(("headrace_", "_headrace")) and not (kept / entry.name).exists():
+                (kept / entry.name).symlink_to(entry)
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{kept}"}
+    program = "import headrace; print(headrace.make('HalfCheetah-v5', num_envs=1).reset()[0].shape)"
+    done = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "(1, 17)", done.stderr
+    assert "building the MuJoCo tasks" in done.stderr and "built in" in done.stderr
+    again = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True)
+    assert again.stdout.strip() == "(1, 17)" and "building" not in again.stderr
+
+
+@pytest.mark.nightly
+def test_the_wheels_work_in_an_empty_environment(tmp_path: Path) -> None:
+    tools = ROOT / "tools"
+    subprocess.run([sys.executable, str(tools / "wheels.py"), "--out", str(tmp_path)], check=True)
+    done = subprocess.run(
+        [sys.executable, str(tools / "try_wheels.py"), "--dist", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
