@@ -25,7 +25,7 @@ from rich.table import Table
 
 from bootstrap import gain, interval
 from common import RESULTS, machine
-from hardware import cpu_model
+from headrace.machine import cpu_model
 from headrace.train import Config, make_config, train
 from headrace.train.config.batch_rule import TIMES, UPDATES, follow_batch
 from headrace.train.logging.metrics import read_metrics

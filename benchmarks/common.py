@@ -25,7 +25,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hardware import cpu_model, versions
+from hardware import versions
+from headrace.machine import cpu_model
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "headrace"

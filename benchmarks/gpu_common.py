@@ -26,7 +26,8 @@ import numpy as np
 import torch
 import warp as wp
 
-from hardware import cpu_model, versions
+from hardware import versions
+from headrace.machine import cpu_model
 from headrace.pool.batch import FINAL
 from headrace.pool.executors.kernels.launch import Run, load, quiet, record, view_of
 from headrace.pool.executors.kernels.random import threefry

@@ -19,7 +19,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from hardware import cpu_model
+from headrace.machine import cpu_model
 from headrace.pool.registry import build_task
 from headrace.train import settled
 from headrace.train.config.settings import Config, make_config

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.errors import HeadraceError
 
 KIB = 1024
+UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512, bfloat16", "avx512f": "AVX-512", "avx2": "AVX2"}
+"""a flag of the processor's, as Linux tells it → the units for arithmetic it stands for, the most capable first"""
 
 
 def usable_cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_model() -> str:
+    """Returns the processor's name, and its units for arithmetic: names alone leave generations open."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    flags = fields.get("flags", "").split()
+    units = next((f" ({units})" for flag, units in UNITS.items() if flag in flags), "")
+    return fields.get("model name", "unknown") + units
 
 
 def free_memory() -> int:

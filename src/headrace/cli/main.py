@@ -25,6 +25,7 @@ COMMANDS = {
     "tune": "measure how many samplers, and which minibatch, suit this machine",
     "envs": "list the tasks",
     "check": "run the conformance checks on a task",
+    "doctor": "say what of this machine is used, and what is missing",
 }
 EXTRAS = ("torch", "safetensors", "rich", "tyro", "av")
 EXAMPLES = (
@@ -37,6 +38,7 @@ EXAMPLES = (
     ("headrace scale CartPole-v1", "the number of environments that trains fastest"),
     ("headrace tune HalfCheetah-v5", "the number of processes that sample for SAC"),
     ("headrace check my_env.py", "check the environment in your own file"),
+    ("headrace doctor", "what of this machine is used, and what is missing"),
 )
 
 

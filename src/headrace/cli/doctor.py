@@ -1,0 +1,275 @@
+"""``headrace doctor``: what of this machine is used, what is missing, and the command that adds it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+import headrace
+from headrace.errors import HeadraceError
+from headrace.machine import cpu_model, free_memory, readable, sizes_in, usable_cores
+from headrace.native_modules import ATARI, MUJOCO, NativeModule
+from headrace.pool.cache import cache_folder
+
+State = Literal["ok", "missing", "broken"]
+MARKS = {"ok": "[green]✓[/]", "missing": "[yellow]–[/]", "broken": "[red]✗[/]"}
+INTERNAL = {"bench", "dev", "docs", "environments", "libraries"}
+"""extras for work on Headrace itself"""
+SHARED_MEMORY = Path("/dev/shm")
+LEAST_SHARED = 2**30  # bytes of shared memory: a replay of pictures takes some hundred MiB
+LEAST_FILES = 4096  # open files: each worker process of a large pool needs several
+SECONDS = 20.0  # that another program's answer may take
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        group: what it is about.
+        name: what was looked at.
+        state: "ok", "missing" (works without it), or "broken".
+        found: what there is, in words.
+        remedy: the command or step that adds it; empty if nothing is to be done.
+    """
+
+    group: str
+    name: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class DoctorArgs:
+    """Say what of this machine Headrace uses, what is missing, and the command that adds it.
+
+    An issue report should contain what this prints; it names no user and no file of yours. The exit status is 1 if
+    something that is installed does not work.
+
+    examples:
+      headrace doctor
+      headrace doctor --json
+    """
+
+    json: bool = False
+    """print JSON, for programs"""
+
+
+def run(argv: list[str]) -> int:
+    """Print the report; returns the exit status."""
+    args = tyro.cli(DoctorArgs, prog="headrace doctor", args=argv)
+    findings = [finding for check in CHECKS for finding in check()]
+    if args.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        _print(findings)
+    return int(any(finding.state == "broken" for finding in findings))
+
+
+def _print(findings: list[Finding]) -> None:
+    console = Console(highlight=False)
+    grouped: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        grouped[finding.group].append(finding)
+    for group, members in grouped.items():
+        console.print(f"\n[bold]{group}[/]")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(width=1)
+        table.add_column(min_width=16, no_wrap=True)
+        table.add_column()
+        for each in members:
+            remedy = f"\n[cyan]{_escaped(each.remedy)}[/]" if each.remedy else ""
+            table.add_row(MARKS[each.state], each.name, f"{_escaped(each.found)}{remedy}")
+        console.print(table)
+    missing = sum(bool(finding.remedy) for finding in findings)
+    console.print(f"\n{missing} of {len(findings)} could be better; what to do stands below each" if missing else "")
+
+
+def _escaped(text: str) -> str:
+    """Text in which rich sees no markup: extras are in brackets."""
+    return text.replace("[", r"\[")
+
+
+# -- checks ------------------------------------------------------------------------------------------
+
+
+def system() -> Iterator[Finding]:
+    """Headrace itself, Python, and the operating system."""
+    yield Finding("system", "headrace", "ok", headrace.__version__)
+    yield Finding("system", "python", "ok", f"{platform.python_version()} ({platform.python_implementation()})")
+    libc = " ".join(platform.libc_ver())
+    linux = sys.platform == "linux"
+    remedy = "" if linux else "tested on Linux only: process pools and compiled tasks need it"
+    yield Finding("system", "system", "ok", f"{platform.system()} {platform.machine()} {libc}".strip(), remedy)
+
+
+def machine() -> Iterator[Finding]:
+    """Cores, units for arithmetic, memory, limits."""
+    cores, present, quota = usable_cores(), os.cpu_count() or 1, _quota()
+    limited = f"; this container may use {quota:.1f} of them" if quota is not None and quota < cores else ""
+    remedy = "give the container more CPUs, or pass num_threads" if limited else ""
+    yield Finding("machine", "cores", "ok", f"{cores} of {present}{limited}", remedy)
+    yield Finding("machine", "processor", "ok", cpu_model())
+    total = sizes_in(Path("/proc/meminfo")).get("MemTotal")
+    try:
+        free = readable(free_memory())
+    except OSError:
+        free = "an unknown amount"
+    yield Finding("machine", "memory", "ok", f"{free} free" + (f" of {readable(total)}" if total else ""))
+    if SHARED_MEMORY.is_dir():
+        size = shutil.disk_usage(SHARED_MEMORY)
+        small = size.total < LEAST_SHARED
+        remedy = "workers share memory there: docker run --shm-size=4g …, or mount a larger /dev/shm" if small else ""
+        found = f"{readable(size.free)} free of {readable(size.total)}"
+        yield Finding("machine", "shared memory", "missing" if small else "ok", found, remedy)
+    yield from _files()
+
+
+def _files() -> Iterator[Finding]:
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = soft < LEAST_FILES and soft != resource.RLIM_INFINITY
+    remedy = f"ulimit -n {hard}" if few and hard > soft else ""
+    yield Finding("machine", "open files", "missing" if remedy else "ok", f"{soft:,} at most", remedy)
+
+
+def _quota() -> float | None:
+    """Cores' worth of time that this process's control group may use; None without a limit."""
+    try:
+        most, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return None
+    return None if most == "max" else int(most) / int(period)
+
+
+def compiled() -> Iterator[Finding]:
+    """The compiled modules, loaded as a pool loads them."""
+    for module, before in ((ATARI, ""), (MUJOCO, "mujoco")):
+        yield _loaded(module, before)
+    if importlib.util.find_spec("warp") is not None:
+        version = metadata.version("warp-lang")
+        yield Finding("compiled", "kernels", "ok", f"Warp {version} compiles them when they are first used")
+    folder = cache_folder()
+    parent = next(path for path in (folder, *folder.parents) if path.exists())
+    if os.access(parent, os.W_OK):
+        yield Finding("compiled", "cache", "ok", "writable")
+    else:
+        yield Finding("compiled", "cache", "broken", "read-only", "export XDG_CACHE_HOME=… to a folder of yours")
+
+
+def _loaded(module: NativeModule, before: str) -> Finding:
+    name = module.distribution
+    if not module.installed():
+        remedy = "" if module.can_build() else module.remedy()
+        found = "not built yet: this checkout builds it when it is first asked for" if not remedy else "not installed"
+        return Finding("compiled", name, "missing", found, remedy)
+    try:
+        if before:
+            importlib.import_module(before)
+        module.load()
+    except (HeadraceError, ImportError) as error:
+        return Finding("compiled", name, "broken", str(error), module.remedy(again=True))
+    return Finding("compiled", name, "ok", metadata.version(name))
+
+
+def learning() -> Iterator[Finding]:
+    """Torch, its devices, and the GPU that it may have missed."""
+    if importlib.util.find_spec("torch") is None:
+        yield Finding("learning", "torch", "missing", "not installed", "pip install 'headrace[train]'")
+        return
+    import torch
+
+    yield Finding("learning", "torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    cards = _cards()
+    if torch.cuda.is_available():
+        for i in range(torch.cuda.device_count()):
+            card = torch.cuda.get_device_properties(i)
+            yield Finding("learning", f"cuda:{i}", "ok", f"{card.name}, {readable(card.total_memory)}")
+    elif cards:
+        build = torch.version.cuda
+        why = f"torch is built for CUDA {build} and does not find it" if build else "this torch is built for CPUs"
+        remedy = "update the driver" if build else "install torch's build for CUDA: see its installation page"
+        yield Finding("learning", "GPU", "broken", f"{', '.join(cards)}; {why}", remedy)
+    else:
+        yield Finding("learning", "GPU", "missing", "none: everything runs on the processor")
+
+
+def _cards() -> list[str]:
+    """Names of NVIDIA's cards, as their driver tells them."""
+    if (tool := shutil.which("nvidia-smi")) is None:
+        return []
+    command = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
+def pictures() -> Iterator[Finding]:
+    """What draws robots, and what writes videos."""
+    found = [name for name, library in (("EGL", "libEGL.so.1"), ("OSMesa", "libOSMesa.so.8")) if _opens(library)]
+    remedy = "" if found else "apt-get install libegl1 libgl1-mesa-dri, or libosmesa6"
+    words = " and ".join(found) if found else "none: pictures of robots cannot be drawn"
+    yield Finding("pictures", "OpenGL", "ok" if found else "missing", words, remedy)
+    for package, what in (("av", "videos"), ("matplotlib", "plots")):
+        there = importlib.util.find_spec(package) is not None
+        extra = {"av": "train", "matplotlib": "plots"}[package]
+        remedy = "" if there else f"pip install 'headrace[{extra}]'"
+        yield Finding("pictures", what, "ok" if there else "missing", package if there else "not installed", remedy)
+
+
+def _opens(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def extras() -> Iterator[Finding]:
+    """Headrace's extras, and what of each is missing."""
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for line in metadata.requires("headrace") or ():
+        named = re.match(r"([\w.-]+)", line)
+        if (extra := re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", line)) and named:
+            wanted[extra[1]].append(named[1])
+    for extra, packages in sorted(wanted.items()):
+        if extra in INTERNAL:
+            continue
+        missing = [package for package in packages if not _is_there(package)]
+        words = f"without {', '.join(missing)}" if missing else ", ".join(packages)
+        remedy = f"pip install 'headrace[{extra}]'" if missing else ""
+        yield Finding("extras", extra, "missing" if missing else "ok", words, remedy)
+
+
+def _is_there(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (system, machine, compiled, learning, pictures, extras)
