@@ -22,7 +22,8 @@ TRAIN = [
     ("storage", "samples, minibatches, replays, priorities", "where a batch is formed"),
     ("modules", "networks, distributions, normalisation", ""),
     ("processes", "start, supervise, share memory", "where a process is started"),
-    ("logging", "metrics, dashboard, plots", ""),
+    ("plots", "curves of runs, bands over seeds", ""),
+    ("logging", "metrics, dashboard, timers", ""),
     ("runs", "run folder, checkpoints, lock, trust", "where a run is written"),
     ("config", "settings, presets, checks", ""),
 ]
