@@ -95,7 +95,7 @@ def plot_groups(
     check_format(out)
     from matplotlib.figure import Figure
 
-    panels = [(task, axis) for task in tasks for axis in look.axes]
+    panels: list[tuple[str, Axis]] = [(task, axis) for task in tasks for axis in look.axes]
     columns = len(look.axes) if len(look.axes) > 1 else min(len(panels), MOST_COLUMNS)
     rows = -(-len(panels) // columns)
     looks = _looks(tasks, baselines)
@@ -158,7 +158,8 @@ def _style() -> AbstractContextManager[None]:
     """matplotlib's settings for these plots, whatever its user has set."""
     import matplotlib as mpl
 
-    return mpl.rc_context({**mpl.rcParamsDefault, **STYLE, "backend": mpl.rcParams["backend"]})
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **STYLE, "backend": mpl.rcParams["backend"]}
+    return mpl.rc_context(settings)
 
 
 def _looks(tasks: Mapping[str, Sequence[Group]], baselines: Sequence[Baseline]) -> dict[str, dict[str, str]]:
