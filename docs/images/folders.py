@@ -12,6 +12,7 @@ WIDTH, LEFT, ROW, GAP = 900, 20, 34, 6
 BLUE, GREEN, SAND, GREY = "#dbe9f6", "#e3f1e1", "#f7efdc", "#eeeeee"
 # of train/, from the last to import to the first: folder, contents, the question that it answers
 TRAIN = [
+    ("sweep", "searches for settings", ""),
     ("jobs", "several runs at once, in processes", ""),
     ("tuning", "measures a machine, and chooses settings", ""),
     ("runners", "the training loops", "where a run is trained"),
