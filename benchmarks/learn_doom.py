@@ -17,7 +17,7 @@ from rich.table import Table
 from common import RESULTS, machine, wide_console
 from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.logging.plots import plot_returns
+from headrace.train.plots.figures import plot_returns
 
 SHOWN = 12  # lines of the table
 

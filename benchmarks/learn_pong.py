@@ -16,7 +16,7 @@ import tyro
 from common import RESULTS, machine
 from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.logging.plots import plot_returns
+from headrace.train.plots.figures import plot_returns
 
 
 @dataclass

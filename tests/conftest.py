@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
@@ -24,7 +25,12 @@ BUILT = Path(__file__).parents[1] / "build" / "tests"
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C, which some tests send to themselves: shells start what runs in the background deaf to it."""
+    """Hear Ctrl-C, which some tests send to themselves: shells start what runs in the background deaf to it.
+
+    Processes of tests that have a cache of their own find compiled kernels where all others do.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ.setdefault("WARP_CACHE_PATH", str(caches / "warp"))
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -19,8 +19,8 @@ ORDER = ["cli", "train", "testing", "adapters", "", "envs", "pool"]
 FOR_ALL = {"errors", "limits", "machine", "native_modules", "version"}
 # the folders of train/: each may import those before it
 FOLDERS = (
-    "config", "runs", "logging", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
-    "viewer", "runners", "tuning",
+    "config", "runs", "logging", "plots", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
+    "viewer", "runners", "tuning", "jobs", "sweep",
 )  # fmt: skip
 ALLOWED = {"headrace imports headrace.train"}  # for who reads types: it is loaded when somebody asks for it
 

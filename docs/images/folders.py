@@ -12,6 +12,8 @@ WIDTH, LEFT, ROW, GAP = 900, 20, 34, 6
 BLUE, GREEN, SAND, GREY = "#dbe9f6", "#e3f1e1", "#f7efdc", "#eeeeee"
 # of train/, from the last to import to the first: folder, contents, the question that it answers
 TRAIN = [
+    ("sweep", "searches for settings", ""),
+    ("jobs", "several runs at once, in processes", ""),
     ("tuning", "measures a machine, and chooses settings", ""),
     ("runners", "the training loops", "where a run is trained"),
     ("viewer", "the page that shows a run", ""),
@@ -22,7 +24,8 @@ TRAIN = [
     ("storage", "samples, minibatches, replays, priorities", "where a batch is formed"),
     ("modules", "networks, distributions, normalisation", ""),
     ("processes", "start, supervise, share memory", "where a process is started"),
-    ("logging", "metrics, dashboard, plots", ""),
+    ("plots", "curves of runs, bands over seeds", ""),
+    ("logging", "metrics, dashboard, timers", ""),
     ("runs", "run folder, checkpoints, lock, trust", "where a run is written"),
     ("config", "settings, presets, checks", ""),
 ]

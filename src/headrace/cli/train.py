@@ -17,13 +17,15 @@ import tyro
 from rich.console import Console
 
 from headrace.cli.options import JSON, parse_json, parse_options
+from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
-from headrace.train import Result, expect_workers, resume, settled, train
+from headrace.train import Result, expect_workers, resume, resume_seeds, settled, train, train_seeds
 from headrace.train.config.fields import settings_of
 from headrace.train.config.make import algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
+from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 
@@ -69,6 +71,10 @@ class RunArgs:
     and how many samplers share the environments, which does not change what is learnt; all: also num_envs and
     minibatch_size, with what follows from it, which does. Nothing where samplers or num_envs is given; for all, nor
     where minibatch_size is"""
+    seeds: str = ""
+    """train with several seeds, each a run of its own in one folder: how many, such as 5, or which, such as 1,2,7"""
+    jobs: int = 0
+    """with --seeds: how many runs at once; 0 for as many as the cores allow"""
     values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
@@ -95,6 +101,7 @@ examples:
   headrace train CartPole-v1 --algo my_algo.py:Reinforce
   headrace train CartPole-v1 --run-dir runs/mine --scale
   headrace train --resume runs/mine
+  headrace train CartPole-v1 --seeds 5
   headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
   headrace train TagGridWorld-v0 --policies '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
   headrace train TagGridWorld-v0 --policies policies.json
@@ -104,7 +111,12 @@ examples:
 
 def run(argv: list[str]) -> int:
     """Train or go on, and say where the run's files are."""
+    resumed = _named(argv).get("resume")
+    if resumed and is_several(Path(resumed)):
+        return _go_on_with_seeds(Path(resumed), argv)
     args = parse(argv)
+    if args.jobs and not args.seeds:
+        raise OptionError("--jobs is how many of several --seeds are trained at once: name them, too")
     if args.resume is not None:
         _, config = RunFolder.open(args.resume)
         if args.task not in ("", config.task):
@@ -116,6 +128,9 @@ def run(argv: list[str]) -> int:
             asked |= _scaled(args.task, asked)
         elif args.tune != "none":
             asked |= _tuned(args, asked, argv)
+        if args.seeds:
+            how: dict[str, Any] = {"jobs": args.jobs, "run_dir": args.run_dir, "quiet": args.quiet}
+            return report(train_seeds(args.task, seeds=chosen_seeds(args.seeds), **how, **asked))
         result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **asked)
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
@@ -123,6 +138,31 @@ def run(argv: list[str]) -> int:
         return 130
     _report(result)
     return 0
+
+
+def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
+    """Go on with the runs of several seeds; the command may be the one that began them, with --resume."""
+    plan = Plan.read(folder)
+    values = {"task": plan.task, **plan.settings}
+    if "--trust" in argv:
+        code.remember(code.named(values))
+    else:
+        code.check(values, folder)
+    kept = [word for word, before in zip(argv, ("", *argv), strict=False) if "--resume" not in (word, before)]
+    kept = [word for word in kept if not word.startswith("--resume=")]
+    named = _named(kept)
+    given = [f"--{name}={plan.settings[name]}" for name in ("algo", "network") if name in plan.settings.keys() - named]
+    task = kept[0] if kept and not kept[0].startswith("-") else plan.task
+    args = parse([task, *(kept[1:] if kept[:1] == [task] else kept), *given])
+    if args.task != plan.task:
+        raise OptionError(f"{folder} holds runs of {plan.task}: leave {args.task} out")
+    if args.run_dir is not None:
+        raise OptionError("--run-dir is for new runs: leave it out, or --resume")
+    seeds = chosen_seeds(args.seeds) if args.seeds else ()
+    changes = plain(overrides(args))
+    for name in {"algo", "network"} - plan.settings.keys() - named.keys():
+        del changes[name]
+    return report(resume_seeds(folder, seeds=seeds, jobs=args.jobs, quiet=args.quiet, trust=args.trust, **changes))
 
 
 def overrides(args: RunArgs) -> dict[str, Any]:

@@ -33,12 +33,14 @@ from headrace.train.runs.writing import is_newer
 if TYPE_CHECKING:
     import numpy as np
 
+    from headrace.train.jobs.seeds import SeedResult
+
 
 # OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
 # would take the cores away from the threads that step environments, or from other programs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Config", "Result", "log_episode", "make_config", "resume", "train"]
+__all__ = ["Config", "Result", "log_episode", "make_config", "resume", "resume_seeds", "train", "train_seeds"]
 
 CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer")
 
@@ -87,12 +89,7 @@ def train(
         asked = make_config(task, **overrides)
         changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
         return _resume(run_dir, changes, quiet, trust)
-    config = make_config(task, **overrides)
-    open_samplers, asked, config = config.samplers < 0, config, settled(config)
-    why = why_in_turn(config) if open_samplers and find_algorithm(config.algo).capabilities.replay else None
-    players = _check_task(config)
-    check_used(config, overrides, players, why)
-    check_learns(config, overrides, players, why)
+    asked, config, players, why = _checked(task, overrides)
     if why and not quiet:
         unused = dict(pair for player in players.values() for pair in unused_defaults(player))
         without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
@@ -107,6 +104,111 @@ def train(
     except BaseException:
         run.leave()
         raise
+
+
+def _checked(task: str, overrides: Mapping[str, Any]) -> tuple[Config, Config, dict[str, Player], str | None]:
+    """What is asked for, the settings with which a run begins, its policies, and why it has no samplers, if it might.
+
+    Raises as `train` for what is wrong with them.
+    """
+    asked = make_config(task, **overrides)
+    config = settled(asked)
+    why = why_in_turn(config) if asked.samplers < 0 and find_algorithm(config.algo).capabilities.replay else None
+    players = _check_task(config)
+    check_used(config, overrides, players, why)
+    check_learns(config, overrides, players, why)
+    return asked, config, players, why
+
+
+def train_seeds(
+    task: str,
+    algo: str = "ppo",
+    *,
+    seeds: int | Sequence[int] = 5,
+    jobs: int = 0,
+    run_dir: str | Path | None = None,
+    quiet: bool = False,
+    **overrides: Any,
+) -> list[SeedResult]:
+    """Train with several seeds, each a run in a process of its own.
+
+    Args:
+        task: name of the task; one that other processes know, too: registered by an installed package, or in a file.
+        algo: learning algorithm, as for `train`.
+        seeds: that many from 1, or which.
+        jobs: how many at once; 0 for as many as the cores allow.
+        run_dir: folder for the runs, ``seed-1`` and so on; by default a new one under ``runs/``.
+        quiet: show no progress.
+        overrides: any other setting, as for `train`.
+
+    Returns:
+        How each seed ended, in their order. One that fails does not end the others; Ctrl-C ends all with checkpoints.
+
+    Raises:
+        OptionError: an option is unknown or its value wrong, or the folder holds runs already.
+        UnknownTaskError: no task has this name.
+    """
+    from headrace.train.jobs import seeds as several
+
+    numbers = several.chosen_seeds(str(seeds) if isinstance(seeds, int) else ",".join(map(str, (*seeds, ""))))
+    overrides = {"algo": algo} | overrides
+    guard_main()
+    code.remember(code.named({"task": task, **overrides}))
+    config, most = side_by_side(task, overrides)
+    decided = {name: getattr(config, name) for name in ("samplers", "actor_device") if hasattr(config, name)}
+    plan = several.Plan(task, several.plain(overrides | decided), numbers)
+    folder = several.new_folder(None if run_dir is None else Path(run_dir), plan)
+    return several.run_seeds(folder, plan, config, jobs or most, quiet)
+
+
+def resume_seeds(
+    run_dir: str | Path,
+    *,
+    seeds: Sequence[int] = (),
+    jobs: int = 0,
+    quiet: bool = False,
+    trust: bool = False,
+    **changes: Any,
+) -> list[SeedResult]:
+    """Go on with the seeds in a folder that are not done, as `train_seeds` does.
+
+    Args:
+        run_dir: the folder of the runs.
+        seeds: further ones.
+        jobs, quiet: as for `train_seeds`.
+        trust, changes: as for `resume`.
+
+    Raises:
+        OptionError: there are no such runs, or such a setting cannot change.
+        StateError: their plan is damaged.
+        TrustError: it names code that is neither installed nor known from a run of this user's.
+    """
+    from headrace.train.jobs import seeds as several
+
+    guard_main()
+    folder = Path(run_dir)
+    plan = several.Plan.read(folder)
+    values = {"task": plan.task, **plan.settings}
+    if trust:
+        code.remember(code.named(values))
+    else:
+        code.check(values, folder)
+    plan = several.changed_plan(plan, changes, CONTINUABLE).with_seeds(seeds)
+    config, most = side_by_side(plan.task, plan.settings)
+    plan.write(folder)
+    return several.run_seeds(folder, plan, config, jobs or most, quiet)
+
+
+def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
+    """Returns the settings with which a run begins, and how many such runs the cores can train side by side.
+
+    Raises as `train` for what is wrong with them.
+    """
+    from headrace.pool.registry import build_task
+    from headrace.train.jobs.processes import jobs_for
+
+    _, config, players, _ = _checked(task, overrides)
+    return config, jobs_for(players, build_task(task, **config.env_options).kernel is not None)
 
 
 @limits_named("training")
@@ -329,7 +431,7 @@ def _plot(run: RunFolder) -> Path | None:
     if is_newer(run.plot_file, run.metrics_file, run.config_file):
         return run.plot_file
     try:
-        from headrace.train.logging.plots import plot_returns
+        from headrace.train.plots.figures import plot_returns
 
         return plot_returns(run.path)
     except ImportError:

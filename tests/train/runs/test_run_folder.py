@@ -19,8 +19,8 @@ import headrace.train
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, OptionError, StateError, StorageError
 from headrace.train.config.settings import Config, make_config
-from headrace.train.logging.plots import plot_returns
 from headrace.train.play.evaluate import evaluate
+from headrace.train.plots.figures import plot_returns
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 

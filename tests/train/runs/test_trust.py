@@ -7,6 +7,8 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,17 +19,18 @@ from headrace.errors import HeadraceError, TrustError
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import record
 from headrace.train.runs.folder import RunFolder
+from nightly import rest_nightly
 
 TASK = """
-import pathlib
-pathlib.Path({mark!r}).write_text("ran")
+import os, pathlib
+pathlib.Path(os.environ["MARK"]).write_text("ran")
 import headrace
 from headrace.envs.classic_control import build
 headrace.register("Sent-v0", lambda task, **options: build("CartPole-v1", **options), replace=True)
 """
 NETWORK = """
-import pathlib
-pathlib.Path({mark!r}).write_text("ran")
+import os, pathlib
+pathlib.Path(os.environ["MARK"]).write_text("ran")
 import torch
 
 class Net(torch.nn.Module):
@@ -43,29 +46,43 @@ TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "total_steps": 64, 
 TRAIN = f"import sys, headrace; headrace.train(sys.argv[1], run_dir=sys.argv[2], network=sys.argv[3], **{TINY})"
 
 
+@pytest.fixture(scope="session")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Lets another user train a run of each kind, once; returns the folder that holds it and its code."""
+
+    @cache
+    def train(kind: str) -> Path:
+        home = tmp_path_factory.mktemp(kind)
+        task, network = "CartPole-v1", "mlp"
+        if kind == "task":
+            task = "sent_task.py"
+            (home / task).write_text(TASK)
+        else:
+            (home / f"sent_{kind}.py").write_text(NETWORK)
+            network = "sent_network.py:Net" if kind == "network" else "sent_module:Net"
+        environment = os.environ | {"XDG_CACHE_HOME": str(home / "cache"), "PYTHONPATH": str(home), "MARK": "ran"}
+        command = [sys.executable, "-c", TRAIN, task, "sent", network]
+        subprocess.run(command, check=True, env=environment, cwd=home)
+        assert (home / "ran").exists()
+        return home
+
+    return train
+
+
 @pytest.fixture
-def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> tuple[Path, Path]:
+def sent(
+    theirs: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> tuple[Path, Path]:
     """A run that another user trained, and the file that its code writes."""
-    mark, run = tmp_path / "ran", tmp_path / "sent"
-    task, network = "CartPole-v1", "mlp"
+    mark = tmp_path / "ran"
+    shutil.copytree(theirs(request.param), tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ran", "cache"))
     monkeypatch.chdir(tmp_path)
-    if request.param == "task":
-        Path("sent_task.py").write_text(TASK.format(mark=str(mark)))
-        task = "sent_task.py"
-    elif request.param == "network":
-        Path("sent_network.py").write_text(NETWORK.format(mark=str(mark)))
-        network = "sent_network.py:Net"
-    else:
-        Path("sent_module.py").write_text(NETWORK.format(mark=str(mark)))
-        network = "sent_module:Net"
+    monkeypatch.setenv("MARK", str(mark))
+    if request.param == "module":
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
         monkeypatch.syspath_prepend(tmp_path)
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "theirs")}
-    command = [sys.executable, "-c", TRAIN, task, str(run), network]
-    subprocess.run(command, check=True, env=environment, cwd=tmp_path)
-    mark.unlink()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
-    return run, mark
+    return tmp_path / "sent", mark
 
 
 every_kind = pytest.mark.parametrize("sent", ["task", "network", "module"], indirect=True)
@@ -86,6 +103,20 @@ def test_nothing_of_it_is_run_by_anything_that_opens_it(sent, capsys):
 
 
 @every_kind
+def test_who_agrees_once_is_asked_again_after_a_change(sent):
+    run, mark = sent
+    with pytest.raises(TrustError, match="runs code of"):
+        RunFolder.open(run)
+    RunFolder.open(run, trust=True)
+    RunFolder.open(run)
+    for file in run.parent.glob("sent_*.py"):
+        file.write_text(file.read_text() + "\n# more\n")
+    with pytest.raises(TrustError, match="which has changed since you ran it last"):
+        RunFolder.open(run)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("sent", rest_nightly(["task", "network", "module"], "network"), indirect=True)
 def test_who_agrees_once_is_not_asked_again_until_it_changes(sent):
     run, mark = sent
     script = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -109,9 +140,10 @@ def test_a_run_of_ones_own_goes_on_without_a_word(sent, tmp_path):
     shutil.rmtree(run)
     command = [sys.executable, "-c", TRAIN, "CartPole-v1", str(run), "sent_network.py:Net"]
     subprocess.run(command, check=True)  # what its user names is trusted, and remembered
-    for code in ("headrace.train.resume(sys.argv[1], quiet=True, total_steps=96)", "evaluate(sys.argv[1], 1)"):
-        again = f"import sys, headrace; from headrace.train.play.evaluate import evaluate; {code}"
-        subprocess.run([sys.executable, "-c", again, str(run)], check=True)
+    mark.unlink()
+    resumed = "headrace.train.resume(sys.argv[1], quiet=True, total_steps=96); evaluate(sys.argv[1], 1)"
+    again = f"import sys, headrace; from headrace.train.play.evaluate import evaluate; {resumed}"
+    subprocess.run([sys.executable, "-c", again, str(run)], check=True)
     assert mark.exists()
 
 

@@ -362,8 +362,9 @@ def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "update frames/s  cores" in capfd.readouterr().out, "who asks for it sees it again"
     everything, speed = json.loads(FINDINGS.file.read_text())
 
-    run = ["train", *words, "--learning-starts", "2000", "--no-video", "--stop-at-return", "None"]
-    alike = make_config("Pendulum-v1", algo="ddpg", hidden=(16,), total_steps=3000, learning_starts=2000)
+    brief = ["--learning-starts", "2900", "--evaluate-episodes", "0", "--no-video", "--stop-at-return", "None"]
+    run = ["train", *words, *brief]
+    alike = make_config("Pendulum-v1", algo="ddpg", hidden=(16,), total_steps=3000, learning_starts=2900)
     for more, found in (["--tune", "all"], everything), ([], speed):
         folder = tmp_path / f"tuned {len(more)}"
         assert main([*run, *more, "--run-dir", str(folder)]) == 0

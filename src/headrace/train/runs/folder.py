@@ -51,7 +51,7 @@ class RunFolder:
         if isinstance(path, str) and not path:
             raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
         try:
-            run = cls(path if path is not None else _fresh_path(config.task))
+            run = cls(path if path is not None else fresh_path(config.task))
             run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
@@ -153,7 +153,7 @@ class RunFolder:
         replace(self.config_file, config.to_json())
 
 
-def _fresh_path(task: str) -> Path:
+def fresh_path(task: str) -> Path:
     """Make a folder of a new name and return it."""
     name = re.sub(r"[^\w.-]+", "_", task)
     stem = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"

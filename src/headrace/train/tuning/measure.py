@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import multiprocessing
 import os
 import statistics
 import tempfile
@@ -29,7 +28,14 @@ from headrace.train.algorithms.graphs import EAGER_CALLS
 from headrace.train.collect.setup import find_device, training_pool
 from headrace.train.config.settings import Config
 from headrace.train.logging import memory
-from headrace.train.processes.start import Report, cause_of_death, deaf, end_with_parent, take_cores
+from headrace.train.processes.start import (
+    Report,
+    cause_of_death,
+    deaf,
+    end_with_parent,
+    take_cores,
+    worker_context,
+)
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
@@ -155,7 +161,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
 
 def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
     """What a process of its own reports."""
-    context = multiprocessing.get_context("spawn")
+    context = worker_context()
     pipe, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, config, size, seconds, share, run_dir), name="headrace-probe")
     try:

@@ -15,13 +15,13 @@ import pytest
 
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.logging.plots import plot_returns
+from headrace.train.plots.figures import plot_returns
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 
 pytest.importorskip("matplotlib")
 Image = pytest.importorskip("PIL.Image")
-TRAINING, EVALUATION = (31, 119, 180), (255, 127, 14)
+TRAINING, EVALUATION = (0, 114, 178), (213, 94, 0)
 
 
 def dots(picture: Path, colour: tuple[int, int, int]) -> int:

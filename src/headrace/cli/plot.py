@@ -1,0 +1,77 @@
+"""``headrace plot``: return curves of one or many runs, with bands over their seeds, as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from headrace.cli.options import check_file
+from headrace.errors import OptionError
+from headrace.train.plots.bands import Mean
+from headrace.train.plots.baselines import read_baselines
+from headrace.train.plots.curves import Source, find_runs, grouped, read_curves
+from headrace.train.plots.figures import Axis, Look, check_format, plot_groups
+
+
+@dataclass(frozen=True)
+class PlotArgs:
+    """Plot the returns of runs over agent steps and over seconds.
+
+    Runs that differ in their seed alone are one line, with a band over the seeds; labels are the settings in which
+    groups differ. Every task has a panel of its own. Prints a caption that says what the lines are.
+
+    examples:
+      headrace plot runs/CartPole-v1-20260101-120000
+      headrace plot runs --out curves.pdf
+      headrace plot runs/ppo runs/a2c --out compared.svg --mean mean --x steps
+      headrace plot runs --baseline published.csv --returns evaluation
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS…")] = (Path("runs"),)
+    """run folders, or folders that hold some; runs/ by default"""
+    out: Path = Path("plot.png")
+    """the file to write: .png, .svg or .pdf"""
+    mean: Mean = "iqm"
+    """the middle over seeds; iqm is the interquartile mean, of the middle half"""
+    x: Literal["both", "steps", "seconds"] = "both"
+    """what the returns are drawn over"""
+    returns: Source = "training"
+    """of training's episodes, or of evaluations, where runs have some"""
+    smooth: float = 0.0
+    """draw means over so much of each run's length before a point, such as 0.05; the caption says so"""
+    baseline: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
+    """a CSV file of others' results, with the columns name, step, return, and if you like low, high, seconds, task; a
+    single row without a step is a level; may be repeated"""
+    labels: tuple[str, ...] = ()
+    """names of the groups in the legend, in the order in which the command lists them"""
+
+
+def run(argv: list[str]) -> int:
+    """Draw the plot, and print what it shows."""
+    args = tyro.cli(PlotArgs, prog="headrace plot", args=argv)
+    if not 0 <= args.smooth < 1:
+        raise OptionError(f"--smooth {args.smooth} must be at least 0 and below 1: it is a share of a run's length")
+    check_format(args.out)
+    check_file("--out", args.out)
+    baselines = [baseline for file in args.baseline for baseline in read_baselines(file)]
+    curves = read_curves(find_runs(args.runs), args.returns)
+    if not curves:
+        raise OptionError("no run has returns to draw")
+    tasks = grouped(curves, args.labels)
+    axes: tuple[Axis, ...] = ("steps", "seconds") if args.x == "both" else (args.x,)
+    try:
+        caption = plot_groups(tasks, args.out, Look(args.mean, args.returns, axes, args.smooth), baselines)
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise OptionError("headrace plot needs matplotlib: pip install 'headrace[plots]'") from error
+    for task, groups in tasks.items():
+        print(task)
+        for group in groups:
+            seeds = ", ".join(str(curve.config.seed) for curve in group.curves)
+            print(f"  {group.label}: seed{'s' if len(group.curves) > 1 else ''} {seeds}")
+    print(f"{caption}\nplot {args.out}")
+    return 0

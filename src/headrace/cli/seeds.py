@@ -1,0 +1,66 @@
+"""What ``headrace train --seeds`` prints at the end: a table of the seeds, and where their plot is."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace.errors import OptionError
+from headrace.train.jobs.display import shown
+from headrace.train.jobs.processes import DONE
+from headrace.train.jobs.seeds import SeedResult
+
+
+def report(results: Sequence[SeedResult]) -> int:
+    """Print how the seeds ended; returns the exit status: 0 all done, 1 one has failed, 130 one was stopped."""
+    folder = results[0].run_dir.parent
+    console = Console(highlight=False)
+    console.print(_table(results))
+    known = [result.mean_return for result in results if result.mean_return is not None]
+    if len(known) > 1:
+        print(f"mean return {statistics.mean(known):.1f}, standard deviation over seeds {statistics.stdev(known):.1f}")
+    print(f"  runs   {folder}")
+    plot = _plot(folder, results)
+    if plot is not None:
+        print(f"  plot   {plot}")
+    for result in results:
+        if result.reason == "failed":
+            print(f"  seed {result.seed} failed: {result.error} (all it printed: {result.run_dir}.log)")
+    ends = {result.reason for result in results}
+    if not ends <= {*DONE}:
+        print(f"go on with:  headrace train --resume {folder}")
+    if ends & {"interrupted", "waiting"}:
+        return 130
+    return int("failed" in ends)
+
+
+def _table(results: Sequence[SeedResult]) -> Table:
+    table = Table()
+    table.add_column("seed", justify="right")
+    table.add_column("end")
+    for name in ("return", "steps", "seconds"):
+        table.add_column(name, justify="right")
+    for result in results:
+        numbers = (shown(result.mean_return), f"{result.steps:,}", f"{result.seconds:.1f}")
+        table.add_row(str(result.seed), result.reason, *numbers)
+    return table
+
+
+def _plot(folder: Path, results: Sequence[SeedResult]) -> Path | None:
+    """The returns of all seeds in one plot, where matplotlib is installed and there are returns."""
+    from headrace.train.plots.curves import grouped, read_curves
+    from headrace.train.plots.figures import plot_groups
+
+    begun = [result.run_dir for result in results if (result.run_dir / "config.json").is_file()]
+    curves = read_curves(begun, skipped=lambda words: None)
+    if not curves:
+        return None
+    try:
+        plot_groups(grouped(curves), folder / "curves.png")
+    except (ModuleNotFoundError, OptionError):
+        return None
+    return folder / "curves.png"

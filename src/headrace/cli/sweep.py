@@ -1,0 +1,239 @@
+"""``headrace sweep``: search for settings with many runs, of which the poor ones end early."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headrace.cli import train as training
+from headrace.errors import OptionError
+from headrace.train import side_by_side
+from headrace.train.config.settings import Config
+from headrace.train.jobs.display import shown
+from headrace.train.jobs.seeds import plain
+from headrace.train.runs import trust as code
+from headrace.train.runs.folder import fresh_path
+from headrace.train.sweep.pruning import Rule
+from headrace.train.sweep.samplers import Name, find_sampler
+from headrace.train.sweep.search import Sweep, best_of, setting_word
+from headrace.train.sweep.space import Space, candidates, plain_space, read_space, space_of
+from headrace.train.sweep.summary import importance
+from headrace.train.sweep.trials import Plan, Trial
+
+SHOWN = 10  # most trials in the table at the end
+REFUSED = ("seeds", "scale", "tune", "resume", "run_dir")
+"""options of headrace train that a sweep has none of"""
+
+
+@dataclass(frozen=True)
+class SweepArgs:
+    """Search for the settings that train best: many runs, each with others, of which the poor ones end early.
+
+    All other options of headrace train hold for every trial; stop_at_return is None unless it is given. Everything
+    is in the sweep's folder: sweep.json, trials.jsonl, and each trial as a run, so that headrace watch and headrace
+    plot show them. Ctrl-C stops all trials with checkpoints; --resume goes on, also after a kill.
+
+    examples:
+      headrace sweep CartPole-v1 --space learning_rate=1e-4..1e-2:log num_steps=16,32,64 --trials 30
+      headrace sweep Pendulum-v1 --algo sac --space space.toml --sampler random --total-steps 20000
+      headrace sweep --resume runs/CartPole-v1-20260101-120000 --trials 60
+    """
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    """name of the task; headrace envs lists them"""
+    space: tuple[str, ...] = ()
+    """what is varied: name=low..high, name=low..high:log, name=value,value,…, or a TOML or JSON file"""
+    trials: int = 20
+    """how many runs"""
+    sampler: Name = "tpe"
+    """where settings come from: random needs nothing else, tpe, gp and qmc are Optuna's"""
+    pruner: Rule = "median"
+    """which trials end early: those below the median of the others, all but the best third, or none"""
+    metric: Literal["final", "area"] = "final"
+    """what is to be large: the last mean return, or the mean return over all steps"""
+    sampler_seed: int = 1
+    """seed of the sampler; that of the runs is --seed"""
+    jobs: int = 0
+    """how many runs at once; 0 for as many as the cores allow"""
+    run_dir: Path | None = None
+    """folder for the sweep; a new one in runs/ by default"""
+    resume: Path | None = None
+    """a sweep to go on with, instead of a task"""
+    trust: bool = False
+    """with --resume: run the code of files that the sweep names, though it was not begun here"""
+    quiet: bool = False
+    """show no progress"""
+
+
+def run(argv: list[str]) -> int:
+    """Search, and print what was found."""
+    own, rest = _split(argv)
+    args = tyro.cli(SweepArgs, prog="headrace sweep", args=own)
+    if args.trials < 1 or args.jobs < 0 or args.sampler_seed < 0:
+        raise OptionError("--trials must be at least 1, --jobs and --sampler-seed at least 0")
+    folder, plan, config, most = _go_on(args, own, rest) if args.resume is not None else _begin(args, rest)
+    sampler = find_sampler(plan.sampler, space_of(plan.space, plan.algo), plan.seed)  # type: ignore[arg-type]
+    if not args.quiet:
+        print(f"{plan.task}, {config.algo}: {plan.trials} trials of {plan.total_steps:,} steps in {folder}")
+    trials = Sweep(folder, plan, sampler).run(args.jobs or most, args.quiet)
+    return _report(folder, plan, trials)
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The sweep's own words with the task, and those that are settings of its runs."""
+    names = {field.name for field in fields(SweepArgs)} | {"help", "no_trust", "no_quiet"}
+    own: list[str] = []
+    rest: list[str] = []
+    to = own
+    for word in argv:
+        if word.startswith("--"):
+            to = own if word.removeprefix("--").partition("=")[0].replace("-", "_") in names else rest
+        elif word == "-h":
+            to = own
+        to.append(word)
+    return own, rest
+
+
+def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
+    """A new sweep: its folder, its plan, the settings of its runs, and how many of them the cores allow."""
+    if not args.task:
+        raise OptionError("which task? headrace sweep TASK --space …, such as CartPole-v1; headrace envs lists them")
+    for word in rest:
+        if word.startswith("--") and word.removeprefix("--").partition("=")[0].replace("-", "_") in REFUSED:
+            raise OptionError(f"{word} is for headrace train, not for a sweep")
+    asked = plain(training.overrides(training.parse([args.task, *rest])))
+    space = read_space(args.space, asked["algo"])
+    if twice := space.keys() & asked.keys():
+        raise OptionError(f"{min(twice)} is varied by --space: leave --{min(twice).replace('_', '-')} out")
+    defaults = {"stop_at_return": None, "video": False}
+    settings = {name: value for name, value in defaults.items() if name not in space} | asked
+    find_sampler(args.sampler, space, args.sampler_seed)
+    config, most = _checked(args.task, settings, space)
+    plan = Plan(
+        args.task, settings, plain_space(space), config.total_steps, args.trials, args.sampler, args.pruner,
+        args.metric, args.sampler_seed,
+    )  # fmt: skip
+    return _new_folder(args.run_dir, plan), plan, config, most
+
+
+def _checked(task: str, settings: dict[str, Any], space: Space) -> tuple[Config, int]:
+    """The settings of a run, and how many runs at once; a value that none may have is an error."""
+    first = {name: dimension.ends[0] for name, dimension in space.items()}
+    found = side_by_side(task, settings | first)
+    for values in candidates(space):
+        side_by_side(task, settings | first | values)
+    return found
+
+
+def _new_folder(path: Path | None, plan: Plan) -> Path:
+    try:
+        folder = path if path is not None else fresh_path(plan.task)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"there can be no sweep in {path or 'runs/'}: {error.strerror}") from error
+    if any((folder / name).exists() for name in ("sweep.json", "seeds.json", "config.json")):
+        raise OptionError(f"{folder} already holds runs: --resume {folder} goes on with a sweep; or choose another")
+    plan.write(folder)
+    return folder
+
+
+def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan, Config, int]:
+    """A sweep that was begun earlier: as `_begin`; the number of its trials may change."""
+    folder = args.resume
+    assert folder is not None
+    plan = Plan.read(folder)
+    if args.task not in ("", plan.task):
+        raise OptionError(f"{folder} is a sweep of {plan.task}: leave {args.task} out")
+    given = {word.removeprefix("--").partition("=")[0].replace("-", "_") for word in own if word.startswith("--")}
+    for name, value in (("sampler", args.sampler), ("pruner", args.pruner), ("metric", args.metric)):
+        if name in given and value != getattr(plan, name):
+            raise OptionError(f"--{name} cannot change in the middle of a sweep: it is {getattr(plan, name)}")
+    if args.space and plain_space(read_space(args.space, plan.algo)) != plan.space:
+        raise OptionError("--space cannot change in the middle of a sweep: leave it out")
+    if args.run_dir is not None:
+        raise OptionError("--run-dir is for new sweeps: leave it out, or --resume")
+    values = {"task": plan.task, **plan.settings}
+    if args.trust:
+        code.remember(code.named(values))
+    else:
+        code.check(values, folder)
+    if rest:
+        asked = plain(training.overrides(training.parse([plan.task, *rest])))
+        wrong = [name for name, value in asked.items() if name not in ("algo", "network") or f"--{name}" in rest]
+        wrong = [name for name in wrong if plan.settings.get(name) != asked[name]]
+        if wrong:
+            raise OptionError(f"{wrong[0]} cannot change in the middle of a sweep: leave it out")
+    if "trials" in given and args.trials != plan.trials:
+        plan = replace(plan, trials=args.trials)
+        plan.write(folder)
+    config, most = _checked(plan.task, plan.settings, space_of(plan.space, plan.algo))
+    return folder, plan, config, most
+
+
+# -- what was found ------------------------------------------------------------------------------
+
+
+def _report(folder: Path, plan: Plan, trials: Sequence[Trial]) -> int:
+    """Print the best trials; returns the exit status: 0 done, 1 nothing succeeded, 130 stopped."""
+    console = Console(highlight=False)
+    states = [trial.state for trial in trials]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    console.print(f"\n{len(trials)} trials: {counts}" if trials else "\nno trial has begun", soft_wrap=True)
+    best = best_of(list(trials))
+    if best is not None:
+        console.print(_table(plan, trials))
+        decided = importance(space_of(plan.space, plan.algo), list(trials))
+        if decided is not None:
+            words = ", ".join(f"{name} {share:.0%}" for name, share in decided["values"].items())
+            console.print(f"importance ({decided['measure']}): {words}", soft_wrap=True)
+        console.print(f"train with the best:  {command(plan, best)}", soft_wrap=True)
+    elif "failed" in states:
+        failed = next(trial for trial in trials if trial.state == "failed")
+        console.print(f"{failed.name} failed: {failed.note}", soft_wrap=True, markup=False)
+    print(f"  sweep  {folder}")
+    if "running" in states or (len(trials) < plan.trials and set(states) != {"failed"}):
+        print(f"go on with:  headrace sweep --resume {folder}")
+        return 130
+    return 0 if best is not None else 1
+
+
+def _table(plan: Plan, trials: Sequence[Trial]) -> Table:
+    """The best trials, complete ones first."""
+    known = [trial for trial in trials if trial.value is not None and trial.state in ("complete", "pruned")]
+    order = sorted(known, key=lambda trial: (trial.state != "complete", -(trial.value or 0.0)))
+    table = Table()
+    table.add_column("trial", justify="right")
+    for name in (plan.metric, "steps", "seconds", *plan.space):
+        table.add_column(name, justify="right")
+    table.add_column("end")
+    for trial in order[:SHOWN]:
+        numbers = (shown(trial.value), f"{trial.steps:,}", f"{trial.seconds:.1f}")
+        settings = [setting_word(trial.settings[name]) for name in plan.space]
+        table.add_row(str(trial.number), *numbers, *settings, trial.state)
+    return table
+
+
+def command(plan: Plan, trial: Trial) -> str:
+    """Returns the command that trains with a trial's settings."""
+    words = ["headrace", "train", plan.task]
+    for name, value in (plan.settings | trial.settings).items():
+        if name == "env_options":
+            words += [word for option, each in value.items() for word in ("--option", f"{option}={each}")]
+        elif isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
+        elif isinstance(value, dict):
+            import json
+
+            words += [f"--{name.replace('_', '-')}", json.dumps(value)]
+        elif isinstance(value, list):
+            words += [f"--{name.replace('_', '-')}", *map(str, value)]
+        elif (name, value) != ("network", "auto"):
+            words += [f"--{name.replace('_', '-')}", repr(value) if isinstance(value, float) else str(value)]
+    return shlex.join(words)

@@ -1,0 +1,63 @@
+"""The process of one run among several, ``python -m headrace.train.jobs.child``; see `headrace.train.jobs.processes`.
+
+It reads what to train as one line of JSON from its standard input, trains, and answers with one line of JSON. Whatever
+else is printed goes to its standard error. Once its standard input ends, because the process that started it is gone,
+it stops as after Ctrl-C: with a checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from headrace.errors import HeadraceError, OptionError
+
+
+def main() -> int:
+    """Train as the line on standard input says; returns 0, or 1 where the run failed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin deaf to it
+    answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    request = json.loads(sys.stdin.readline())
+    threading.Thread(target=_stop_at_end, daemon=True).start()
+    try:
+        told = _trained(request)
+    except KeyboardInterrupt:  # before training began
+        told = {"reason": "interrupted", "steps": 0, "seconds": 0.0, "return": None}
+    print(json.dumps(told), file=answer, flush=True)
+    return int("error" in told)
+
+
+def _trained(request: dict[str, Any]) -> dict[str, Any]:
+    """How the run ended."""
+    if request["share"] is not None:
+        from headrace.train.processes.start import take_cores
+
+        take_cores(*request["share"])
+    import headrace
+
+    try:
+        result = headrace.train.train(request["task"], run_dir=request["run_dir"], resume=True, **request["settings"])
+    except HeadraceError as error:
+        return {"error": str(error), "wrong": isinstance(error, OptionError)}
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}", "wrong": False}
+    values = {"reason": result.reason, "steps": result.steps, "seconds": result.seconds}
+    return values | {"return": result.mean_return}
+
+
+def _stop_at_end() -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Shows the progress of several runs: one table in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Self, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from headrace.train.jobs.processes import Job
+
+INTERVAL = 0.5  # seconds between two tables
+LINES = 10.0  # seconds between two lines of a run elsewhere
+
+
+class Display:
+    """The progress of runs; a context.
+
+    Args:
+        total: agent steps of each run.
+        quiet: show nothing.
+        file: where to; standard output by default.
+    """
+
+    def __init__(self, total: int, quiet: bool = False, file: TextIO | None = None):
+        self.console = Console(file=file or sys.stdout, highlight=False, quiet=quiet)
+        self._total, self._shown = total, time.monotonic()
+        self._live: Live | None = None
+        if self.console.is_terminal:
+            self._live = Live(console=self.console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, words: str) -> None:
+        """Print a line, above the table where there is one."""
+        self.console.print(words, soft_wrap=True)
+
+    def update(self, running: Sequence[Job], summary: str) -> None:
+        """Show how far runs are, if the last time is long enough ago.
+
+        Args:
+            running: the runs.
+            summary: what else is to be said, such as how many have ended.
+        """
+        now = time.monotonic()
+        if now - self._shown < (INTERVAL if self._live is not None else LINES):
+            return
+        self._shown = now
+        if self._live is not None:
+            self._live.update(self._table(running, summary), refresh=True)
+            return
+        for job in running:
+            self.say(f"{job.name}  {self._progress(job)}")
+
+    def _table(self, running: Sequence[Job], summary: str) -> Table:
+        table = Table(title=summary, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("run")
+        for name in ("steps", "return", "steps/s", "seconds"):
+            table.add_column(name, justify="right")
+        for job in running:
+            seconds = time.monotonic() - job.began
+            table.add_row(
+                job.name + (" (stopping)" if job.stopping else ""),
+                f"{job.step:,} / {self._total:,}",
+                shown(job.mean_return),
+                rate(job),
+                f"{seconds:.0f}",
+            )
+        return table
+
+    def _progress(self, job: Job) -> str:
+        return f"step {job.step:,} of {self._total:,}  return {shown(job.mean_return)}  {rate(job)} steps/s"
+
+
+def shown(value: float | None) -> str:
+    """Returns a return as text."""
+    return "-" if value is None else f"{value:.1f}"
+
+
+def rate(job: Job) -> str:
+    """Returns agent steps a second of training since the last few lines of metrics, as text."""
+    lines = [
+        (line["step"], line["time"]["seconds"]) for line in job.metrics.lines[-5:] if "seconds" in line.get("time", {})
+    ]
+    if len(lines) < 2 or lines[-1][1] <= lines[0][1]:
+        return "-"
+    return f"{(lines[-1][0] - lines[0][0]) / (lines[-1][1] - lines[0][1]):,.0f}"

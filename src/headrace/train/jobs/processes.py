@@ -1,0 +1,221 @@
+"""Runs in processes of their own: started, followed by their metrics, stopped cleanly, and ended with this process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from headrace.limits import need_files
+from headrace.machine import usable_cores
+from headrace.train.config.uses import Player
+from headrace.train.processes.start import cause_of_death
+from headrace.train.runs.writing import writing
+
+PATIENCE = 60.0  # seconds that a run may take to write its last checkpoint after it was told to stop
+FILES = 4  # open files of a process that is followed
+DONE = ("solved", "finished")
+"""reasons after which there is nothing left of a run to be done"""
+
+
+class MetricsTail:
+    """The lines of a ``metrics.jsonl`` that were written since the last call of `new`.
+
+    A run that goes on from an earlier checkpoint truncates its file; it is then read from the beginning.
+    """
+
+    def __init__(self, file: Path):
+        self._file, self._offset = file, 0
+        self.lines: list[dict[str, Any]] = []
+
+    def new(self) -> list[dict[str, Any]]:
+        """Returns the new lines; all since the beginning are in ``lines``."""
+        try:
+            size = self._file.stat().st_size
+            if size < self._offset:
+                self._offset = 0
+                self.lines.clear()
+            if size == self._offset:
+                return []
+            with self._file.open("rb") as file:
+                file.seek(self._offset)
+                text = file.read()
+        except OSError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        found = []
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError):
+                known = json.loads(line)
+                if isinstance(known, dict) and isinstance(known.get("step"), int):
+                    found.append(known)
+        self.lines += found
+        return found
+
+
+@dataclass
+class Job:
+    """A run in a process.
+
+    Attributes:
+        name: what it is called in progress and errors.
+        run_dir: its run folder.
+        log: the file with what it prints.
+        metrics: what it has reported.
+        ending: how it ended: reason, steps, seconds and return; or error. None before.
+        stopping: whether it was told to stop.
+    """
+
+    name: str
+    run_dir: Path
+    log: Path
+    metrics: MetricsTail
+    process: subprocess.Popen[bytes]
+    place: int
+    began: float = field(default_factory=time.monotonic)
+    ending: dict[str, Any] | None = None
+    stopping: bool = False
+
+    @property
+    def step(self) -> int:
+        """Agent steps so far."""
+        return self.metrics.lines[-1]["step"] if self.metrics.lines else 0
+
+    @property
+    def mean_return(self) -> float | None:
+        """The return that it reported last."""
+        return next((line["return"] for line in reversed(self.metrics.lines) if line.get("return") is not None), None)
+
+    def stop(self) -> None:
+        """Let it write a checkpoint and end, as Ctrl-C does."""
+        if not self.stopping and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        self.stopping = True
+
+
+class Processes:
+    """Up to so many runs at once; a context that ends what still runs.
+
+    Args:
+        jobs: how many; each may use an equal share of the cores.
+    """
+
+    def __init__(self, jobs: int):
+        self.jobs = jobs
+        self.running: list[Job] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def full(self) -> bool:
+        """Whether no further run may begin now."""
+        return len(self.running) >= self.jobs
+
+    def start(self, name: str, task: str, run_dir: Path, settings: dict[str, Any]) -> Job:
+        """Begin a run, or go on with the one that the folder holds.
+
+        Args:
+            name: of the job.
+            task: name of the task.
+            run_dir: the run folder; what the process prints is in a file beside it.
+            settings: keywords of `headrace.train.train`, as JSON can hold them.
+
+        Raises:
+            StorageError: nothing can be written there.
+        """
+        need_files(FILES, f"starting {name}")
+        taken = {job.place for job in self.running}
+        place = next(place for place in range(self.jobs) if place not in taken)
+        share = [place, self.jobs] if 1 < self.jobs <= usable_cores() else None
+        log = run_dir.with_name(f"{run_dir.name}.log")
+        with writing(log):
+            run_dir.parent.mkdir(parents=True, exist_ok=True)
+            output = log.open("ab")
+        with output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "headrace.train.jobs.child"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C in the terminal is for the process that started it
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        assert process.stdin is not None
+        request = {"task": task, "run_dir": str(run_dir), "settings": settings, "share": share}
+        with contextlib.suppress(BrokenPipeError):  # its end says why
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        job = Job(name, run_dir, log, MetricsTail(run_dir / "metrics.jsonl"), process, place)
+        self.running.append(job)
+        return job
+
+    def ended(self) -> list[Job]:
+        """Reads what all have reported; returns those that have ended since the last call."""
+        done = []
+        for job in self.running:
+            job.metrics.new()
+            if job.process.poll() is not None:
+                job.ending = _ending(job)
+                done.append(job)
+        self.running = [job for job in self.running if job not in done]
+        return done
+
+    def close(self) -> None:
+        """Stop all that still run, and wait for their checkpoints; kill those that take too long."""
+        for job in self.running:
+            job.stop()
+        until = time.monotonic() + PATIENCE
+        try:
+            for job in self.running:
+                job.process.wait(max(0.0, until - time.monotonic()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            pass
+        finally:
+            for job in self.running:
+                if job.process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(job.process.pid, signal.SIGKILL)
+                    job.process.wait()
+                _ending(job)
+            self.running = []
+
+
+def _ending(job: Job) -> dict[str, Any]:
+    """What a process that has ended says of its run."""
+    process = job.process
+    assert process.stdin is not None and process.stdout is not None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    text = process.stdout.read() if not process.stdout.closed else b""
+    process.stdout.close()
+    with contextlib.suppress(ValueError, IndexError):
+        told = json.loads(text.splitlines()[-1])
+        if isinstance(told, dict):
+            return told
+    return {"error": f"its process ended: {cause_of_death(process.returncode)}; see {job.log}", "wrong": False}
+
+
+def jobs_for(players: dict[str, Player], light: bool) -> int:
+    """Returns how many runs the cores of this machine can train side by side.
+
+    Args:
+        players: of one run, policy name → what it is; see `headrace.train.collect.setup.players_of`.
+        light: whether its environments are light ones, which one core steps.
+    """
+    each = [player.config for player in players.values()]
+    config = each[0]
+    alone = config.samplers > 0 or config.devices or any(own.device != "cpu" for own in each)
+    small = light and all(player.network == "mlp" for player in players.values()) and config.torch_threads <= 1
+    return usable_cores() if small and not alone else 1

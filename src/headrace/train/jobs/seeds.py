@@ -1,0 +1,244 @@
+"""The same training with several seeds, each a run of its own in one folder.
+
+``seeds.json`` in that folder holds what is trained, and ``results.jsonl`` how each seed ended: training goes on from
+these and the runs' own checkpoints, whatever ended it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import OptionError, StateError
+from headrace.train.config.settings import Config
+from headrace.train.jobs.display import Display, shown
+from headrace.train.jobs.processes import DONE, Job, Processes
+from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runs.folder import fresh_path
+from headrace.train.runs.writing import replace, writing
+
+FILE = "seeds.json"
+RESULTS = "results.jsonl"
+PAUSE = 0.1  # seconds between two looks at the runs
+MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """How the run of one seed ended.
+
+    Attributes:
+        seed: of the run.
+        run_dir: its folder.
+        reason: ``"solved"``, ``"finished"``, ``"interrupted"``, ``"failed"``, or ``"waiting"`` if it has not begun.
+        steps: agent steps.
+        seconds: of training.
+        mean_return: of the last ``stop_episodes`` episodes; None if none has ended.
+        error: what a run that failed raised.
+    """
+
+    seed: int
+    run_dir: Path
+    reason: str = "waiting"
+    steps: int = 0
+    seconds: float = 0.0
+    mean_return: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained, as ``seeds.json`` holds it.
+
+    Attributes:
+        task: name of the task.
+        settings: keywords of `headrace.train.train`, without the seed.
+        seeds: of the runs.
+    """
+
+    task: str
+    settings: dict[str, Any]
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """Returns the plan in a folder.
+
+        Raises:
+            OptionError: there is none.
+            StateError: it is damaged.
+        """
+        file = folder / FILE
+        if not file.is_file():
+            raise OptionError(f"{folder} holds no runs of several seeds: it has no {FILE}")
+        try:
+            values = json.loads(file.read_text())
+            return cls(str(values["task"]), dict(values["settings"]), tuple(map(int, values["seeds"])))
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise StateError(f"{file} cannot be read: {error}") from error
+
+    def write(self, folder: Path) -> None:
+        """Write it into a folder; raises `StorageError` where that cannot be."""
+        values = {"task": self.task, "settings": self.settings, "seeds": self.seeds}
+        replace(folder / FILE, json.dumps(values, indent=2) + "\n")
+
+    def with_seeds(self, seeds: Iterable[int]) -> Plan:
+        """Returns the plan with further seeds."""
+        return Plan(self.task, self.settings, tuple(dict.fromkeys((*self.seeds, *seeds))))
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as other processes read them, from JSON.
+
+    Raises:
+        OptionError: one cannot be written as JSON, such as a module.
+    """
+    for name, value in settings.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            raise OptionError(
+                f"{name}={value!r} cannot be told to other processes: name it as text, such as file.py:name"
+            ) from None
+    return json.loads(json.dumps(dict(settings)))
+
+
+def is_several(folder: Path) -> bool:
+    """Whether a folder holds the runs of several seeds."""
+    return (folder / FILE).is_file()
+
+
+def chosen_seeds(text: str, first: int = 1) -> tuple[int, ...]:
+    """Returns the seeds that ``"5"`` (that many, from ``first``) or ``"1,2,7"`` names.
+
+    Raises:
+        OptionError: the text names none, one twice, or is neither.
+    """
+    wrong = f"--seeds {text!r} must be a number of seeds, such as 5, or seeds such as 1,2,7"
+    try:
+        numbers = [int(word) for word in text.strip(",").split(",")]
+    except ValueError:
+        raise OptionError(wrong) from None
+    seeds = numbers if "," in text else list(range(first, first + min(numbers[0], MOST_SEEDS + 1)))
+    if not seeds or min(seeds) < 0 or max(seeds) >= 2**63 or len({*seeds}) < len(seeds):
+        raise OptionError(f"{wrong}; each is at least 0 and given once")
+    if len(seeds) > MOST_SEEDS:
+        raise OptionError(f"--seeds {text!r}: {MOST_SEEDS:,} are the most")
+    return tuple(seeds)
+
+
+def new_folder(path: Path | None, plan: Plan) -> Path:
+    """Make the folder of several runs, with its plan; by default ``runs/TASK-DATE-TIME``.
+
+    Raises:
+        OptionError: it holds a run or runs already, or cannot be made.
+    """
+    try:
+        folder = path if path is not None else fresh_path(plan.task)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"there can be no runs in {path or 'runs/'}: {error.strerror}") from error
+    if is_several(folder):
+        raise OptionError(
+            f"{folder} already holds runs: go on with them (--resume {folder}), or choose another run_dir"
+        )
+    if (folder / "config.json").exists():
+        raise OptionError(f"{folder} already holds a run: choose another run_dir")
+    plan.write(folder)
+    return folder
+
+
+def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool = False) -> list[SeedResult]:
+    """Train every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
+
+    Args:
+        folder: of the runs.
+        plan: what is trained.
+        config: the settings of its runs.
+        jobs: how many at once.
+        quiet: show no progress.
+
+    Returns:
+        How each seed ended, in their order. One that fails does not end the others.
+    """
+    known = _results(folder, plan)
+    waiting = [seed for seed in plan.seeds if known.get(seed, SeedResult(seed, folder)).reason not in DONE]
+    with Interrupt() as interrupt, Processes(jobs) as processes, Display(config.total_steps, quiet) as display:
+        seeds: dict[str, int] = {}
+        while (waiting and not interrupt) or processes.running:
+            if interrupt:
+                for job in processes.running:
+                    job.stop()
+            elif waiting and not processes.full:
+                seed = waiting.pop(0)
+                job = processes.start(f"seed {seed}", plan.task, _folder(folder, seed), plan.settings | {"seed": seed})
+                seeds[job.name] = seed
+            for job in processes.ended():
+                known[seeds[job.name]] = result = _result(seeds[job.name], job)
+                _append(folder, result)
+                display.say(f"{job.name} {_words(result)}")
+            over = len(plan.seeds) - len(waiting) - len(processes.running)
+            words = f"{config.task}, {config.algo}: {over} of {len(plan.seeds)} seeds have ended · {folder}"
+            display.update(processes.running, words)
+            time.sleep(PAUSE)
+    return [known.get(seed, SeedResult(seed, _folder(folder, seed))) for seed in plan.seeds]
+
+
+def changed_plan(plan: Plan, changes: Mapping[str, Any], allowed: Iterable[str]) -> Plan:
+    """Returns a plan with changed settings.
+
+    Raises:
+        OptionError: one of them cannot change in the middle of a run.
+    """
+    different = {name: value for name, value in changes.items() if plan.settings.get(name) != value}
+    fixed = sorted(set(different) - set(allowed))
+    if fixed:
+        raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(allowed)} can")
+    return Plan(plan.task, plan.settings | different, plan.seeds)
+
+
+def _folder(folder: Path, seed: int) -> Path:
+    return folder / f"seed-{seed}"
+
+
+def _result(seed: int, job: Job) -> SeedResult:
+    told = job.ending or {}
+    if "error" in told:
+        seconds = job.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if job.metrics.lines else 0.0
+        return SeedResult(seed, job.run_dir, "failed", job.step, seconds, job.mean_return, told["error"])
+    return SeedResult(seed, job.run_dir, told["reason"], told["steps"], told["seconds"], told["return"])
+
+
+def _words(result: SeedResult) -> str:
+    if result.reason == "failed":
+        return f"failed: {result.error}"
+    return f"{result.reason}: return {shown(result.mean_return)} after {result.steps:,} steps in {result.seconds:.1f} s"
+
+
+def _append(folder: Path, result: SeedResult) -> None:
+    values = {"seed": result.seed, "reason": result.reason, "steps": result.steps, "seconds": result.seconds}
+    values |= {"return": result.mean_return} | ({"error": result.error} if result.error else {})
+    with writing(folder / RESULTS), (folder / RESULTS).open("a") as file:
+        file.write(json.dumps(values) + "\n")
+
+
+def _results(folder: Path, plan: Plan) -> dict[int, SeedResult]:
+    """Seed → how it ended last; lines that are damaged, or of other seeds, count for nothing."""
+    found: dict[int, SeedResult] = {}
+    lines: Sequence[str] = (folder / RESULTS).read_text().splitlines() if (folder / RESULTS).is_file() else ()
+    for line in lines:
+        try:
+            values = json.loads(line)
+            seed = int(values["seed"])
+            earned = values.get("return")
+            found[seed] = SeedResult(
+                seed, _folder(folder, seed), str(values["reason"]), int(values["steps"]), float(values["seconds"]),
+                None if earned is None else float(earned), str(values.get("error", "")),
+            )  # fmt: skip
+        except (ValueError, TypeError, KeyError):
+            continue
+    return {seed: found[seed] for seed in plan.seeds if seed in found}

@@ -1,0 +1,213 @@
+"""Reads the curves of runs, and joins runs that differ in their seed alone.
+
+A plot of several runs says something about an algorithm only where runs of the same settings are one line with a band.
+Which runs those are is decided here, once for the command and for all who draw.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from headrace.errors import HeadraceError, OptionError
+from headrace.train.config.fields import settings_of
+from headrace.train.config.settings import Config
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.folder import RunFolder
+
+Source = Literal["training", "evaluation"]
+"""whose returns: of training's episodes, or of evaluations, which are played without exploration"""
+DEPTH = 3  # levels of folders below one that is named in which runs are looked for
+MOST_NAMED = 3  # settings in a label
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The returns of one run.
+
+    Attributes:
+        path: its folder.
+        config: its settings.
+        steps, seconds, returns: float64 [M]: agent steps, seconds of training, mean returns; without gaps.
+    """
+
+    path: Path
+    config: Config
+    steps: np.ndarray
+    seconds: np.ndarray
+    returns: np.ndarray
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone.
+
+    Attributes:
+        label: the settings in which it differs from the other groups of its task.
+        curves: of its runs, by seed.
+    """
+
+    label: str
+    curves: tuple[Curve, ...]
+
+    @property
+    def task(self) -> str:
+        """The task of its runs."""
+        return self.curves[0].config.task
+
+
+def find_runs(paths: Iterable[str | Path]) -> list[Path]:
+    """Returns the run folders among these paths and in them, each once, in the order of their names.
+
+    Raises:
+        OptionError: a path is no folder, or there is no run in it.
+    """
+    found: dict[Path, None] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise OptionError(f"{path} is no folder: name run folders, or folders that hold some")
+        levels = ["/".join(["*"] * depth + ["config.json"]) for depth in range(1, DEPTH + 1)]
+        inside = sorted({file.parent for level in levels for file in path.glob(level)}, key=_by_number)
+        runs = [path] if (path / "config.json").is_file() else inside
+        if not runs:
+            raise OptionError(f"there is no run in {path}: a run is a folder with a config.json")
+        found |= dict.fromkeys(runs)
+    return list(found)
+
+
+def _by_number(path: Path) -> list[tuple[bool, int, str]]:
+    """A key by which ``seed-10`` comes after ``seed-9``."""
+    words = "".join(each if each.isdigit() else f" {each} " for each in str(path)).split()
+    return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
+
+
+def read_curves(
+    runs: Iterable[Path], source: Source = "training", skipped: Callable[[str], object] = print
+) -> list[Curve]:
+    """Returns the curves of runs; of one that cannot be read, or has none, it says so and goes on.
+
+    Args:
+        runs: run folders.
+        source: whose returns.
+        skipped: called with a sentence for each run that is left out.
+    """
+    curves = []
+    for path in runs:
+        try:
+            curve = read_curve(path, source)
+        except (HeadraceError, json.JSONDecodeError) as error:
+            skipped(f"left out: {error}")
+            continue
+        if len(curve.steps):
+            curves.append(curve)
+        else:
+            skipped(f"left out: {path} tells of no {'episode that ended' if source == 'training' else 'evaluation'}")
+    return curves
+
+
+def read_curve(path: str | Path, source: Source = "training") -> Curve:
+    """Returns the curve of a run, possibly of length 0.
+
+    Raises:
+        OptionError: there is no run in this folder.
+        StateError: its settings or metrics are damaged.
+    """
+    run, config = RunFolder.read(path)
+    lines = read_metrics(run.metrics_file)
+    points = _evaluations(lines) if source == "evaluation" else [(line["step"], line, line) for line in lines]
+    rows = [(step, _seconds(line), measured.get("return")) for step, line, measured in points]
+    kept = np.array([row for row in rows if _finite(row[0]) and _finite(row[2])], dtype=np.float64).reshape(-1, 3)
+    return Curve(Path(path), config, kept[:, 0], kept[:, 1], kept[:, 2])
+
+
+def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
+    """Step, first line and result of each evaluation."""
+    found: dict[Any, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
+    for line in lines:
+        known = line.get("evaluation")
+        if isinstance(known, dict) and _finite(known.get("step")):
+            found.setdefault(known["step"], (known["step"], line, known))
+    return list(found.values())
+
+
+def _seconds(line: Mapping[str, Any]) -> float:
+    """Seconds of training; nan in a line without."""
+    time = line.get("time")
+    seconds = time.get("seconds") if isinstance(time, dict) else None
+    return float(seconds) if isinstance(seconds, int | float) else math.nan
+
+
+def _finite(number: Any) -> bool:
+    return isinstance(number, int | float) and math.isfinite(number)
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, list[Group]]:
+    """Returns task → its groups, in the order in which they were first met.
+
+    Args:
+        curves: of runs.
+        labels: of the groups of each task, in their order, in place of those that follow from their settings.
+
+    Raises:
+        OptionError: there are not as many labels as a task has groups.
+    """
+    tasks: dict[str, dict[str, list[Curve]]] = {}
+    for curve in curves:
+        key = json.dumps(deciding(curve.config), sort_keys=True, default=str)
+        tasks.setdefault(curve.config.task, {}).setdefault(key, []).append(curve)
+    return {task: _labelled(list(groups.values()), labels) for task, groups in tasks.items()}
+
+
+def deciding(config: Config) -> dict[str, Any]:
+    """Returns the settings that decide what a run learns, and how fast: all but its seed and what it leaves behind."""
+    known = settings_of(type(config))
+    values = dataclasses.asdict(config)
+    return {
+        name: value
+        for name, value in values.items()
+        if name != "seed" and known[name].group != "files" and not name.startswith("viewer")
+    }
+
+
+def _labelled(groups: list[list[Curve]], labels: Sequence[str]) -> list[Group]:
+    if labels and len(labels) != len(groups):
+        task, count = groups[0][0].config.task, len(groups)
+        raise OptionError(f"{len(labels)} labels were given, but {task} has {count} group{'s' if count > 1 else ''}")
+    labels = labels or labels_of([deciding(curves[0].config) for curves in groups])
+    return [
+        Group(label, tuple(sorted(curves, key=lambda curve: curve.config.seed)))
+        for label, curves in zip(labels, groups, strict=True)
+    ]
+
+
+def labels_of(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns a label for each of several settings: the algorithm, and in what it differs from others of the same.
+
+    Settings that follow from another algorithm are not named.
+    """
+    labels = []
+    for own in settings:
+        alike = [other for other in settings if other["algo"] == own["algo"]]
+        differing = [name for name in own if any(other.get(name) != own[name] for other in alike)]
+        words = [f"{name.replace('_', ' ')} {_word(own[name])}" for name in differing[:MOST_NAMED]]
+        more = [f"and {len(differing) - MOST_NAMED} more"] if len(differing) > MOST_NAMED else []
+        several = len({other["algo"] for other in settings}) > 1
+        algo = own["algo"].rpartition(":")[2] if ":" in own["algo"] else own["algo"].upper()
+        labels.append(", ".join([*([algo] if several or not words else []), *words, *more]))
+    return [label if labels.count(label) == 1 else f"{label} ({i})" for i, label in enumerate(labels, 1)]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return "×".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,136 @@
+"""Which settings a trial gets: at random, or by one of Optuna's samplers from the trials before it.
+
+Random search needs nothing else, and is the baseline that others have to beat (Bergstra and Bengio, "Random Search for
+Hyper-Parameter Optimization", JMLR 2012). Optuna's samplers are asked through a study in memory, made anew from
+the trials that the sweep's own files hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.train.sweep.space import Choice, Range, Space
+from headrace.train.sweep.trials import Trial
+
+Name = Literal["random", "tpe", "gp", "qmc"]
+
+
+class Sampler(Protocol):
+    """Where settings come from."""
+
+    def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
+        """Returns settings for the trial of a number, name → value; ``trials`` are those before it."""
+        ...
+
+
+class RandomSampler:
+    """Draws the settings of each trial by its number alone."""
+
+    def __init__(self, space: Space, seed: int):
+        self._space, self._seed = space, seed
+
+    def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
+        """Returns settings for the trial of a number."""
+        rng = np.random.default_rng((self._seed, number))
+        return {name: dimension.draw(rng) for name, dimension in self._space.items()}
+
+
+class OptunaSampler:
+    """Asks one of Optuna's samplers.
+
+    Args:
+        make: makes the sampler from a seed.
+        space: what is varied; of a choice Optuna sees the numbers of its values.
+        seed: as `make` takes it; each trial has its own.
+    """
+
+    def __init__(self, make: Callable[[int], Any], space: Space, seed: int):
+        self._make, self._space, self._seed = make, space, seed
+
+    def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
+        """Returns settings for the trial of a number; trials that still run are kept clear of."""
+        study = study_of(self._space, trials, self._make((self._seed + number) % 2**32))
+        drawn = study.ask(distributions(self._space)).params
+        return {name: _value(dimension, drawn[name]) for name, dimension in self._space.items()}
+
+
+def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
+    """Returns the sampler of a name.
+
+    Raises:
+        OptionError: it is one of Optuna's, and that is not installed.
+    """
+    if name == "random":
+        return RandomSampler(space, seed)
+    try:
+        import optuna
+    except ModuleNotFoundError:
+        raise OptionError(
+            f"--sampler {name} needs Optuna: pip install 'headrace[sweep]', or --sampler random"
+        ) from None
+    makers: dict[Name, Callable[[int], Any]] = {
+        "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True),
+        "gp": lambda seed: optuna.samplers.GPSampler(seed=seed),
+        "qmc": lambda seed: optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False),
+    }
+    return OptunaSampler(makers[name], space, seed)
+
+
+def study_of(space: Space, trials: Sequence[Trial], sampler: Any = None) -> Any:
+    """Returns trials as an Optuna study in memory: those with a value, pruned ones with what they had reached.
+
+    Trials that have no value yet are waited for in it.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    states = {
+        "complete": optuna.trial.TrialState.COMPLETE,
+        "pruned": optuna.trial.TrialState.PRUNED,
+        "failed": optuna.trial.TrialState.FAIL,
+    }
+    for trial in trials:
+        state = states.get(trial.state, optuna.trial.TrialState.RUNNING)
+        valued = trial.value is not None and state != optuna.trial.TrialState.FAIL
+        if trial.state in ("complete", "pruned") and not valued:
+            state = optuna.trial.TrialState.FAIL
+        params = {name: _index(dimension, trial.settings[name]) for name, dimension in space.items()}
+        reports: dict[int, Any] = {trial.steps: trial.value} if valued else {}
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=state,
+                value=trial.value if state == optuna.trial.TrialState.COMPLETE else None,
+                params=params,
+                distributions=distributions(space),
+                intermediate_values=reports,
+            )
+        )
+    return study
+
+
+def distributions(space: Space) -> dict[str, Any]:
+    """Returns a space as Optuna's distributions."""
+    import optuna.distributions as kinds
+
+    found: dict[str, Any] = {}
+    for name, dimension in space.items():
+        if isinstance(dimension, Choice):
+            found[name] = kinds.CategoricalDistribution(range(len(dimension.values)))
+        elif dimension.integer:
+            found[name] = kinds.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+        else:
+            found[name] = kinds.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+    return found
+
+
+def _index(dimension: Range | Choice, value: Any) -> Any:
+    return dimension.values.index(value) if isinstance(dimension, Choice) else value
+
+
+def _value(dimension: Range | Choice, drawn: Any) -> Any:
+    return dimension.values[drawn] if isinstance(dimension, Choice) else drawn

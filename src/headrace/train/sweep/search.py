@@ -1,0 +1,144 @@
+"""Runs the trials of a sweep, several at once, gives up poor ones, and goes on after any end."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from pathlib import Path
+
+from headrace.train.jobs.display import Display, shown
+from headrace.train.jobs.processes import DONE, Job, MetricsTail, Processes
+from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runs.lock import held
+from headrace.train.sweep.pruning import Pruner, Rule
+from headrace.train.sweep.samplers import Sampler
+from headrace.train.sweep.trials import Plan, Trial, append, ended, mend, read_trials, value_of
+
+PAUSE = 0.1  # seconds between two looks at the runs
+LOCK = "sweep.lock"
+GIVEN_UP = 5  # trials of which not a single one may fail before the sweep is ended
+
+
+class Sweep:
+    """A sweep in its folder.
+
+    Args:
+        folder: with ``sweep.json``; trials are run folders in it.
+        plan: what is searched.
+        sampler: where settings come from.
+    """
+
+    def __init__(self, folder: Path, plan: Plan, sampler: Sampler):
+        self.folder, self._plan, self._sampler = folder, plan, sampler
+        self.trials = read_trials(folder, {*plan.space})
+        rule: Rule = plan.pruner  # type: ignore[assignment]
+        self._pruner = Pruner(rule, plan.total_steps)
+        self._why: dict[int, str] = {}  # those that are being ended → why
+
+    def run(self, jobs: int, quiet: bool = False) -> list[Trial]:
+        """Run all trials that are not done; Ctrl-C stops those that run, with checkpoints to go on from.
+
+        Args:
+            jobs: how many at once.
+            quiet: show no progress.
+
+        Returns:
+            All trials, by number.
+
+        Raises:
+            OptionError: another process runs this sweep.
+            StorageError: its files cannot be written any more.
+        """
+        plan = self._plan
+        with (
+            held(self.folder / LOCK),
+            Interrupt() as interrupt,
+            Processes(jobs) as processes,
+            Display(plan.total_steps, quiet) as display,
+        ):
+            mend(self.folder)
+            waiting = deque(self._unfinished())
+            running: dict[str, Trial] = {}
+            while running or (not interrupt and not self._hopeless() and (waiting or len(self.trials) < plan.trials)):
+                if interrupt:
+                    for job in processes.running:
+                        job.stop()
+                elif not processes.full and (waiting or len(self.trials) < plan.trials) and not self._hopeless():
+                    trial = waiting.popleft() if waiting else self._new()
+                    settings = plan.settings | trial.settings
+                    processes.start(trial.name, plan.task, self.folder / trial.name, settings)
+                    running[trial.name] = trial
+                for job in processes.ended():
+                    self._note_end(running.pop(job.name), job, display)
+                for job in processes.running:
+                    self._judge(running[job.name], job)
+                display.update(processes.running, self._summary())
+                time.sleep(PAUSE)
+        return self.trials
+
+    def _new(self) -> Trial:
+        number = len(self.trials)
+        trial = Trial(number, self._sampler.ask(number, self.trials))
+        append(self.folder, trial)  # before it runs, so that a kill leaves none without settings
+        self.trials.append(trial)
+        return trial
+
+    def _unfinished(self) -> list[Trial]:
+        """Those that were stopped on their way; the pruner learns what the others had reached."""
+        for trial in self.trials:
+            if trial.state != "running":
+                tail = MetricsTail(self.folder / trial.name / "metrics.jsonl")
+                self._pruner.note(trial.number, tail.new())
+        return [trial for trial in self.trials if trial.state == "running"]
+
+    def _judge(self, trial: Trial, job: Job) -> None:
+        """End a trial that is behind."""
+        why = self._pruner.note(trial.number, job.metrics.lines)
+        if why and not job.stopping:
+            self._why[trial.number] = why
+            job.stop()
+
+    def _note_end(self, trial: Trial, job: Job, display: Display) -> None:
+        told = job.ending or {}
+        value = value_of(self._plan.metric, job.metrics.lines)
+        seconds = job.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if job.metrics.lines else 0.0
+        if "error" in told:
+            trial = ended(trial, "failed", value, job.step, seconds, told["error"])
+        elif told["reason"] in DONE:
+            trial = ended(trial, "complete", value, told["steps"], told["seconds"])
+        elif trial.number in self._why:
+            trial = ended(trial, "pruned", value, told["steps"] or job.step, seconds, self._why[trial.number])
+        else:  # interrupted: it goes on with the sweep
+            return
+        self.trials[trial.number] = trial
+        append(self.folder, trial)
+        words = f" ({trial.note})" if trial.note else ""
+        display.say(f"{trial.name} {trial.state}{words}: {shown(trial.value)}  {settings_words(trial)}")
+
+    def _hopeless(self) -> bool:
+        """Whether all trials so far have failed, and are enough to say that the others would, too."""
+        return len(self.trials) >= GIVEN_UP and all(trial.state == "failed" for trial in self.trials)
+
+    def _summary(self) -> str:
+        best = best_of(self.trials)
+        over = sum(trial.state != "running" for trial in self.trials)
+        words = f"{self._plan.task}, {self._plan.algo}: {over} of {self._plan.trials} trials have ended"
+        return words + (f", best {shown(best.value)} ({best.name})" if best else "") + f" · {self.folder}"
+
+
+def best_of(trials: list[Trial]) -> Trial | None:
+    """Returns the complete trial with the highest value, the first of equals; None if there is none."""
+    known = [trial for trial in trials if trial.state == "complete" and trial.value is not None]
+    return max(known, key=lambda trial: trial.value or 0.0, default=None)
+
+
+def settings_words(trial: Trial) -> str:
+    """Returns a trial's settings as text."""
+    return "  ".join(f"{name}={setting_word(value)}" for name, value in trial.settings.items())
+
+
+def setting_word(value: object) -> str:
+    """Returns the value of a setting as text."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,208 @@
+"""The settings that a sweep varies, and their values: ranges and choices, checked before any run begins."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.train.config.make import hints
+from headrace.train.config.registry import find_algorithm, unknown
+
+FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load", "device", "devices")
+"""settings that no sweep varies"""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from ``low`` to ``high``, both included.
+
+    Attributes:
+        log: draw them evenly by their logarithm.
+        integer: whole numbers only.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+
+    def draw(self, rng: np.random.Generator) -> float | int:
+        """Returns a value at random."""
+        low, high = (self.low - 0.5, self.high + 0.5) if self.integer else (self.low, self.high)
+        value = math.exp(rng.uniform(math.log(low), math.log(high))) if self.log else rng.uniform(low, high)
+        value = min(max(value, self.low), self.high)
+        return round(value) if self.integer else float(value)
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """The values that are checked before the sweep: those between them are as good."""
+        return (int(self.low), int(self.high)) if self.integer else (self.low, self.high)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        low, high = self.ends
+        return {"low": low, "high": high, "log": self.log}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values."""
+
+    values: tuple[Any, ...]
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Returns a value at random."""
+        return self.values[int(rng.integers(len(self.values)))]
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """All values."""
+        return self.values
+
+    def plain(self) -> list[Any]:
+        """As JSON holds it."""
+        return list(self.values)
+
+
+Space = dict[str, Range | Choice]
+
+
+def read_space(words: Sequence[str], algo: str) -> Space:
+    """Returns what the words of ``--space`` say: ``name=low..high``, ``name=low..high:log``, ``name=a,b,c``, or a file.
+
+    Raises:
+        OptionError: one of them says nothing, twice the same, or names no setting of the algorithm.
+    """
+    space: Space = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        found = {name: _from_text(name, text, algo)} if equals else space_of(_read_file(word), algo)
+        if again := space.keys() & found.keys():
+            raise OptionError(f"--space has {min(again)} twice")
+        space |= found
+    if not space:
+        raise OptionError("what is to be varied? --space learning_rate=1e-4..1e-2:log num_steps=32,64,128")
+    return space
+
+
+def space_of(values: Mapping[str, Any], algo: str) -> Space:
+    """Returns a space from what JSON or TOML hold: name → list of values, or ``{"low": …, "high": …, "log": …}``.
+
+    Raises:
+        OptionError: as `read_space`.
+    """
+    space: Space = {}
+    for name, value in values.items():
+        kind = _type_of(name, algo)
+        if isinstance(value, list) and value:
+            space[name] = Choice(tuple(value))
+        elif isinstance(value, Mapping) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}:
+            space[name] = _range(name, value["low"], value["high"], bool(value.get("log", False)), kind)
+        else:
+            raise OptionError(
+                f'--space {name}={value!r} must be a list of values, or {{"low": 1, "high": 2, "log": true}}'
+            )
+    return space
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text()
+        values = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
+    except OSError:
+        raise OptionError(f"--space {path!r} is neither name=values nor a TOML or JSON file that can be read") from None
+    except ValueError as error:
+        raise OptionError(f"--space {path} cannot be read: {error}") from error
+    if not isinstance(values, dict):
+        raise OptionError(f"--space {path} must hold an object, name → values")
+    return values
+
+
+def _type_of(name: str, algo: str) -> Any:
+    """The type of a setting that may be varied."""
+    settings = find_algorithm(algo).settings
+    if name not in settings.__dataclass_fields__:
+        raise OptionError(f"--space: {unknown(name, '…', algo, settings.__dataclass_fields__)}")
+    if name in FIXED:
+        raise OptionError(f"--space cannot vary {name}: name it as an option")
+    return hints(settings)[name]
+
+
+def _kinds(hint: Any) -> set[Any]:
+    return {hint, *get_args(hint)}
+
+
+def _from_text(name: str, text: str, algo: str) -> Range | Choice:
+    kind = _type_of(name, algo)
+    bounds, colon, scale = text.partition(":")
+    if ".." in bounds:
+        if colon and scale != "log":
+            raise OptionError(f"--space {name}={text}: after the range there may be :log, not :{scale}")
+        low, _, high = bounds.partition("..")
+        return _range(name, _number(name, low), _number(name, high), bool(colon), kind)
+    values = [word.strip() for word in text.split(",")]
+    if not all(values):
+        raise OptionError(f"--space {name}={text} must be a range, such as 1e-4..1e-2:log, or values, such as 32,64")
+    return Choice(tuple(_value(name, word, kind) for word in values))
+
+
+def _range(name: str, low: Any, high: Any, log: bool, kind: Any) -> Range:
+    integer = int in _kinds(kind) and float not in _kinds(kind)
+    if not _kinds(kind) & {int, float}:
+        raise OptionError(f"--space {name} is no number: name its values, such as {name}=a,b")
+    numbers = all(isinstance(each, int | float) and math.isfinite(each) for each in (low, high))
+    if not numbers or low >= high:
+        raise OptionError(f"--space {name}={low}..{high} must rise from one number to another")
+    if log and low <= 0:
+        raise OptionError(f"--space {name}={low}..{high}:log must begin above 0")
+    if integer and (int(low) != low or int(high) != high):
+        raise OptionError(f"--space {name}={low}..{high} must have whole numbers as its ends")
+    return Range(float(low), float(high), log, integer)
+
+
+def _number(name: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise OptionError(f"--space {name}: {word!r} is no number") from None
+
+
+def _value(name: str, word: str, kind: Any) -> Any:
+    """A word as a value of a setting's type; widths are as ``64x64``."""
+    kinds = _kinds(kind)
+    if word == "None" and type(None) in kinds:
+        return None
+    if bool in kinds and word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for number in (int, float):
+        if number in kinds or (number is int and float in kinds):
+            try:
+                return number(word)
+            except ValueError:
+                continue
+    if getattr(kind, "__origin__", None) is tuple:
+        try:
+            return [int(part) for part in word.split("x")]
+        except ValueError:
+            raise OptionError(f"--space {name}: {word!r} must be widths, such as 64x64") from None
+    return word
+
+
+def plain_space(space: Space) -> dict[str, Any]:
+    """Returns a space as JSON holds it, which `space_of` reads."""
+    return {name: dimension.plain() for name, dimension in space.items()}
+
+
+def candidates(space: Space) -> Iterable[dict[str, Any]]:
+    """Yields one setting at a time with each value that is to be checked."""
+    for name, dimension in space.items():
+        for value in dimension.ends:
+            yield {name: value}

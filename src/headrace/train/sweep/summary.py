@@ -1,0 +1,105 @@
+"""What a sweep has found, for tables and for pages: without torch, from the files of its folder alone."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.train.jobs.processes import MetricsTail
+from headrace.train.sweep.samplers import study_of
+from headrace.train.sweep.search import best_of
+from headrace.train.sweep.space import Choice, Range, Space, space_of
+from headrace.train.sweep.trials import FILE, Plan, Trial, read_trials, value_of
+
+LEAST = 4  # trials from which importance is said
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether a folder holds a sweep."""
+    return (folder / FILE).is_file()
+
+
+def summary(folder: str | Path) -> dict[str, Any]:
+    """Returns a sweep as JSON can hold it.
+
+    Returns:
+        ``task``, ``algo``, ``metric``, ``sampler``, ``pruner``, ``total_steps``, ``planned`` (number of trials);
+        ``space``: name → ``{"low", "high", "log"}`` or ``{"values"}``; ``trials``: dicts with the fields of `Trial` and
+        ``run``, the name of the run's folder; a trial that runs has the value that it has reached;
+        ``best``: number of the best trial, or None; ``importance``: ``{"measure": words, "values": name → share}``, or
+        None for too few trials.
+
+    Raises:
+        OptionError: there is no sweep in this folder.
+        StateError: its files are damaged.
+    """
+    folder = Path(folder)
+    plan = Plan.read(folder)
+    space = space_of(plan.space, plan.algo)
+    trials = read_trials(folder, {*space})
+    best = best_of(trials)
+    named = {name: value if isinstance(value, dict) else {"values": value} for name, value in plan.space.items()}
+    return {
+        "task": plan.task,
+        "algo": plan.algo,
+        "metric": plan.metric,
+        "sampler": plan.sampler,
+        "pruner": plan.pruner,
+        "total_steps": plan.total_steps,
+        "planned": plan.trials,
+        "space": named,
+        "trials": [_shown(folder, plan, trial) for trial in trials],
+        "best": None if best is None else best.number,
+        "importance": importance(space, trials),
+    }
+
+
+def _shown(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
+    values = asdict(trial) | {"run": trial.name}
+    if trial.state == "running":
+        lines = MetricsTail(folder / trial.name / "metrics.jsonl").new()
+        values |= {"value": value_of(plan.metric, lines), "steps": lines[-1]["step"] if lines else 0}
+    return values
+
+
+def importance(space: Space, trials: list[Trial]) -> dict[str, Any] | None:
+    """Returns how much each setting decided of the values of complete trials; None for too few of them.
+
+    With Optuna it is PED-ANOVA (Watanabe, Bansal and Hutter, IJCAI 2023): how much the values that the best trials have
+    of a setting differ from those of all. Without, it is Spearman's rank correlation with the value, or for choices the
+    correlation ratio of the ranks; unlike the former it sees no optimum between the ends. Shares add up to 1.
+    """
+    known = [trial for trial in trials if trial.state == "complete" and trial.value is not None]
+    if len(known) < LEAST or len({trial.value for trial in known}) == 1:
+        return None
+    if importlib.util.find_spec("optuna") is not None and len(known) >= 2 * LEAST:
+        from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+        found = get_param_importances(study_of(space, known), evaluator=PedAnovaImportanceEvaluator())
+        measure = "PED-ANOVA, of the best tenth of trials against all"
+    else:
+        found = {name: _correlation(dimension, name, known) for name, dimension in space.items()}
+        measure = "rank correlation with the value"
+    total = sum(found.values()) or 1.0
+    shares = {name: float(found.get(name, 0.0)) / total for name in space}
+    return {"measure": measure, "values": dict(sorted(shares.items(), key=lambda pair: -pair[1]))}
+
+
+def _correlation(dimension: Range | Choice, name: str, trials: list[Trial]) -> float:
+    ranks = _ranks(np.array([trial.value for trial in trials], dtype=np.float64))
+    if isinstance(dimension, Range):
+        own = _ranks(np.array([trial.settings[name] for trial in trials], dtype=np.float64))
+        return abs(float(np.corrcoef(own, ranks)[0, 1])) if own.std() > 0 else 0.0
+    groups = [dimension.values.index(trial.settings[name]) for trial in trials]
+    means = np.array([ranks[np.equal(groups, group)].mean() for group in groups])
+    return float(means.std() / ranks.std())
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks, of equals their mean; float64 [M]."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]

@@ -1,0 +1,171 @@
+"""The files of a sweep: what is searched, in ``sweep.json``, and its trials, one line for each event of them.
+
+Nothing else is needed to go on after a kill: samplers and pruners are made anew from these and the runs' own metrics.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import OptionError, StateError
+from headrace.train.runs import writing
+
+FILE = "sweep.json"
+TRIALS = "trials.jsonl"
+Line = dict[str, Any]
+"""a line of a run's metrics"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is searched, as ``sweep.json`` holds it.
+
+    Attributes:
+        task: name of the task.
+        settings: those that all trials share, keywords of `headrace.train.train`.
+        space: name → values that are varied, as `headrace.train.sweep.space.plain_space` returns.
+        total_steps: of a trial that is not pruned.
+        trials: how many.
+        sampler, pruner: their names.
+        metric: what is to be large: ``final``, the last mean return, or ``area``, the mean return over all steps.
+        seed: of the sampler.
+    """
+
+    task: str
+    settings: dict[str, Any]
+    space: dict[str, Any]
+    total_steps: int
+    trials: int = 20
+    sampler: str = "tpe"
+    pruner: str = "median"
+    metric: str = "final"
+    seed: int = 1
+
+    @property
+    def algo(self) -> str:
+        """Name of the algorithm."""
+        return self.settings["algo"]
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """Returns the plan of a sweep's folder.
+
+        Raises:
+            OptionError: there is none.
+            StateError: it is damaged.
+        """
+        file = folder / FILE
+        if not file.is_file():
+            raise OptionError(f"{folder} holds no sweep: it has no {FILE}")
+        try:
+            plan = cls(**json.loads(file.read_text()))
+            if not (isinstance(plan.settings["algo"], str) and plan.space and plan.trials > 0 and plan.total_steps > 0):
+                raise ValueError("it must hold a task, settings with an algo, a space and numbers of trials and steps")
+            return plan
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise StateError(f"{file} cannot be read: {error}") from error
+
+    def write(self, folder: Path) -> None:
+        """Write it into a folder; raises `StorageError` where that cannot be."""
+        writing.replace(folder / FILE, json.dumps(asdict(self), indent=2) + "\n")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run with settings of its own.
+
+    Attributes:
+        number: from 0.
+        settings: those that the sweep varies, name → value.
+        state: ``"running"``, also if it was interrupted; ``"complete"``, ``"pruned"`` or ``"failed"``.
+        value: of the metric; of a pruned one, when it ended. None where no episode ended.
+        steps: agent steps.
+        seconds: of training.
+        note: why it was pruned or failed.
+    """
+
+    number: int
+    settings: dict[str, Any]
+    state: str = "running"
+    value: float | None = None
+    steps: int = 0
+    seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it and its run folder are called."""
+        return f"trial-{self.number}"
+
+
+def append(folder: Path, trial: Trial) -> None:
+    """Write down how a trial is now; raises `StorageError` where that cannot be."""
+    with writing.writing(folder / TRIALS), (folder / TRIALS).open("a") as file:
+        file.write(json.dumps(asdict(trial)) + "\n")
+        file.flush()
+    writing.flush(folder / TRIALS)
+
+
+def read_trials(folder: Path, names: set[str]) -> list[Trial]:
+    """Returns the trials of a sweep as they are now, by number; an incomplete last line counts for nothing.
+
+    Args:
+        folder: of the sweep.
+        names: of the settings that it varies.
+
+    Raises:
+        StateError: another line is damaged.
+    """
+    file = folder / TRIALS
+    trials: dict[int, Trial] = {}
+    try:
+        lines = file.read_text().split("\n") if file.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise StateError(f"{file} cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        try:
+            trial = Trial(**json.loads(line))
+            if trial.settings.keys() != names:
+                raise ValueError(f"its settings must be {', '.join(sorted(names))}")
+            trials[int(trial.number)] = trial
+        except (ValueError, TypeError, AttributeError) as error:
+            if number == len(lines):  # written when the sweep was killed; or nothing, after the last line's end
+                break
+            raise StateError(f"{file}, line {number}: no trial: {error}") from error
+    return [trials[number] for number in sorted(trials)]
+
+
+def mend(folder: Path) -> None:
+    """Remove an incomplete last line, so that further ones can be appended."""
+    file = folder / TRIALS
+    if file.exists() and (text := file.read_bytes()) and not text.endswith(b"\n"):
+        with writing.writing(file), file.open("r+b") as open_file:
+            open_file.truncate(text.rfind(b"\n") + 1)
+
+
+def value_of(metric: str, lines: list[Line]) -> float | None:
+    """Returns the metric of a run from its lines; None where no episode has ended.
+
+    Args:
+        metric: ``final`` or ``area``, as `Plan` says.
+        lines: of its ``metrics.jsonl``.
+    """
+    known = [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
+    known = [(step, earned) for step, earned in known if math.isfinite(earned)]
+    if not known:
+        return None
+    steps, returns = np.array(known, dtype=np.float64).T
+    if metric == "final" or len(known) == 1 or steps[-1] == steps[0]:
+        return float(returns[-1])
+    return float(np.trapezoid(returns, steps) / (steps[-1] - steps[0]))
+
+
+def ended(trial: Trial, state: str, value: float | None, steps: int, seconds: float, note: str = "") -> Trial:
+    """Returns a trial as it is at its end."""
+    return replace(trial, state=state, value=value, steps=steps, seconds=seconds, note=note)
