@@ -55,6 +55,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     trust: bool = False,
+    tuned: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Result:
     """Train an agent, with the settings tuned for the task unless told otherwise.
@@ -68,6 +69,7 @@ def train(
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
         trust: as in `resume`; what is named here is trusted anyway.
+        tuned: what the tuner found before, as `headrace.train.tuning.tune.Tuning.record`, for the run's log of events.
         overrides: any other setting, of `Config` or of the algorithm.
 
     Raises:
@@ -103,6 +105,8 @@ def train(
     run = RunFolder.create(run_dir, config)
     try:
         with run.held():
+            if tuned is not None:
+                run.events.note("tuned", tuned["text"], 0, 0.0, tuned["data"])
             return _run(config, run, None, quiet)
     except BaseException:
         run.leave()

@@ -31,7 +31,7 @@ from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.supervisor import Supervisor
+from headrace.train.processes.supervisor import RESTARTED, Supervisor
 from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -214,7 +214,7 @@ class AsyncTrainer(Runner):
         config = self.config
         self.writing.check()
         for words in self.supervisor.check():
-            self.remarks.append(words)
+            self.remark(words, "restart" if words.endswith(RESTARTED) else "warning")
         self.restarts = self.supervisor.restarts
         self._look_at_board()
         self._throughput.note(self.step, self.updates)
@@ -301,8 +301,7 @@ class AsyncTrainer(Runner):
         self.acting.take(*self._evaluated)
         counters = self._counters() | {"step": int(self.evaluation["step"])}
         point = _copied(Checkpoint(self.policy.model(), {}, {}, counters))
-        folder = self.run.checkpoints
-        self.writing.start(checkpoints.BEST, lambda: checkpoints.save(folder, checkpoints.BEST, point))
+        self.writing.start(checkpoints.BEST, lambda: self._save_point(checkpoints.BEST, point))
         self.acting.take(*learning)
 
     def _save_solved(self) -> None:
@@ -310,9 +309,7 @@ class AsyncTrainer(Runner):
         mean = self.tracker.mean_return()
         if mean is not None and mean > self.best_return:
             self.best_return = mean
-            checkpoints.save(
-                self.run.checkpoints, checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters())
-            )
+            self._save_point(checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters()))
 
     def _state(self) -> dict[str, Tensor]:
         """As far as this process knows it: samplers begin new episodes."""

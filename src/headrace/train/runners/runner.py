@@ -28,6 +28,7 @@ from headrace.train.logging.progress import Progress
 from headrace.train.runners.result import Reason
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
 
 REMARKS = 3  # newest lines about what happened by the way that are shown
@@ -48,6 +49,7 @@ class Runner(ABC):
         best_return: the highest mean return so far that a checkpoint was kept for.
         evaluation: the evaluator's last result; empty before it, or without an evaluator.
         remarks: lines about what happened by the way.
+        resumed: whether it goes on from a checkpoint.
     """
 
     SPEEDS: ClassVar[str]
@@ -64,6 +66,7 @@ class Runner(ABC):
         self.best_return = float("-inf")
         self.evaluation: dict[str, float] = {}
         self.remarks: deque[str] = deque(maxlen=REMARKS)
+        self.resumed = False
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
 
     # -- the loop --------------------------------------------------------------------------------
@@ -71,8 +74,9 @@ class Runner(ABC):
     def train(self, dashboard: Dashboard) -> Reason:
         """Runs to the end, and returns why it ended."""
         if self.over():
-            return self._reason()
+            return self._note_end()
         self._since = saved = time.monotonic()
+        self._note_beginning()
         stop = False
         with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard:
             while not (stop or self._at_end()):
@@ -87,7 +91,30 @@ class Runner(ABC):
             dashboard.update(self.progress, force=True)
             self.save()
         self._trained, self._since = self.seconds, None
-        return self._reason()
+        return self._note_end()
+
+    def _note_end(self) -> Reason:
+        """Returns why the run ended, which is noted unless it is known, as of one that is resumed behind its end."""
+        reason, events = self._reason(), read_events(self.run.events.file)
+        if not events or events[-1].kind != reason:
+            self.note(reason, self._ended(reason))
+        return reason
+
+    def _note_beginning(self) -> None:
+        config = self.config
+        if self.resumed:
+            self.note("resumed", f"from the checkpoint of step {self.step:,}")
+        else:
+            self.note("began", f"{config.algo} on {config.task}, {config.total_steps:,} steps")
+        for policy in self.policies:
+            if policy.caveat is not None:
+                self.note("warning", policy.caveat)
+
+    def _ended(self, reason: Reason) -> str:
+        """Why the run ended, in words."""
+        if reason == "solved":
+            return f"mean return {self.tracker.mean_return():.1f} reached the goal of {self.config.stop_at_return:g}"
+        return "all steps done" if reason == "finished" else "stopped by Ctrl-C"
 
     @abstractmethod
     def _running(self) -> AbstractContextManager[Any]:
@@ -133,6 +160,16 @@ class Runner(ABC):
             self.writer.close()
 
     # -- for reporting ---------------------------------------------------------------------------
+
+    def note(self, kind: Kind, text: str) -> None:
+        """Note an event of the run; of several processes only the one that writes the metrics does."""
+        if self.writer is not None:
+            self.run.events.note(kind, text, self.step, self.seconds)
+
+    def remark(self, words: str, kind: Kind = "warning") -> None:
+        """Show a line about what happened by the way, and note it."""
+        self.remarks.append(words)
+        self.note(kind, words)
 
     @property
     def address(self) -> str | None:
@@ -239,8 +276,14 @@ class Runner(ABC):
 
     def _write(self, name: str, point: Checkpoint) -> None:
         folder = self.run.checkpoints
-        checkpoints.save(folder, name, point)
+        self._save_point(name, point)
         checkpoints.prune(folder, self.config.keep_checkpoints)
+
+    def _save_point(self, name: str, point: Checkpoint) -> None:
+        """Writes a checkpoint of this name, and notes it; may be called in any thread."""
+        checkpoints.save(self.run.checkpoints, name, point)
+        known = point.counters
+        self.run.events.note("checkpoint", name, known["step"], known["seconds"])
 
     def checkpoint(self) -> Checkpoint:
         """Everything that decides the rest of the run, as far as this process knows it."""
@@ -286,6 +329,7 @@ class Runner(ABC):
                 policy.load_model(point.model)
                 policy.load_optimisers(point.optimizer)
             self._load(point)
+            self.resumed = True
             return counters["metrics_bytes"]
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error

@@ -243,7 +243,7 @@ class Trainer(Runner):
         if point is None:
             return None
         if self._best is not None:
-            checkpoints.save(folder, checkpoints.BEST, self._best)
+            self._save_point(checkpoints.BEST, self._best)
             self._best = None
         name = checkpoints.step_name(self.step)
         self._write(name, point)
@@ -265,7 +265,7 @@ class Trainer(Runner):
                     raise
                 self._saves_environments = False
                 words = str(error).splitlines()
-                self.remarks.append(f"a resumed run will begin new episodes: {words[0]} {words[-1]}")
+                self.remark(f"a resumed run will begin new episodes: {words[0]} {words[-1]}")
         return {}
 
     def load(self, point: Checkpoint) -> int:

@@ -1,9 +1,9 @@
 """The run folder: all files of a run, readable without this library.
 
-``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``checkpoints/`` and
-``replay/`` the state for resuming · ``videos/`` and ``curve.png`` videos and the return curve · ``tensorboard/`` the
-metrics for TensorBoard · ``viewer.json`` the viewer's port while the run trains · ``train.lock`` the process that
-trains, while it does.
+``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``events.jsonl`` what
+happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``videos/`` and ``curve.png``
+videos and the return curve · ``tensorboard/`` the metrics for TensorBoard · ``viewer.json`` the viewer's port while
+the run trains · ``train.lock`` the process that trains, while it does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from headrace.train.config.make import algorithms_of, only
 from headrace.train.config.settings import Config
 from headrace.train.runs import lock as hold
 from headrace.train.runs import trust as _trust
+from headrace.train.runs.events import EventLog
 from headrace.train.runs.writing import replace
 
 
@@ -32,6 +33,7 @@ class RunFolder:
         self.path = Path(path)
         self.config_file = self.path / "config.json"
         self.metrics_file = self.path / "metrics.jsonl"
+        self.events = EventLog(self.path / "events.jsonl")
         self.checkpoints = self.path / "checkpoints"
         self.replay = self.path / "replay"
         self.videos = self.path / "videos"
@@ -78,7 +80,7 @@ class RunFolder:
         if newest_learnt(self.checkpoints) is None:
             for folder in (self.checkpoints, self.replay, self.tensorboard):
                 shutil.rmtree(folder, ignore_errors=True)
-            for file in (self.config_file, self.metrics_file, self.viewer_file):
+            for file in (self.config_file, self.metrics_file, self.events.file, self.viewer_file):
                 file.unlink(missing_ok=True)
             with suppress(OSError):  # it holds other files
                 self.path.rmdir()
