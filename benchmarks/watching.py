@@ -28,9 +28,9 @@ import tyro
 from bootstrap import DRAWS, NINETY_FIVE
 from common import OURS, Args, Case, Report, alternate
 from headrace.train import make_config, settled
+from headrace.train.logging.hardware import processor_seconds
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runs.folder import RunFolder
-from headrace.train.tuning.measure import processor_seconds
 from headrace.train.viewer.address import find
 from off_policy_runs import beside
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import headrace.train
 from headrace.train.logging.dashboard import draw_curve, duration
 from headrace.train.logging.metrics import MetricsWriter, read_metrics
 
@@ -73,3 +74,23 @@ def test_the_time_left_is_foretold_and_readable():
         "4 h 38 min",
         "1,000 h 0 min",
     ]
+
+
+@pytest.mark.parametrize(
+    ("algo", "changes", "rates"),
+    [
+        ("ppo", {}, [0.75e-3, 0.5e-3, 0.25e-3, 0.0]),
+        ("ppo", {"schedules": {"learning_rate": [[0, 1e-3], [128, 0.5e-3]]}}, [0.75e-3, 0.5e-3, 0.5e-3, 0.5e-3]),
+        ("ppo", {"anneal_learning_rate": False}, None),
+        ("a2c", {"anneal_learning_rate": True}, [0.75e-3, 0.5e-3, 0.25e-3, 0.0]),
+        ("dqn", {"samplers": 0, "learning_starts": 32, "minibatch_size": 16, "anneal_learning_rate": False}, None),
+    ],
+)
+def test_losses_say_how_long_the_gradient_is_and_how_the_learning_rate_changes(tmp_path, algo, changes, rates):
+    settings = {"num_envs": 8, "num_steps": 8, "total_steps": 256, "log_steps": 64, "learning_rate": 1e-3}
+    settings |= {"hidden": [8], "video": False, "tensorboard": False, "stop_at_return": None}
+    headrace.train.train("CartPole-v1", algo, run_dir=tmp_path, quiet=True, **settings | changes)
+    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if line["step"] % 64 == 0]
+    assert all(line["loss"]["gradient_norm"] > 0 for line in lines)
+    found = [line["loss"].get("learning_rate") for line in lines]
+    assert found == (pytest.approx(rates) if rates else [None] * 4)

@@ -19,10 +19,14 @@ from headrace.train.logging.metrics import read_metrics
 from headrace.train.logging.progress import PolicyProgress, Progress
 from headrace.train.logging.throughput import Throughput
 
-COLOURS = {"env": "cyan", "inference": "yellow", "waiting": "grey50", "learning": "magenta", "idle": "grey30"}
+COLOURS = {
+    "env": "cyan", "inference": "yellow", "paced": "grey30", "waiting": "grey50", "learning": "magenta",
+    "idle": "grey30",
+}  # fmt: skip
 NAMES = {
     "env": "environment",
     "inference": "inference",
+    "paced": "paced",
     "waiting": "sampler waits",
     "learning": "learning",
     "idle": "learner waits",

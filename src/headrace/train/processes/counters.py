@@ -14,8 +14,9 @@ from headrace.pool.executors.processes.shared import SharedArrays
 
 FREE = 2**62  # steps allowed without a limit
 KEPT = 4096  # finished episodes that a sampler keeps until they are read
-PARTS = ("inference", "env", "waiting")
-"""what a sampler's time goes to"""
+PARTS = ("inference", "env", "paced", "waiting")
+"""what a sampler's time goes to: ``paced`` is waiting by design, for the replay ratio, ``waiting`` for the learner"""
+PACED, WAITING = PARTS.index("paced"), PARTS.index("waiting")
 
 
 class Episodes(NamedTuple):
@@ -30,7 +31,7 @@ class Counters:
 
     Attributes:
         steps: agent steps of each sampler, including its earlier processes, int64[S].
-        seconds: time that each sampler has spent on each of `PARTS`, float64[S, 3].
+        seconds: time that each sampler has spent on each of `PARTS`, float64[S, 4].
         begun: agent steps of the run before it was resumed, int64[1].
         rests: polls of each waiting sampler, and last of a waiting actor learner, int64[S + 1]; a process whose work
             and polls both stand still does not run.

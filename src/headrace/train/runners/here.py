@@ -26,7 +26,7 @@ def train_here(
     from headrace.train.runs import checkpoint as checkpoints
 
     point = checkpoints.load(saved) if saved is not None else None
-    with closing(_runner(config, run, point, group)) as trainer:
+    with closing(runner_for(config, run, point, group)) as trainer:
         dashboard = Dashboard(quiet=quiet)
         if isinstance(trainer, Trainer) and trainer.end > 1.01 * config.total_steps and not quiet:
             whole = f"rollouts of {trainer.rollout:,} steps are made whole: {trainer.end:,} steps in place of"
@@ -41,7 +41,7 @@ def train_here(
         return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
 
 
-def _runner(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup | None) -> Runner:
+def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup | None) -> Runner:
     """The loop for these settings."""
     from headrace.train.runners.off_policy import OffPolicyTrainer
     from headrace.train.runners.on_policy import OnPolicyTrainer

@@ -6,6 +6,7 @@ sample, learn and evaluate at the same time.
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -18,10 +19,12 @@ from torch import Tensor
 
 from headrace.errors import StateError
 from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_statistics, naming_what_is_kept
+from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.memory import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
@@ -30,6 +33,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.live import LiveWeights
 
 REMARKS = 3  # newest lines about what happened by the way that are shown
 
@@ -67,6 +71,8 @@ class Runner(ABC):
         self.evaluation: dict[str, float] = {}
         self.remarks: deque[str] = deque(maxlen=REMARKS)
         self.resumed = False
+        self._live = LiveWeights(run.live_file, run.watched_file)
+        self._hardware = HardwareUse(device, self._root)
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
 
     # -- the loop --------------------------------------------------------------------------------
@@ -82,6 +88,8 @@ class Runner(ABC):
             while not (stop or self._at_end()):
                 self.iterate()
                 dashboard.update(self.progress)
+                if self.writer is not None:
+                    self._live.write_if_watched(self._acting_model, self.step)
                 due = time.monotonic() - saved >= self.config.checkpoint_seconds
                 stop, due = self._agree(bool(interrupt), due)
                 if due:
@@ -158,6 +166,12 @@ class Runner(ABC):
         """Ends all workers, and frees what the run holds."""
         if self.writer is not None:
             self.writer.close()
+            self._live.close()
+
+    @property
+    def _root(self) -> int:
+        """The process that all processes of the run descend from."""
+        return os.getpid()
 
     # -- for reporting ---------------------------------------------------------------------------
 
@@ -225,11 +239,18 @@ class Runner(ABC):
             "episodes": tracker.episodes,
             "return": tracker.mean_return(),
             "length": tracker.mean_length(),
-            "loss": self.policies[0].last_losses(),
+            "loss": self._reported(self.policies[0]),
             **self._details(),
             "time": self._time(),
         }
         self.writer.write(line)
+
+    def _reported(self, policy: Policy) -> dict[str, float]:
+        """What a policy reports: statistics of its last updates, and a learning rate that changes, as it is now."""
+        losses, config = policy.last_losses(), policy.config
+        if losses and (config.anneal_learning_rate or "learning_rate" in config.schedules):
+            losses["learning_rate"] = float(Rates.of(config, self.step).learning_rate)
+        return losses
 
     @abstractmethod
     def _counts(self) -> dict[str, int]:
@@ -240,10 +261,11 @@ class Runner(ABC):
         return {}
 
     def _time(self) -> dict[str, Any]:
-        """What differs from run to run: seconds, speeds, memory."""
+        """What differs from run to run: seconds, the clock, speeds, memory, cores."""
         speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
         split = {name: round(seconds, 3) for name, seconds in self.split().items()}
-        return {"seconds": round(self.seconds, 3), **split, self.SPEEDS: speeds, "memory": in_use(self.device)}
+        clock = {"seconds": round(self.seconds, 3), "unix": round(time.time(), 3)}
+        return {**clock, **split, self.SPEEDS: speeds, "memory": in_use(self.device), **self._hardware.read()}
 
     def _check_reported(self) -> None:
         """Raises `NotFiniteError` where anything that is reported, and will be anyway, is not finite."""
@@ -295,6 +317,10 @@ class Runner(ABC):
     @abstractmethod
     def _state(self) -> dict[str, Tensor]:
         """What else than networks and optimisers decides how the run goes on."""
+
+    def _acting_model(self) -> dict[str, Tensor]:
+        """As `_model`, of the newest policies, for whoever watches."""
+        return self._model()
 
     def _model(self) -> dict[str, Tensor]:
         """All that is needed to play."""

@@ -3,7 +3,8 @@
 ``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``events.jsonl`` what
 happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``videos/`` and ``curve.png``
 videos and the return curve · ``tensorboard/`` the metrics for TensorBoard · ``viewer.json`` the viewer's port while
-the run trains · ``train.lock`` the process that trains, while it does.
+the run trains · ``live.safetensors`` the newest networks while somebody watches the run, who touches ``watched`` ·
+``train.lock`` the process that trains, while it does.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class RunFolder:
         self.plot_file = self.path / "curve.png"
         self.viewer_file = self.path / "viewer.json"
         self.lock_file = self.path / "train.lock"
+        self.live_file = self.path / "live.safetensors"
+        self.watched_file = self.path / "watched"
 
     @classmethod
     def create(cls, path: str | Path | None, config: Config) -> RunFolder:
@@ -80,7 +83,8 @@ class RunFolder:
         if newest_learnt(self.checkpoints) is None:
             for folder in (self.checkpoints, self.replay, self.tensorboard):
                 shutil.rmtree(folder, ignore_errors=True)
-            for file in (self.config_file, self.metrics_file, self.events.file, self.viewer_file):
+            files = (self.config_file, self.metrics_file, self.events.file)
+            for file in (*files, self.viewer_file, self.live_file, self.watched_file):
                 file.unlink(missing_ok=True)
             with suppress(OSError):  # it holds other files
                 self.path.rmdir()
