@@ -70,6 +70,27 @@ def gpu_use(device: torch.device) -> float | None:
     return None
 
 
+class _Machine:
+    """The machine's idle time when it was last looked at."""
+
+    at, idle, known = 0.0, 0.0, 0.0
+
+
+def idle_cores() -> float:
+    """Returns how many of the machine's cores were idle in the last second or more; 0.0 where it is not known."""
+    now = time.monotonic()
+    if now - _Machine.at >= LEAST:
+        try:
+            words = Path("/proc/stat").read_text().split(maxsplit=6)
+        except OSError:
+            return 0.0
+        idle = int(words[4]) / os.sysconf("SC_CLK_TCK")
+        if _Machine.at:
+            _Machine.known = (idle - _Machine.idle) / (now - _Machine.at)
+        _Machine.at, _Machine.idle = now, idle
+    return _Machine.known
+
+
 def _gpu(device: torch.device) -> dict[str, float]:
     use = gpu_use(device)
     return {} if use is None else {"gpu": use}

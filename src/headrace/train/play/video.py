@@ -9,18 +9,15 @@ from pathlib import Path
 import numpy as np
 
 import headrace
-from headrace.pool.registry import build_task
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
+from headrace.train.play.pictures import enlarged, plain
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer
 
 MOST_PICTURES = 30.0  # a second
-EFFECTS = "render_effects"
-SMALLEST_HEIGHT = 240  # smaller frames (Atari's are 210 x 160) are enlarged by a whole factor
 
 
 def record(
@@ -72,12 +69,6 @@ def _film(run: RunFolder, step: int) -> Path:
     return run.videos / f"{checkpoints.step_name(step)}.mp4"
 
 
-def plain(config: Config) -> dict[str, bool]:
-    """Returns the option that turns off shadows and reflections, most of a CPU's rendering time, unless it is set."""
-    options = build_task(config.task, **config.env_options).spec.options
-    return {} if EFFECTS not in options or EFFECTS in config.env_options else {EFFECTS: False}
-
-
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
     """Encode frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,12 +97,6 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
                 container.mux(packet)
         if stream is not None:
             container.mux(stream.encode())
-
-
-def enlarged(frame: np.ndarray) -> np.ndarray:
-    """Returns a frame uint8[height, width, 3], enlarged by an integer factor to at least `SMALLEST_HEIGHT` pixels."""
-    factor = max(1, -(-SMALLEST_HEIGHT // frame.shape[0]))
-    return frame.repeat(factor, 0).repeat(factor, 1) if factor > 1 else frame
 
 
 def _frames(
