@@ -14,7 +14,6 @@ BLUE, GREEN, SAND, GREY = "#dbe9f6", "#e3f1e1", "#f7efdc", "#eeeeee"
 TRAIN = [
     ("tuning", "measures a machine, and chooses settings", ""),
     ("runners", "the training loops", "where a run is trained"),
-    ("viewer", "the page that shows a run", ""),
     ("workers", "samplers, learners, evaluator", "what a worker process does"),
     ("play", "evaluation, videos, logged episodes", ""),
     ("collect", "pools and policies fill rollouts", "where an episode ends"),

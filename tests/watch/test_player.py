@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import shutil
@@ -90,7 +91,7 @@ def test_it_plays_and_tells_what_the_agent_makes_of_it(run):
         assert header["meanings"] == ["←", "→"] and header["actions"][0] in (0.0, 1.0)
         assert isinstance(header["value"], float) and header["error"] is None
         steps = [player.next()[0] for _ in range(20)]
-        assert all(a["step"] < b["step"] or a["episode"] < b["episode"] for a, b in zip(steps, steps[1:], strict=False))
+        assert all(a["step"] < b["step"] or a["episode"] < b["episode"] for a, b in itertools.pairwise(steps))
         assert all(each["return"] == each["step"] for each in steps)  # CartPole's reward is 1 a step
         assert os.getpriority(os.PRIO_PROCESS, player.process.pid) == 19
         header, _ = player.until(lambda header, _: header["episode"] == 2)

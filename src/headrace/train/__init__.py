@@ -23,6 +23,7 @@ from headrace.train.config.replay import ActorCriticConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.processes.page import page_of
 from headrace.train.processes.start import guard_main, worker_context
 from headrace.train.runners.here import train_here
 from headrace.train.runners.result import Result
@@ -95,19 +96,14 @@ def train(
     players = _check_task(config)
     check_used(config, overrides, players, why)
     check_learns(config, overrides, players, why)
-    if why and not quiet:
-        unused = dict(pair for player in players.values() for pair in unused_defaults(player))
-        without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
-        print(f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}")
-    if not quiet:
-        for words in filter(None, (*map(learns_nothing, players.values()), _decided_by_cores(asked, config))):
-            print(words)
+    remarks = [] if why is None else [_in_turn_since(why, config, players)]
+    remarks += filter(None, (*map(learns_nothing, players.values()), _decided_by_cores(asked, config)))
     run = RunFolder.create(run_dir, config)
     try:
         with run.held():
             if tuned is not None:
                 run.events.note("tuned", tuned["text"], 0, 0.0, tuned["data"])
-            return _run(config, run, None, quiet)
+            return _run(config, run, None, quiet, remarks)
     except BaseException:
         run.leave()
         raise
@@ -278,7 +274,21 @@ def why_in_turn(config: Config) -> str | None:
     return None
 
 
-def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
+def _in_turn_since(why: str, config: Config, players: Mapping[str, Player]) -> str:
+    unused = dict(pair for player in players.values() for pair in unused_defaults(player))
+    without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
+    return f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}"
+
+
+def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool, remarks: Sequence[str] = ()) -> Result:
+    """Train in a run folder; what there is to say beforehand follows the address of the run's page."""
+    with page_of(run, config.viewer) as address:
+        for words in () if quiet else (*([f"watch {address}"] if address else []), *remarks):
+            print(words, flush=True)
+        return _trained(config, run, saved, quiet)
+
+
+def _trained(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
     try:
         if config.devices:
             from headrace.train.runners.data_parallel import train_together

@@ -59,7 +59,6 @@ class Dashboard:
         self._live: Live | None = None
         self._shown = 0.0
         self._began = False
-        self._watched: str | None = None
         self._curve: list[tuple[int, float]] = []
         self._pace = Throughput(PACE)
 
@@ -90,9 +89,6 @@ class Dashboard:
         if self._live is not None:
             self._live.update(self._picture(run), refresh=True)
         else:
-            if run.address not in (None, self._watched):
-                self.console.print(f"watch {run.address}", highlight=False, soft_wrap=True)
-                self._watched = run.address
             self.console.print(self._line(run), highlight=False, soft_wrap=True)
 
     def _line(self, run: Progress) -> str:

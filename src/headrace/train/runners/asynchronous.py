@@ -36,8 +36,6 @@ from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
-from headrace.train.viewer import server as viewer
-from headrace.train.viewer.address import address
 from headrace.train.workers import evaluator
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
@@ -190,9 +188,6 @@ class AsyncTrainer(Runner):
         if config.evaluate_episodes:
             arguments = (config, self.weights, self.evaluations, counters)
             workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
-        if config.viewer and viewer.has_pictures(config):
-            arguments = (config, self.run.path, self.weights, counters)
-            workers.start("viewer", viewer.work, *arguments, progress=lambda: int(counters.viewers[0]))
 
     def _learn(self, seconds: float) -> None:
         """Updates, as many as are due, for so long."""
@@ -246,12 +241,6 @@ class AsyncTrainer(Runner):
         return bool(self.config.evaluate_episodes) and self.finished() and not known
 
     # -- for reporting ---------------------------------------------------------------------------
-
-    @property
-    def address(self) -> str | None:
-        """Where the run can be watched; None where it cannot."""
-        port = int(self.counters.port[0])
-        return address(port) if port else None
 
     def split(self) -> dict[str, float]:
         """Seconds of all samplers by what they did, and of the learner."""

@@ -28,6 +28,7 @@ from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.memory import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
+from headrace.train.processes.page import address_of
 from headrace.train.runners.result import Reason
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -72,6 +73,7 @@ class Runner(ABC):
         self.remarks: deque[str] = deque(maxlen=REMARKS)
         self.resumed = False
         self._live = LiveWeights(run.live_file, run.watched_file)
+        self._address = address_of(run) if config.viewer else None
         self._hardware = HardwareUse(device, self._root)
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
 
@@ -186,11 +188,6 @@ class Runner(ABC):
         self.note(kind, words)
 
     @property
-    def address(self) -> str | None:
-        """Where the run can be watched; None where it cannot."""
-        return None
-
-    @property
     def seconds(self) -> float:
         """Time spent training so far, resumed parts included."""
         return self._trained + (0.0 if self._since is None else time.monotonic() - self._since)
@@ -222,7 +219,7 @@ class Runner(ABC):
             split=self.split(),
             speeds=self.speeds(),
             memory=in_use(self.device),
-            address=self.address,
+            address=self._address,
             remarks=tuple(self.remarks),
         )
 
