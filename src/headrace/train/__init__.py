@@ -306,7 +306,7 @@ def _trained(config: Config, run: RunFolder, saved: Path | None, quiet: bool) ->
             if result.plot is not None:
                 print(f"               plot:  {result.plot}")
         return result
-    return dataclasses.replace(result, plot=_plot(run), video=_video(config, run))
+    return dataclasses.replace(result, plot=_plot(run), video=_video(config, run, quiet))
 
 
 def _rest(run: RunFolder) -> str:
@@ -319,7 +319,7 @@ def _rest(run: RunFolder) -> str:
     return f"make room, then go on from {newest.name}:  headrace train --resume {run.path}"
 
 
-def _video(config: Config, run: RunFolder) -> Path | None:
+def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:
     """A video of the agent, where PyAV is installed and the task can be rendered; Ctrl-C leaves it out.
 
     One that is of the best checkpoint already stays as it is.
@@ -331,9 +331,11 @@ def _video(config: Config, run: RunFolder) -> Path | None:
 
         known = best_film(run)
         return known if known is not None else record(run.path, trust=True)
-    except (ImportError, RenderError, KeyboardInterrupt):
+    except ImportError as error:
+        return None if quiet else print(f"no video: it needs {error.name}: pip install 'headrace[train]'")
+    except (RenderError, KeyboardInterrupt):
         return None
-    except OSError as error:
+    except (OSError, StorageError) as error:
         print(f"no video: {error}")
         return None
 

@@ -186,7 +186,7 @@ class AsyncTrainer(Runner):
                 pulse=lambda n=number: int(counters.steps[n] + counters.rests[n]),
             )
         if config.evaluate_episodes:
-            arguments = (config, self.weights, self.evaluations, counters)
+            arguments = (config, self.run.path, self.weights, self.evaluations, counters)
             workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
 
     def _learn(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The run folder: all files of a run, readable without this library.
 
 ``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``events.jsonl`` what
-happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``videos/`` and ``curve.png``
+happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``episodes/`` and ``curve.png``
 videos and the return curve · ``tensorboard/`` the metrics for TensorBoard · ``viewer.json`` the viewer's port while
 the run trains · ``live.safetensors`` the newest networks while somebody watches the run, who touches ``watched`` ·
 ``train.lock`` the process that trains, while it does.
@@ -37,7 +37,7 @@ class RunFolder:
         self.events = EventLog(self.path / "events.jsonl")
         self.checkpoints = self.path / "checkpoints"
         self.replay = self.path / "replay"
-        self.videos = self.path / "videos"
+        self.episodes = self.path / "episodes"
         self.tensorboard = self.path / "tensorboard"
         self.plot_file = self.path / "curve.png"
         self.viewer_file = self.path / "viewer.json"
@@ -81,7 +81,7 @@ class RunFolder:
         from headrace.train.runs.checkpoint import newest_learnt
 
         if newest_learnt(self.checkpoints) is None:
-            for folder in (self.checkpoints, self.replay, self.tensorboard):
+            for folder in (self.checkpoints, self.replay, self.tensorboard, self.episodes):
                 shutil.rmtree(folder, ignore_errors=True)
             files = (self.config_file, self.metrics_file, self.events.file)
             for file in (*files, self.viewer_file, self.live_file, self.watched_file):
