@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import headrace.train
-from headrace.train.logging.dashboard import draw_curve, duration
+from headrace.train.logging.curve import MARK, draw_curve
+from headrace.train.logging.dashboard import duration
 from headrace.train.logging.metrics import MetricsWriter, read_metrics
 
 
@@ -63,6 +64,15 @@ def test_the_curve_fills_its_box():
     assert {len(line) for line in lines} == {29}
     assert "10.0" in lines[0]
     assert "0.0" in lines[-1]
+
+
+def test_evaluations_are_marks_on_the_curve():
+    lines = draw_curve([(10, 0.0), (50, 10.0), (100, 5.0)], 20, 4, [(0, -10.0), (50, 20.0), (100, 5.0)])
+    assert {len(line) for line in lines} == {29}
+    marked = [(row, column) for row, line in enumerate(lines) for column, each in enumerate(line.plain) if each == MARK]
+    assert marked == [(0, 19), (2, 28), (3, 9)]
+    assert "20.0" in lines[0] and "-10.0" in lines[-1]
+    assert [len(line) for line in draw_curve([(5, 1.0)], 20, 4, [(0, 1.0)])] == [29] * 4  # no curve yet
 
 
 def test_the_time_left_is_foretold_and_readable():

@@ -42,6 +42,7 @@ class Progress:
         split: part of the work → seconds spent on it.
         speeds: name → rate per second; None before it is known.
         memory: kind → bytes in use, from `headrace.train.logging.memory.in_use`.
+        hardware: ``cores`` in use, and ``gpu``, the share of it in use; those that are known.
         address: the URL of the run's page; None without one.
         remarks: messages about events during training.
     """
@@ -57,5 +58,6 @@ class Progress:
     split: Mapping[str, float]
     speeds: Mapping[str, float | None]
     memory: Mapping[str, int]
+    hardware: Mapping[str, float]
     address: str | None
     remarks: tuple[str, ...]

@@ -248,7 +248,7 @@ class AsyncTrainer(Runner):
         return parts | {"learning": max(0.0, self._throughput.seconds - self._lost), "idle": self._lost}
 
     def speeds(self) -> dict[str, float | None]:
-        """A second, of late: agent steps sampled, updates, and update frames, samples that updates learnt from."""
+        """A second, of late: agent steps sampled, updates, and samples that updates learnt from (``update_frames``)."""
         sampled, updated = self._throughput.per_second() or (None, None)
         frames = None if updated is None else updated * self.config.minibatch_size
         return {"sampling": sampled, "updates": updated, "update_frames": frames}

@@ -219,6 +219,7 @@ class Runner(ABC):
             split=self.split(),
             speeds=self.speeds(),
             memory=in_use(self.device),
+            hardware=self._hardware.read(),
             address=self._address,
             remarks=tuple(self.remarks),
         )
