@@ -109,6 +109,7 @@ class Dashboard:
             f"{_headline(run)} steps/s",
             *([_rate(run, "update_frames")] if "update_frames" in run.speeds else []),
             *_hardware(run),
+            _memory(run),
             f"{run.seconds:.1f} s{self._left(run)}",
         ]
         return "  ".join(parts)
@@ -145,7 +146,7 @@ class Dashboard:
             (_evaluated(run), "yellow"),
             ("   episodes ", "dim"),
             f"{run.episodes:,}",
-            *(part for words in _hardware(run) for part in ("   ", words)),
+            *(f"   {words}" for words in _hardware(run)),
         )
         curve = Text("\n").join(draw_curve(self._curve, width - 12, CURVE_HEIGHT, sorted(self._evaluations.items())))
         where = " ".join(config.devices) or config.device
@@ -215,22 +216,27 @@ def _rate(run: Progress, name: str) -> str:
 
 
 def _more_speeds(run: Progress) -> Text:
-    """Other rates than the headline's; and whether samplers wait so that updates keep pace with steps."""
+    """Other rates than the headline's, whether samplers wait so that updates keep pace, and the memory in use."""
     words = [_rate(run, name) for name in MORE if name in run.speeds]
     if run.split.get("paced", 0.0) > 0.0 and run.config.replay_ratio is not None:
         words.append("samplers paced by replay_ratio")
+    words.append(_memory(run))
     return Text(", ".join(words), style="dim")
 
 
 def _hardware(run: Progress) -> list[str]:
-    """The cores, the GPU and the memory in use, such as ``"1.9 cores"`` and ``"434 MiB"``."""
+    """The cores and the GPU in use, such as ``"1.9 cores"``."""
     used = run.hardware
     words = [f"{used['cores']:.1f} cores"] if "cores" in used else []
-    words += [f"GPU {used['gpu']:.0%}"] if "gpu" in used else []
-    memory = run.memory
-    if "resident" in memory:
-        return [*words, readable(memory["resident"])]
-    return [*words, f"{readable(memory['allocated'])} ({readable(memory['reserved'])} reserved)"]
+    return [*words, *([f"GPU {used['gpu']:.0%}"] if "gpu" in used else [])]
+
+
+def _memory(run: Progress) -> str:
+    """The memory in use, such as ``"434 MiB"`` of this process, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
+    used = run.memory
+    if "resident" in used:
+        return readable(used["resident"])
+    return f"{readable(used['allocated'])} ({readable(used['reserved'])} reserved)"
 
 
 def _policy_table(run: Progress) -> Table | Text:
