@@ -1,10 +1,10 @@
-"""What an evaluator and a viewer cost the learner: its updates a second with them, beside those without.
+"""What an evaluator and somebody who watches cost the learner: its updates a second with them, beside those without.
 
-One run of SAC. In turns of a few seconds each evaluator and viewer are stopped (SIGSTOP), run as they do by default,
-and run while somebody watches the viewer's pictures: so all three see the same replay, weights and machine. As an
+One run of SAC. In turns of a few seconds each the evaluator is stopped (SIGSTOP), runs as it does by default, and runs
+while the page's player shows the newest weights at play: so all three see the same replay, weights and machine. As an
 evaluation falls into some turns only, it is means that are compared, not medians; with an interval that 95 % of the
 means of as many turns lie in, drawn from those that there were. Beside it, the part of all cores' time that evaluator
-and viewer took themselves, as the system counts it (Linux). It hardly depends on what else the machine does, but knows
+and player took themselves, as the system counts it (Linux). It hardly depends on what else the machine does, but knows
 nothing of caches and memory that they share with the learner. A figure is reached if both are small enough.
 """
 
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from dataclasses import dataclass, field
-from http.client import HTTPResponse
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -28,22 +28,20 @@ import tyro
 from bootstrap import DRAWS, NINETY_FIVE
 from common import OURS, Args, Case, Report, alternate
 from headrace.train import make_config, settled
+from headrace.train.logging.hardware import processor_seconds
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runs.folder import RunFolder
-from headrace.train.tuning.measure import processor_seconds
-from headrace.train.viewer.address import find
 from off_policy_runs import beside
 
 ALONE = "without both"
 NOBODY, SOMEBODY = "nobody watches", "somebody watches"
-BESIDE = ("evaluator", "viewer")
 MOST = 0.03  # of the update rate, that may be lost
-BEGIN, NOTICE = 0.3, 1.5  # seconds until all do what they are to, and until a viewer knows that nobody watches
+BEGIN, TOUCH = 0.3, 1.0  # seconds until all do what they are to, and between touches of the file that says who watches
 
 
 @dataclass
 class WatchingArgs(Args):
-    """The learner's updates a second with evaluator and viewer, and without."""
+    """The learner's updates a second with evaluator and somebody who watches, and without."""
 
     tasks: list[str] = field(default_factory=lambda: ["Pendulum-v1", "HalfCheetah-v5"])
     """what SAC learns"""
@@ -56,12 +54,13 @@ class Turns:
 
     Attributes:
         rates: by contender, one a turn; empty if the run ended before.
-        taken: by contender, one a turn: the part of all cores' time that evaluator and viewer took.
+        taken: by contender, one a turn: the part of all cores' time that evaluator and player took.
         watched: bytes of pictures.
     """
 
     def __init__(self, trainer: OffPolicyTrainer, args: WatchingArgs):
         self._trainer, self._args = trainer, args
+        self._player: subprocess.Popen[bytes] | None = None
         self.rates: dict[str, list[float]] = {}
         self.taken: dict[str, list[float]] = {NOBODY: [], SOMEBODY: []}
         self.watched = 0
@@ -70,7 +69,7 @@ class Turns:
         """All turns; then the run is interrupted."""
         contenders = {NOBODY: self._nobody, ALONE: self._alone, SOMEBODY: self._somebody}
         try:
-            while self._trainer.updates < 500 or find(self._trainer.run) is None:
+            while self._trainer.updates < 500:
                 time.sleep(0.1)
             self.rates = alternate(contenders, self._args)
             self.taken = {name: parts[-self._args.repeats :] for name, parts in self.taken.items()}  # no warming up
@@ -97,7 +96,8 @@ class Turns:
         return rate
 
     def _pids(self) -> list[int]:
-        return [self._trainer.supervisor.pids()[name] for name in BESIDE]
+        player = [] if self._player is None else [self._player.pid]
+        return [self._trainer.supervisor.pids()["evaluator"], *player]
 
     def _alone(self, seconds: float) -> float:
         pids = self._pids()
@@ -110,20 +110,35 @@ class Turns:
                 os.kill(pid, signal.SIGCONT)
 
     def _somebody(self, seconds: float) -> float:
-        over = threading.Event()
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(f"{self._trainer.address}/stream", timeout=60) as pictures:
-            thread = threading.Thread(target=self._look, args=(pictures, over))
-            thread.start()
+        run, over = self._trainer.run, threading.Event()
+        command, pipe = [sys.executable, "-m", "headrace.watch.player", str(run.path)], subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe) as player:
+            assert player.stdin is not None and player.stdout is not None
+            self.watched += len(player.stdout.read(1 << 12))  # it plays
+            threads = [
+                threading.Thread(target=self._look, args=(player.stdout,)),
+                threading.Thread(target=self._touch, args=(run.watched_file, over)),
+            ]
+            for thread in threads:
+                thread.start()
+            self._player = player
             rate = self._beside(seconds, SOMEBODY)
+            self._player = None
             over.set()
-            thread.join()
-        time.sleep(NOTICE)
+            player.stdin.close()  # which ends it
+            for thread in threads:
+                thread.join()
         return rate
 
-    def _look(self, pictures: HTTPResponse, over: threading.Event) -> None:
-        while not over.is_set():
-            self.watched += len(pictures.read1(1 << 16))
+    def _look(self, pictures: Any) -> None:
+        while content := pictures.read1(1 << 16):
+            self.watched += len(content)
+
+    def _touch(self, file: Path, over: threading.Event) -> None:
+        while True:
+            file.touch()
+            if over.wait(TOUCH):
+                return
 
 
 def measured(task: str, args: WatchingArgs) -> tuple[list[Case], dict[str, float]]:
@@ -162,7 +177,7 @@ def main() -> None:
         cases += more
         taken |= parts
     settings = {"repeats": args.repeats, "seconds": args.seconds, "algo": "sac"}
-    report = Report("watching", "SAC with evaluator and viewer, beside SAC without", settings, cases)
+    report = Report("watching", "SAC with evaluator and page, beside SAC without", settings, cases)
     parts = {case.name: lost(case) for case in cases}
     passed = {name: part < MOST and taken[name] < MOST for name, (part, _, _) in parts.items()}
     report.extra |= {"lost": parts, "taken": taken, "passed": passed}

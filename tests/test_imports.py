@@ -15,12 +15,12 @@ SOURCES = Path(__file__).parents[1] / "src"
 MODULES = {".".join(path.relative_to(SOURCES).with_suffix("").parts): path for path in SOURCES.rglob("*.py")}
 MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items()}
 # what each part may import beside itself and what is for all: each may import what stands below it
-ORDER = ["cli", "train", "testing", "adapters", "", "envs", "pool"]
+ORDER = ["cli", "watch", "train", "testing", "adapters", "", "envs", "pool"]
 FOR_ALL = {"errors", "limits", "machine", "native_modules", "version"}
 # the folders of train/: each may import those before it
 FOLDERS = (
     "config", "runs", "logging", "plots", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
-    "viewer", "runners", "tuning", "jobs", "sweep",
+    "runners", "tuning", "jobs", "sweep",
 )  # fmt: skip
 ALLOWED = {"headrace imports headrace.train"}  # for who reads types: it is loaded when somebody asks for it
 

@@ -36,7 +36,7 @@ class Reinforce(OnPolicy):
     settings = ReinforceConfig
     capabilities = Capabilities(networks=("mlp", "cnn", "own"), agents=False, masks=False, graphs=False)
     config: ReinforceConfig
-    statistics = ("policy_loss", "value_loss", "grad_norm")
+    statistics = ("policy_loss", "value_loss", "gradient_norm")
 
     @classmethod
     def presets(cls, task: str, network: str) -> dict[str, Any]:

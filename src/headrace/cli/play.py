@@ -49,7 +49,7 @@ class PlayArgs:
     film: bool = True
     """make a video"""
     video: Path | None = None
-    """where the video goes; into the run's videos/ by default"""
+    """where the video goes; into the run's episodes/ by default"""
     max_steps: int = 1500
     """longest part of the episode that is filmed, in agent steps"""
     trust: bool = False

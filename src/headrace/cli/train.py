@@ -123,15 +123,16 @@ def run(argv: list[str]) -> int:
             raise OptionError(f"{args.resume} is a run of {config.task}: leave {args.task} out")
         result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
-        asked = overrides(args)
+        asked, tuned = overrides(args), None
         if args.scale:
             asked |= _scaled(args.task, asked)
         elif args.tune != "none":
-            asked |= _tuned(args, asked, argv)
+            tuned, sizes = _tuned(args, asked, argv)
+            asked |= sizes
         if args.seeds:
             how: dict[str, Any] = {"jobs": args.jobs, "run_dir": args.run_dir, "quiet": args.quiet}
             return report(train_seeds(args.task, seeds=chosen_seeds(args.seeds), **how, **asked))
-        result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, **asked)
+        result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, tuned=tuned, **asked)
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
@@ -187,20 +188,25 @@ def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
     return find_scale(config).settings(config)
 
 
-def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
-    """What the tuner finds for this task, where there is something to tune, that nobody has chosen."""
+def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What the tuner finds for this task, where there is something to tune, that nobody has chosen.
+
+    Returns:
+        Its record for the run, None where nothing was measured; and the settings that follow.
+    """
     given = {_name(word) for word in argv if word.startswith("--")} | asked.keys()
     chosen = {"samplers", "num_envs"} | ({"minibatch_size"} if args.tune == "all" else set())
     if not find_algorithm(args.algo).capabilities.replay or given & chosen:
-        return {}
+        return None, {}
     expect_workers(asked)
     config = settled(make_config(args.task, **asked))
     if config.frozen or not config.samplers:
-        return {}
+        return None, {}
     from headrace.cli.tune import find_tuning
 
     console = Console(highlight=False, quiet=args.quiet)
-    return find_tuning(config, console, scope=args.tune, keep=given, briefly=True).settings(config)
+    found = find_tuning(config, console, scope=args.tune, keep=given, briefly=True)
+    return found.record(), found.settings(config)
 
 
 # -- arguments -----------------------------------------------------------------------------------

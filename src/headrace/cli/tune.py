@@ -19,7 +19,7 @@ from headrace.train.tuning.tune import FINDINGS, LIMIT, Scope, Tuning, forget, t
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),
-    ("update frames/s", 15), ("cores", 5), ("GPU", 4), ("staleness", 9),
+    ("samples/s", 9), ("cores", 5), ("GPU", 4), ("staleness", 9),
 )  # fmt: skip
 """headings, and their widths"""
 
@@ -28,8 +28,8 @@ COLUMNS = (
 class TuneArgs:
     """Find the samplers, environments, threads and minibatch that suit this machine, by measuring runs with them.
 
-    The minibatch doubles until the samples a second that updates learn from (update frames) no longer grow by 5 %; then
-    samplers and their environments do while sampling grows without the update frames falling. Learning rates and replay
+    The minibatch doubles until the samples a second that updates learn from no longer grow by 5 %; then
+    samplers and their environments do while sampling grows without these falling. Learning rates and replay
     ratio follow the minibatch. What was found is remembered for this machine, tasks like this one, and the algorithm,
     unless other programs took much of the machine meanwhile. Minibatch and environments decide what is learnt:
     headrace train takes them with --tune all; what decides the speed alone it finds by itself, as --scope speed does.
@@ -118,7 +118,7 @@ def _summary(config: Config, found: Tuning) -> str:
     best, size = found.best, found.best.size
     samplers = f"{size.samplers} sampler{'s' if size.samplers > 1 else ''} of {size.num_envs:,} environments"
     threads = f"threads {size.num_threads}+{size.torch_threads}"
-    speeds = f"{best.sampling:,.0f} steps/s, {best.update_frames:,.0f} update frames/s"
+    speeds = f"{best.sampling:,.0f} steps/s, {best.update_frames:,.0f} samples learnt from per second"
     followed = dataclasses.replace(config, **found.settings(config))
     rates = f"learning rate {followed.learning_rate:.2g}, replay ratio {_word(followed.replay_ratio)}"
     if found.remembered:

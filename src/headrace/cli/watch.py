@@ -12,8 +12,8 @@ import tyro
 
 from headrace.errors import HeadraceError, OptionError
 from headrace.train.config.settings import Config
+from headrace.train.processes.page import address_of
 from headrace.train.runs.folder import RunFolder
-from headrace.train.viewer.address import find
 
 RUNS = Path("runs")
 PATIENCE = 3.0  # seconds to wait for a viewer that is being started or restarted
@@ -64,7 +64,7 @@ def newest(folder: Path) -> Path:
 
 def _await(folder: RunFolder, config: Config) -> str:
     until = time.monotonic() + PATIENCE
-    while (url := find(folder)) is None:
+    while (url := address_of(folder)) is None:
         if time.monotonic() > until:
             raise HeadraceError(
                 f"nobody can be watched in {folder.path}: {_why(folder, config)};\n"

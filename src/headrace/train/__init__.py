@@ -23,6 +23,7 @@ from headrace.train.config.replay import ActorCriticConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.processes.page import page_of
 from headrace.train.processes.start import guard_main, worker_context
 from headrace.train.runners.here import train_here
 from headrace.train.runners.result import Result
@@ -57,6 +58,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     trust: bool = False,
+    tuned: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Result:
     """Train an agent, with the settings tuned for the task unless told otherwise.
@@ -70,6 +72,7 @@ def train(
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
         trust: as in `resume`; what is named here is trusted anyway.
+        tuned: what the tuner found before, as `headrace.train.tuning.tune.Tuning.record`, for the run's log of events.
         overrides: any other setting, of `Config` or of the algorithm.
 
     Raises:
@@ -90,17 +93,14 @@ def train(
         changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
         return _resume(run_dir, changes, quiet, trust)
     asked, config, players, why = _checked(task, overrides)
-    if why and not quiet:
-        unused = dict(pair for player in players.values() for pair in unused_defaults(player))
-        without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
-        print(f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}")
-    if not quiet:
-        for words in filter(None, (*map(learns_nothing, players.values()), _decided_by_cores(asked, config))):
-            print(words)
+    remarks = [] if why is None else [_in_turn_since(why, config, players)]
+    remarks += filter(None, (*map(learns_nothing, players.values()), _decided_by_cores(asked, config)))
     run = RunFolder.create(run_dir, config)
     try:
         with run.held():
-            return _run(config, run, None, quiet)
+            if tuned is not None:
+                run.events.note("tuned", tuned["text"], 0, 0.0, tuned["data"])
+            return _run(config, run, None, quiet, remarks)
     except BaseException:
         run.leave()
         raise
@@ -376,7 +376,21 @@ def why_in_turn(config: Config) -> str | None:
     return None
 
 
-def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
+def _in_turn_since(why: str, config: Config, players: Mapping[str, Player]) -> str:
+    unused = dict(pair for player in players.values() for pair in unused_defaults(player))
+    without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
+    return f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}"
+
+
+def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool, remarks: Sequence[str] = ()) -> Result:
+    """Train in a run folder; what there is to say beforehand follows the address of the run's page."""
+    with page_of(run, config.viewer) as address:
+        for words in () if quiet else (*([f"watch {address}"] if address else []), *remarks):
+            print(words, flush=True)
+        return _trained(config, run, saved, quiet)
+
+
+def _trained(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
     try:
         if config.devices:
             from headrace.train.runners.data_parallel import train_together
@@ -394,7 +408,7 @@ def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Res
             if result.plot is not None:
                 print(f"               plot:  {result.plot}")
         return result
-    return dataclasses.replace(result, plot=_plot(run), video=_video(config, run))
+    return dataclasses.replace(result, plot=_plot(run), video=_video(config, run, quiet))
 
 
 def _rest(run: RunFolder) -> str:
@@ -407,7 +421,7 @@ def _rest(run: RunFolder) -> str:
     return f"make room, then go on from {newest.name}:  headrace train --resume {run.path}"
 
 
-def _video(config: Config, run: RunFolder) -> Path | None:
+def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:
     """A video of the agent, where PyAV is installed and the task can be rendered; Ctrl-C leaves it out.
 
     One that is of the best checkpoint already stays as it is.
@@ -419,9 +433,11 @@ def _video(config: Config, run: RunFolder) -> Path | None:
 
         known = best_film(run)
         return known if known is not None else record(run.path, trust=True)
-    except (ImportError, RenderError, KeyboardInterrupt):
+    except ImportError as error:
+        return None if quiet else print(f"no video: it needs {error.name}: pip install 'headrace[train]'")
+    except (RenderError, KeyboardInterrupt):
         return None
-    except OSError as error:
+    except (OSError, StorageError) as error:
         print(f"no video: {error}")
         return None
 

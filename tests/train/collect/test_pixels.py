@@ -30,4 +30,4 @@ def test_a_cnn_trains_on_pictures(tmp_path: Path) -> None:
     run, config = RunFolder.open(run_dir)
     assert config.env_options["from_pixels"] is True
     assert load_checkpoint(run).counters["step"] == 128
-    assert list(run.videos.glob("*.mp4"))
+    assert list(run.episodes.glob("*.mp4"))

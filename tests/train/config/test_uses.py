@@ -38,7 +38,7 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     assert admitted or (algo, name) in {("a2c", each) for each in WORKERS_ONLY}
 
 
-WORKERS_ONLY = ("evaluate_episodes", "evaluate_seconds", "evaluate_share", "viewer", "viewer_share")
+WORKERS_ONLY = ("evaluate_episodes", "evaluate_seconds", "evaluate_share")
 """settings of workers, which a2c has none of"""
 
 
@@ -152,7 +152,7 @@ def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
     for task in TASKS:
         config = make_config(task, algo=algo, samplers=samplers)
         check_used(config, dataclasses.asdict(config), {"": Player(config)})
-    nothing: dict[str, Any] = {"evaluate_episodes": 0, "viewer": False}
+    nothing: dict[str, Any] = {"evaluate_episodes": 0}
     nothing |= {"save_replay": False, "n_step": 1} if find_algorithm(algo).capabilities.replay else {}
     config = make_config("CartPole-v1", algo=algo, samplers=samplers, **nothing)
     check_used(config, nothing, {"": Player(config)})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.train.logging.dashboard import draw_curve, duration
+import headrace.train
+from headrace.train.logging.curve import MARK, draw_curve
+from headrace.train.logging.dashboard import duration
 from headrace.train.logging.metrics import MetricsWriter, read_metrics
 
 
@@ -64,6 +66,15 @@ def test_the_curve_fills_its_box():
     assert "0.0" in lines[-1]
 
 
+def test_evaluations_are_marks_on_the_curve():
+    lines = draw_curve([(10, 0.0), (50, 10.0), (100, 5.0)], 20, 4, [(0, -10.0), (50, 20.0), (100, 5.0)])
+    assert {len(line) for line in lines} == {29}
+    marked = [(row, column) for row, line in enumerate(lines) for column, each in enumerate(line.plain) if each == MARK]
+    assert marked == [(0, 19), (2, 28), (3, 9)]
+    assert "20.0" in lines[0] and "-10.0" in lines[-1]
+    assert [len(line) for line in draw_curve([(5, 1.0)], 20, 4, [(0, 1.0)])] == [29] * 4  # no curve yet
+
+
 def test_the_time_left_is_foretold_and_readable():
     assert [duration(seconds) for seconds in (0.4, 89, 90, 3600 * 1.4, 3600 * 4.63, 3600 * 1000)] == [
         "0 s",
@@ -73,3 +84,23 @@ def test_the_time_left_is_foretold_and_readable():
         "4 h 38 min",
         "1,000 h 0 min",
     ]
+
+
+@pytest.mark.parametrize(
+    ("algo", "changes", "rates"),
+    [
+        ("ppo", {}, [0.75e-3, 0.5e-3, 0.25e-3, 0.0]),
+        ("ppo", {"schedules": {"learning_rate": [[0, 1e-3], [128, 0.5e-3]]}}, [0.75e-3, 0.5e-3, 0.5e-3, 0.5e-3]),
+        ("ppo", {"anneal_learning_rate": False}, None),
+        ("a2c", {"anneal_learning_rate": True}, [0.75e-3, 0.5e-3, 0.25e-3, 0.0]),
+        ("dqn", {"samplers": 0, "learning_starts": 32, "minibatch_size": 16, "anneal_learning_rate": False}, None),
+    ],
+)
+def test_losses_say_how_long_the_gradient_is_and_how_the_learning_rate_changes(tmp_path, algo, changes, rates):
+    settings = {"num_envs": 8, "num_steps": 8, "total_steps": 256, "log_steps": 64, "learning_rate": 1e-3}
+    settings |= {"hidden": [8], "video": False, "tensorboard": False, "stop_at_return": None}
+    headrace.train.train("CartPole-v1", algo, run_dir=tmp_path, quiet=True, **settings | changes)
+    lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if line["step"] % 64 == 0]
+    assert all(line["loss"]["gradient_norm"] > 0 for line in lines)
+    found = [line["loss"].get("learning_rate") for line in lines]
+    assert found == (pytest.approx(rates) if rates else [None] * 4)

@@ -110,8 +110,8 @@ def test_the_screen_shows_rates_and_evaluations(tmp_path, terminal):
     finally:
         trainer.close()
     shown = screen.getvalue()
-    assert all(words in shown for words in ("steps/s", "updates/s", "update frames/s", "evaluated -"))
-    assert ("sampler waits" in shown) == terminal
+    assert all(words in shown for words in ("steps/s", "samples learnt from per second", "evaluated -"))
+    assert all((words in shown) == terminal for words in ("learning", "updates/s", "samplers paced"))
 
 
 def test_it_stops_once_it_is_solved(tmp_path):
@@ -139,7 +139,14 @@ def test_samplers_run_ahead_without_a_replay_ratio(tmp_path):
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     spent = read_metrics(tmp_path / "metrics.jsonl")[-1]["time"]
     assert result.steps >= 30_000
-    assert spent["waiting"] < 0.5 * (spent["env"] + spent["inference"])  # at the end, until that is noticed
+    assert spent["waiting"] == 0.0
+    assert spent["paced"] < 0.5 * (spent["env"] + spent["inference"])  # at the end, until that is noticed
+
+
+def test_waiting_for_the_replay_ratio_is_told_apart_from_waiting_for_the_learner(tmp_path):
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **but(evaluate_episodes=0, total_steps=2000, replay_ratio=1.0))
+    spent = read_metrics(tmp_path / "metrics.jsonl")[-1]["time"]
+    assert spent["paced"] > 0.0 == spent["waiting"]
 
 
 def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):

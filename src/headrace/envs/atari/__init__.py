@@ -64,6 +64,12 @@ def build(task: str, **options: Any) -> Task:
     return Task(spec, partial(ThreadsExecutor, atari, atari.simulator(rom=rom, **settings)))
 
 
+def joystick_actions(task: str, full: bool) -> list[int]:
+    """Returns the emulator's numbers of a game's actions, in their order: of the useful ones, or all if ``full``."""
+    game = ATARI.load().game_info(str(rom_path(GAME_OF[task])))
+    return game.full_actions if full else game.actions
+
+
 def _check_choice(task: str, name: str, value: int, known: list[int]) -> None:
     if value != -1 and value not in known:
         raise OptionError(f"{name} of {task} must be one of {', '.join(map(str, known))}, or -1, not {value}")

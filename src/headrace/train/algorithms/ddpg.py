@@ -34,8 +34,8 @@ class DDPG(DDPGDeclaration, OffPolicy):
     """
 
     config: DDPGConfig
-    critic_statistics = ("critic_loss", "q_mean", "critic_grad_norm")
-    actor_statistics = ("actor_loss", "actor_grad_norm")
+    critic_statistics = ("critic_loss", "q_mean", "critic_gradient_norm")
+    actor_statistics = ("actor_loss", "actor_gradient_norm")
     statistics = (*critic_statistics, *actor_statistics)
     clips_gradients = True
 

@@ -40,7 +40,7 @@ class DQN(DQNDeclaration, OffPolicy):
     """
 
     config: DQNConfig
-    critic_statistics = ("critic_loss", "q_mean", "critic_grad_norm")
+    critic_statistics = ("critic_loss", "q_mean", "gradient_norm")
     statistics = critic_statistics
     clips_gradients = True
     acting_part = "q"

@@ -36,7 +36,7 @@ class OnPolicy(Policy):
     """
 
     fused: ClassVar[type[FusedRollouts] | None] = None
-    statistics = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
+    statistics = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "gradient_norm")
     stops_early: bool = False
 
     def _build(self) -> None:

@@ -14,6 +14,9 @@ from headrace.train.config.checks import as_lists, describe, matches
 from headrace.train.config.fields import default_of, settings_of
 from headrace.train.config.registry import algorithms, find_algorithm, unknown
 
+REMOVED = {"viewer_share"}
+"""settings of earlier versions, which are left out of the files of their runs"""
+
 
 def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tuple[type[Any], dict[str, Any]]:
     """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`."""
@@ -57,7 +60,9 @@ def brought(task: str, algo: str, network: str, own: dict[str, Any], given: Coll
 
 
 def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values, name → value, without the settings of registered algorithms that the run has not."""
+    """Returns the values, name → value, without `REMOVED` settings, nor those of registered algorithms that the run has
+    not."""
+    values = {name: value for name, value in values.items() if name not in REMOVED}
     used = _of_policies(values).union(find_algorithm(values.get("algo", "ppo")).settings.__dataclass_fields__)
     if used.issuperset(values):
         return values

@@ -229,23 +229,6 @@ class Config:
         use=_WORKERS,
         shared=True,
     )
-    viewer: bool = setting(
-        True,
-        "Show the newest weights at play in a browser on this machine (`headrace watch`); nothing is played or drawn "
-        "while no page is open.",
-        group="workers",
-        use=_WORKERS,
-        shared=True,
-    )
-    viewer_share: float = setting(
-        0.01,
-        "The part of all cores' time that drawing may take; where a picture takes long, fewer are drawn, but at least "
-        "one a second.",
-        above=0,
-        group="workers",
-        use=_WORKERS,
-        shared=True,
-    )
 
     policies: dict[str, dict[str, Any]] = setting(
         {},
@@ -303,7 +286,19 @@ class Config:
         group="files",
         shared=True,
     )
-    video: bool = setting(True, "Record a video of the trained agent at the end.", group="files", shared=True)
+    video: bool = setting(
+        True,
+        "Keep a few episodes as videos in the run folder, if PyAV is installed: of the trained agent at the end, and "
+        "with samplers of the agent on its way.",
+        group="files",
+        shared=True,
+    )
+    viewer: bool = setting(
+        True,
+        "Show the run on a page in a browser on this machine; nothing is played or drawn while no page is open.",
+        group="files",
+        shared=True,
+    )
 
     if TYPE_CHECKING:
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Self, TextIO
 
 from rich.console import Console, Group
@@ -15,26 +16,28 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.machine import readable
+from headrace.train.logging.curve import draw_curve
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.logging.progress import PolicyProgress, Progress
 from headrace.train.logging.throughput import Throughput
 
-COLOURS = {"env": "cyan", "inference": "yellow", "waiting": "grey50", "learning": "magenta", "idle": "grey30"}
-NAMES = {
-    "env": "environment",
-    "inference": "inference",
-    "waiting": "sampler waits",
-    "learning": "learning",
-    "idle": "learner waits",
+PARTS = {
+    "env": ("environments", "cyan"),
+    "inference": ("choosing actions", "yellow"),
+    "learning": ("learning", "magenta"),
+    "waiting": ("samplers wait", "grey50"),
+    "idle": ("learner waits", "grey30"),
 }
-SPEEDS = {
-    "stepping": "stepping",
-    "inference": "with inference",
-    "training": "with training",
-    "sampling": "steps/s",
-    "updates": "updates/s",
-    "update_frames": "update frames/s",
+"""parts of the time, in words and colour; ``paced``, waiting by design, is none of them"""
+HEADLINE = ("training", "sampling")
+"""names of the agent steps a second that count"""
+MORE = {
+    "stepping": "{} steps/s of the environments alone",
+    "inference": "{} with choosing actions",
+    "updates": "{} updates/s",
+    "update_frames": "{} samples learnt from per second",
 }
+"""other rates, in words"""
 CURVE_HEIGHT = 9
 PACE = 60.0  # seconds of the recent past from which the time left is estimated
 KNOWN = 1.0  # seconds before the first estimate
@@ -55,8 +58,8 @@ class Dashboard:
         self._live: Live | None = None
         self._shown = 0.0
         self._began = False
-        self._watched: str | None = None
         self._curve: list[tuple[int, float]] = []
+        self._evaluations: dict[int, float] = {}
         self._pace = Throughput(PACE)
 
     def __enter__(self) -> Self:
@@ -79,29 +82,37 @@ class Dashboard:
         if not self._began:
             lines = read_metrics(run.metrics_file)
             self._curve = [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
+            for line in lines:
+                self._note_evaluation(line.get("evaluation") or {})
             self._began = True
+        self._note_evaluation(run.evaluation)
         mean = run.policies[0].mean_return
         if mean is not None:
             self._curve.append((run.step, mean))
         if self._live is not None:
             self._live.update(self._picture(run), refresh=True)
         else:
-            if run.address not in (None, self._watched):
-                self.console.print(f"watch {run.address}", highlight=False, soft_wrap=True)
-                self._watched = run.address
             self.console.print(self._line(run), highlight=False, soft_wrap=True)
+
+    def _note_evaluation(self, found: Mapping[str, float]) -> None:
+        if "step" in found and math.isfinite(found.get("return", math.nan)):
+            self._evaluations[int(found["step"])] = found["return"]
 
     def _line(self, run: Progress) -> str:
         returns = ", ".join(
             f"{name} {value}{_types(policy)}" for (name, value), policy in zip(_returns(run), run.policies, strict=True)
         )
-        speeds = ", ".join(f"{speed} {SPEEDS[name]}" for name, speed in _speeds(run).items())
-        speeds = f"steps/s: {speeds}" if "stepping" in run.speeds else speeds
-        return (
-            f"{run.config.task}  step {run.step:,} of {run.config.total_steps:,}  "
-            f"return {returns.strip()}{_evaluated(run)}  {speeds}  {_memory(run)}  {run.seconds:.1f} s"
-            f"{self._left(run)}"
-        )
+        parts = [
+            f"{run.config.task}",
+            f"step {run.step:,} of {run.config.total_steps:,}",
+            f"return {returns.strip()}{_evaluated(run)}",
+            f"{_headline(run)} steps/s",
+            *([_rate(run, "update_frames")] if "update_frames" in run.speeds else []),
+            *_hardware(run),
+            _memory(run),
+            f"{run.seconds:.1f} s{self._left(run)}",
+        ]
+        return "  ".join(parts)
 
     def _left(self, run: Progress) -> str:
         """The estimated time left at the recent speed; empty before it is known."""
@@ -128,20 +139,20 @@ class Dashboard:
             for part in ((f"{name} " if name else "", "dim"), (f"{value} ", "bold green"))
         ]
         headline = Text.assemble(
-            ("return ", "dim"),
+            (f"{_headline(run)} ", "bold"),
+            ("steps/s   return ", "dim"),
             *returns,
             (goal, "dim"),
-            (_evaluated(run), "green"),
+            (_evaluated(run), "yellow"),
             ("   episodes ", "dim"),
             f"{run.episodes:,}",
-            ("   memory ", "dim"),
-            _memory(run),
+            *(f"   {words}" for words in _hardware(run)),
         )
-        curve = Text("\n".join(draw_curve(self._curve, width - 12, CURVE_HEIGHT)), style="green")
+        curve = Text("\n").join(draw_curve(self._curve, width - 12, CURVE_HEIGHT, sorted(self._evaluations.items())))
         where = " ".join(config.devices) or config.device
         each = " each" if len(config.devices) > 1 else ""
         title = f"[bold]{config.task}[/] · {config.algo} · {config.num_envs:,} environments{each} · {where}"
-        parts = [progress, headline, _speed_table(run), _split_bar(run, width), curve]
+        parts = [progress, headline, _more_speeds(run), _split_bar(run, width), curve]
         parts += [Text(), _policy_table(run)]
         parts += [Text(line, style="dim") for line in run.remarks]
         watch = "" if run.address is None else f"watch {run.address} · "
@@ -154,42 +165,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60:,} h {minutes % 60} min"
-
-
-def draw_curve(points: list[tuple[int, float]], width: int, height: int) -> list[str]:
-    """Returns the lines of a curve in Braille dots (2 x 4 per character), with its extreme values at the left edge.
-
-    Args:
-        points: (x, y) with growing x.
-        width, height: of the drawing in characters, without the labels.
-    """
-    if len(points) < 2 or points[-1][0] == points[0][0]:
-        return [" " * (width + 9)] * height
-    columns, rows = 2 * width, 4 * height
-    low, high = min(y for _, y in points), max(y for _, y in points)
-    span = (high - low) or 1.0
-    first, last = points[0][0], points[-1][0]
-    cells = [[0] * width for _ in range(height)]
-    position, previous = 0, None
-    for column in range(columns):
-        x = first + (last - first) * column / (columns - 1)
-        while position < len(points) - 2 and points[position + 1][0] <= x:
-            position += 1
-        (x0, y0), (x1, y1) = points[position], points[position + 1]
-        y = y0 + (y1 - y0) * min(1.0, (x - x0) / ((x1 - x0) or 1))
-        row = round((high - y) / span * (rows - 1))
-        start, end = sorted((row, row if previous is None else previous))
-        for r in range(start, end + 1):
-            cells[r // 4][column // 2] |= BRAILLE[r % 4][column % 2]
-        previous = row
-    labels = {0: f"{high:8.1f} ", height - 1: f"{low:8.1f} "}
-    return [
-        labels.get(i, " " * 9) + "".join(chr(0x2800 + dots) if dots else " " for dots in line)
-        for i, line in enumerate(cells)
-    ]
-
-
-BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # dot bits by row and column
 
 
 def _returns(run: Progress) -> list[tuple[str, str]]:
@@ -212,43 +187,52 @@ def _shown(mean: float | None) -> str:
     return "-" if mean is None else f"{mean:.1f}"
 
 
-def _shares(run: Progress) -> dict[str, float]:
-    split = run.split
-    total = sum(split.values()) or 1.0
-    return {name: seconds / total for name, seconds in split.items()}
-
-
 def _split_bar(run: Progress, width: int) -> Text:
-    """The shares of time as one bar in three colours, with a legend."""
-    shares = _shares(run)
-    bar = Text()
-    end = 0.0
-    for name, share in shares.items():
-        begin, end = end, end + share * width
-        bar.append("━" * (round(end) - round(begin)), style=COLOURS[name])
+    """The shares of time that somebody works or waits for others, as one bar with a legend."""
+    split = {name: run.split[name] for name in PARTS if name in run.split}
+    total = sum(split.values()) or 1.0
+    bar, end = Text(), 0.0
+    for name, seconds in split.items():
+        begin, end = end, end + seconds / total * width
+        bar.append("━" * (round(end) - round(begin)), style=PARTS[name][1])
     bar.append("\n")
-    for name, share in shares.items():
-        bar.append("■ ", style=COLOURS[name])
-        bar.append(f"{NAMES[name]} {share:.0%}   ")
+    for name, seconds in split.items():
+        words, colour = PARTS[name]
+        if seconds >= 0.005 * total:
+            bar.append("■ ", style=colour)
+            bar.append(f"{words} {seconds / total:.0%}   ")
     return bar
 
 
-def _speeds(run: Progress) -> dict[str, str]:
-    return {name: "-" if speed is None else f"{speed:,.0f}" for name, speed in run.speeds.items()}
+def _headline(run: Progress) -> str:
+    """Agent steps a second."""
+    (speed,) = (run.speeds[name] for name in HEADLINE if name in run.speeds)
+    return "-" if speed is None else f"{speed:,.0f}"
 
 
-def _speed_table(run: Progress) -> Text:
-    """Steps/s of environments alone, with the policies' actions, and of the whole."""
-    speeds = _speeds(run)
-    text = Text("steps/s   " if "stepping" in speeds else "", style="dim")
-    for i, (name, speed) in enumerate(speeds.items()):
-        text.append(f"{'   ' if i else ''}{SPEEDS[name]} ", style="dim")
-        text.append(speed, style="not dim bold" if name == "training" else "not dim")
-    return text
+def _rate(run: Progress, name: str) -> str:
+    speed = run.speeds[name]
+    return MORE[name].format("-" if speed is None else f"{speed:,.0f}")
+
+
+def _more_speeds(run: Progress) -> Text:
+    """Other rates than the headline's, whether samplers wait so that updates keep pace, and the memory in use."""
+    words = [_rate(run, name) for name in MORE if name in run.speeds]
+    if run.split.get("paced", 0.0) > 0.0 and run.config.replay_ratio is not None:
+        words.append("samplers paced by replay_ratio")
+    words.append(_memory(run))
+    return Text(", ".join(words), style="dim")
+
+
+def _hardware(run: Progress) -> list[str]:
+    """The cores and the GPU in use, such as ``"1.9 cores"``."""
+    used = run.hardware
+    words = [f"{used['cores']:.1f} cores"] if "cores" in used else []
+    return [*words, *([f"GPU {used['gpu']:.0%}"] if "gpu" in used else [])]
 
 
 def _memory(run: Progress) -> str:
-    """The memory in use, such as ``"434 MiB"`` of this process, or ``"1.2 of 2.0 GiB reserved"`` on a GPU."""
+    """The memory in use, such as ``"434 MiB"`` of this process, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
     used = run.memory
     if "resident" in used:
         return readable(used["resident"])

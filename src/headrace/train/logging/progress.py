@@ -1,4 +1,4 @@
-"""A record of a run's progress, from which dashboard and viewer display it without knowledge of the runner."""
+"""A record of a run's progress, from which the dashboard displays it without knowledge of the runner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Progress:
         split: part of the work → seconds spent on it.
         speeds: name → rate per second; None before it is known.
         memory: kind → bytes in use, from `headrace.train.logging.memory.in_use`.
-        address: the viewer's URL; None without one.
+        hardware: ``cores`` in use, and ``gpu``, the share of it in use; those that are known.
+        address: the URL of the run's page; None without one.
         remarks: messages about events during training.
     """
 
@@ -57,5 +58,6 @@ class Progress:
     split: Mapping[str, float]
     speeds: Mapping[str, float | None]
     memory: Mapping[str, int]
+    hardware: Mapping[str, float]
     address: str | None
     remarks: tuple[str, ...]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, StateError
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.spec import TaskSpec
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.acting import act, buffer
+from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, forbidden, masked_heads
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
+from headrace.train.play.insight import Insight, insight
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
@@ -72,6 +74,20 @@ class Agent:
             group.put(player.act(group.seen(seen), generator, mask), actions)
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
 
+    def load(self, model: Mapping[str, torch.Tensor]) -> None:
+        """Go on with other networks of the same run, such as newer ones; raises `StateError` where they do not fit."""
+        for player in self._players:
+            player.policy.load_model(model)
+
+    @torch.inference_mode()
+    def insight(self, row: int = 0) -> Insight:
+        """Returns what the first policy's first agent made of its last observation.
+
+        Args:
+            row: the environment.
+        """
+        return self._players[0].insight(row)
+
     @torch.inference_mode()
     def forget(self, ends: np.ndarray) -> None:
         """Reset the memory of recurrent policies where an episode has ended, bool[B]."""
@@ -96,6 +112,8 @@ class _Player:
         self.agent_group, self.policy, self.distribution = agent_group, policy, policy.distribution
         self._heads = masked_heads(config, spec, agent_group)
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
+        self._inputs: torch.Tensor | None = None
+        self._acted: Acted | None = None
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
         seen = torch.from_numpy(np.ascontiguousarray(observations))
@@ -108,9 +126,17 @@ class _Player:
             closed = forbidden(torch.from_numpy(np.ascontiguousarray(mask)), self._heads)
         if generator is not None:
             noise = self.distribution.draw(torch.empty(len(seen), self.distribution.noise_size), generator)
-        acted = act(self.policy, seen, buffer(self.policy, len(seen)), noise, self.memory, closed)
+        inputs = buffer(self.policy, len(seen))
+        acted = self._acted = act(self.policy, seen, inputs, noise, self.memory, closed)
+        self._inputs = seen if inputs is None else inputs
         self.memory = acted.memory
         return self.distribution.to_env(acted.actions).numpy()
+
+    def insight(self, row: int) -> Insight:
+        if self._acted is None or self._inputs is None:
+            raise StateError("the agent has not acted yet")
+        column = slice(row * self.agent_group.width, row * self.agent_group.width + 1)
+        return insight(self.policy, self._inputs[column], self._acted, column)
 
 
 def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:

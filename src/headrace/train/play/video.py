@@ -1,38 +1,40 @@
-"""Records videos of a trained agent."""
+"""Records episodes of an agent as videos."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 import headrace
-from headrace.pool.registry import build_task
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
+from headrace.train.play.pictures import enlarged, plain
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.episodes import KeptEpisode, Kind, file_name, keep, kept
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer
 
 MOST_PICTURES = 30.0  # a second
-EFFECTS = "render_effects"
-SMALLEST_HEIGHT = 240  # smaller frames (Atari's are 210 x 160) are enlarged by a whole factor
+MOST_STEPS = 1500  # agent steps of a video
 
 
 def record(
     run_dir: str | Path,
     *,
-    max_steps: int = 1500,
+    max_steps: int = MOST_STEPS,
     seed: int = 1000,
-    which: str = "best",
+    which: Literal["best", "newest"] = "best",
     trust: bool = False,
     shown: Callable[[int], None] = lambda steps: None,
 ) -> Path:
-    """Play one episode (at most ``max_steps`` steps) in real time, and write it to ``videos/STEP.mp4``.
+    """Play one episode (at most ``max_steps`` steps) in real time, and keep it in the run's ``episodes/``.
 
     Args:
         run_dir: the run folder.
@@ -46,16 +48,50 @@ def record(
         The video's path.
 
     Raises:
+        ImportError: PyAV is not installed.
         RenderError: the task has no rendering.
         TrustError: as in `headrace.train.resume`.
     """
     run, config = RunFolder.open(run_dir, trust=trust)
     point = load_checkpoint(run, which)
-    path = _film(run, point.counters["step"])
     with playing_pool(config, num_envs=1, seed=seed, **plain(config)) as pool:
-        fps = pool.spec.render_fps
-        every = max(1, round(fps / MOST_PICTURES))
-        write_video(path, _frames(Agent(config, pool.spec, point), pool, max_steps, every, shown), fps / every)
+        agent = Agent(config, pool.spec, point)
+        return film(run, agent, pool, point.counters["step"], which, max_steps, shown=shown)
+
+
+def film(
+    run: RunFolder,
+    agent: Agent,
+    pool: headrace.Pool,
+    step: int,
+    kind: Kind,
+    max_steps: int = MOST_STEPS,
+    *,
+    shown: Callable[[int], None] = lambda steps: None,
+    enough: Callable[[], bool] = lambda: False,
+) -> Path:
+    """Play one episode, and keep it in the run's ``episodes/``; returns the video's path.
+
+    Args:
+        run: the run.
+        agent: who plays.
+        pool: one environment.
+        step: agent steps of the run after which the agent was as it is.
+        kind: as in `KeptEpisode`.
+        max_steps: agent steps that are shown at most.
+        shown: called with the number of each recorded agent step.
+        enough: whether to stop before the end.
+
+    Raises:
+        ImportError: PyAV is not installed.
+        RenderError: the task has no rendering.
+    """
+    path, fps = run.episodes / file_name(step), pool.spec.render_fps
+    every = max(1, round(fps / MOST_PICTURES))
+    played = _Played()
+    frames = _frames(agent, pool, max_steps, every, shown, enough, played)
+    write_video(path, frames, fps / every)
+    keep(run.episodes, KeptEpisode(path.name, step, played.earned, played.steps, time.time(), kind, played.over))
     return path
 
 
@@ -64,18 +100,9 @@ def best_film(run: RunFolder) -> Path | None:
     best = checkpoints.best(run.checkpoints)
     if best is None:
         return None
-    path = _film(run, checkpoints.load(best).counters["step"])
-    return path if is_newer(path, best / checkpoints.COUNTERS) else None
-
-
-def _film(run: RunFolder, step: int) -> Path:
-    return run.videos / f"{checkpoints.step_name(step)}.mp4"
-
-
-def plain(config: Config) -> dict[str, bool]:
-    """Returns the option that turns off shadows and reflections, most of a CPU's rendering time, unless it is set."""
-    options = build_task(config.task, **config.env_options).spec.options
-    return {} if EFFECTS not in options or EFFECTS in config.env_options else {EFFECTS: False}
+    path = run.episodes / file_name(checkpoints.load(best).counters["step"])
+    known = any(one.file == path.name and one.kind == checkpoints.BEST for one in kept(run.episodes))
+    return path if known and is_newer(path, best / checkpoints.COUNTERS) else None
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
@@ -108,22 +135,32 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
             container.mux(stream.encode())
 
 
-def enlarged(frame: np.ndarray) -> np.ndarray:
-    """Returns a frame uint8[height, width, 3], enlarged by an integer factor to at least `SMALLEST_HEIGHT` pixels."""
-    factor = max(1, -(-SMALLEST_HEIGHT // frame.shape[0]))
-    return frame.repeat(factor, 0).repeat(factor, 1) if factor > 1 else frame
+@dataclass
+class _Played:
+    """What an episode has come to: its return, its agent steps, and whether it is over."""
+
+    earned: float = 0.0
+    steps: int = 0
+    over: bool = False
 
 
 def _frames(
-    agent: Agent, pool: headrace.Pool, max_steps: int, every: int, shown: Callable[[int], None]
+    agent: Agent,
+    pool: headrace.Pool,
+    max_steps: int,
+    every: int,
+    shown: Callable[[int], None],
+    enough: Callable[[], bool],
+    played: _Played,
 ) -> Iterator[np.ndarray]:
-    """Frames of an episode, one for every ``every`` steps."""
+    """Frames of an episode, one for every ``every`` steps, and of its end."""
     obs, info = pool.reset()
     yield pool.render()[0]
-    for step in range(1, max_steps + 1):
-        obs, _, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
-        if terminated[0] or truncated[0]:
-            return
-        if step % every == 0:
+    while played.steps < max_steps and not played.over and not enough():
+        obs, reward, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
+        played.steps += 1
+        played.earned += float(agent.score(reward)[0])
+        played.over = bool(terminated[0] or truncated[0])
+        if played.over or played.steps % every == 0:
             yield pool.render()[0]
-            shown(step)
+            shown(played.steps)

@@ -14,8 +14,9 @@ from headrace.pool.executors.processes.shared import SharedArrays
 
 FREE = 2**62  # steps allowed without a limit
 KEPT = 4096  # finished episodes that a sampler keeps until they are read
-PARTS = ("inference", "env", "waiting")
-"""what a sampler's time goes to"""
+PARTS = ("inference", "env", "paced", "waiting")
+"""what a sampler's time goes to: ``paced`` is waiting by design, for the replay ratio, ``waiting`` for the learner"""
+PACED, WAITING = PARTS.index("paced"), PARTS.index("waiting")
 
 
 class Episodes(NamedTuple):
@@ -30,7 +31,7 @@ class Counters:
 
     Attributes:
         steps: agent steps of each sampler, including its earlier processes, int64[S].
-        seconds: time that each sampler has spent on each of `PARTS`, float64[S, 3].
+        seconds: time that each sampler has spent on each of `PARTS`, float64[S, 4].
         begun: agent steps of the run before it was resumed, int64[1].
         rests: polls of each waiting sampler, and last of a waiting actor learner, int64[S + 1]; a process whose work
             and polls both stand still does not run.
@@ -38,15 +39,11 @@ class Counters:
         updates: of the learner, int64[1].
         actor_updates: of the actor learner, int64[1].
         played: episodes that the evaluator has played, int64[1].
-        viewers: number of viewers that have been started, int64[1].
-        port: the viewer's port; 0 for none, int64[1].
     """
 
     def __init__(self, samplers: int):
         words, floats = np.dtype(np.int64), np.dtype(np.float64)
-        fields = dict.fromkeys(
-            ("stop", "begun", "allowed", "updates", "actor_updates", "played", "viewers", "port"), ((1,), words)
-        )
+        fields = dict.fromkeys(("stop", "begun", "allowed", "updates", "actor_updates", "played"), ((1,), words))
         fields |= dict.fromkeys(("steps", "ended"), ((samplers,), words)) | {"rests": ((samplers + 1,), words)}
         fields |= {"seconds": ((samplers, len(PARTS)), floats), "episodes": ((samplers, KEPT, 2), floats)}
         self._shared = SharedArrays(fields)
@@ -58,7 +55,6 @@ class Counters:
         self._stop, self._episodes, self._ended = shared["stop"], shared["episodes"], shared["ended"]
         self.begun, self.allowed, self.played = shared["begun"], shared["allowed"], shared["played"]
         self.updates, self.actor_updates = shared["updates"], shared["actor_updates"]
-        self.viewers, self.port = shared["viewers"], shared["port"]
         self.steps, self.rests, self.seconds = shared["steps"], shared["rests"], shared["seconds"]
         self._read = np.zeros(len(self.steps), np.int64)
 

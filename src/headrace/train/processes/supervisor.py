@@ -36,6 +36,8 @@ STARTS = 5  # attempts to start a process
 PAUSE = 0.1  # seconds between two attempts
 UNKNOWN = 255  # the exit status of a process whose server was killed
 STILL = 10.0  # seconds without a pulse after which a worker is reported
+RESTARTED = "; it was started again"
+"""how a message about a restart ends"""
 
 
 @dataclass
@@ -170,7 +172,7 @@ class Supervisor:
                 report.raise_as(f"the {worker.name}")
         self._begin(worker)
         self.restarts += 1
-        return f"{words}; it was started again"
+        return f"{words}{RESTARTED}"
 
     def __enter__(self) -> Supervisor:
         return self

@@ -31,13 +31,11 @@ from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.supervisor import Supervisor
+from headrace.train.processes.supervisor import RESTARTED, Supervisor
 from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
-from headrace.train.viewer import server as viewer
-from headrace.train.viewer.address import address
 from headrace.train.workers import evaluator
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
@@ -188,11 +186,8 @@ class AsyncTrainer(Runner):
                 pulse=lambda n=number: int(counters.steps[n] + counters.rests[n]),
             )
         if config.evaluate_episodes:
-            arguments = (config, self.weights, self.evaluations, counters)
+            arguments = (config, self.run.path, self.weights, self.evaluations, counters)
             workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
-        if config.viewer and viewer.has_pictures(config):
-            arguments = (config, self.run.path, self.weights, counters)
-            workers.start("viewer", viewer.work, *arguments, progress=lambda: int(counters.viewers[0]))
 
     def _learn(self, seconds: float) -> None:
         """Updates, as many as are due, for so long."""
@@ -214,7 +209,7 @@ class AsyncTrainer(Runner):
         config = self.config
         self.writing.check()
         for words in self.supervisor.check():
-            self.remarks.append(words)
+            self.remark(words, "restart" if words.endswith(RESTARTED) else "warning")
         self.restarts = self.supervisor.restarts
         self._look_at_board()
         self._throughput.note(self.step, self.updates)
@@ -247,19 +242,13 @@ class AsyncTrainer(Runner):
 
     # -- for reporting ---------------------------------------------------------------------------
 
-    @property
-    def address(self) -> str | None:
-        """Where the run can be watched; None where it cannot."""
-        port = int(self.counters.port[0])
-        return address(port) if port else None
-
     def split(self) -> dict[str, float]:
         """Seconds of all samplers by what they did, and of the learner."""
         parts = dict(zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
         return parts | {"learning": max(0.0, self._throughput.seconds - self._lost), "idle": self._lost}
 
     def speeds(self) -> dict[str, float | None]:
-        """A second, of late: agent steps sampled, updates, and update frames, samples that updates learnt from."""
+        """A second, of late: agent steps sampled, updates, and samples that updates learnt from (``update_frames``)."""
         sampled, updated = self._throughput.per_second() or (None, None)
         frames = None if updated is None else updated * self.config.minibatch_size
         return {"sampling": sampled, "updates": updated, "update_frames": frames}
@@ -301,8 +290,7 @@ class AsyncTrainer(Runner):
         self.acting.take(*self._evaluated)
         counters = self._counters() | {"step": int(self.evaluation["step"])}
         point = _copied(Checkpoint(self.policy.model(), {}, {}, counters))
-        folder = self.run.checkpoints
-        self.writing.start(checkpoints.BEST, lambda: checkpoints.save(folder, checkpoints.BEST, point))
+        self.writing.start(checkpoints.BEST, lambda: self._save_point(checkpoints.BEST, point))
         self.acting.take(*learning)
 
     def _save_solved(self) -> None:
@@ -310,9 +298,7 @@ class AsyncTrainer(Runner):
         mean = self.tracker.mean_return()
         if mean is not None and mean > self.best_return:
             self.best_return = mean
-            checkpoints.save(
-                self.run.checkpoints, checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters())
-            )
+            self._save_point(checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters()))
 
     def _state(self) -> dict[str, Tensor]:
         """As far as this process knows it: samplers begin new episodes."""

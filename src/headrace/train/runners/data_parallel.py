@@ -29,6 +29,8 @@ from headrace.train.processes.start import Report, cause_of_death, deaf, end_wit
 from headrace.train.runners.here import train_here
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.status import last_line
 
 GRACE = 1.0  # seconds in which the process that failed first and those that noticed can all speak
 POLL = 0.1  # seconds between looks at whether Ctrl-C was pressed
@@ -65,7 +67,8 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     size, stop = len(config.devices), context.Event()
     store = _store()
     workers: list[_Worker] = []
-    with Interrupt() as interrupt:
+    run = RunFolder(run_dir)
+    with run.events.failure_noted(lambda: _reached(run)), Interrupt() as interrupt:
         try:
             with deaf():
                 for rank, device in enumerate(config.devices):
@@ -103,6 +106,12 @@ def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
     result = reports[0].result
     assert result is not None
     return result
+
+
+def _reached(run: RunFolder) -> tuple[int, float]:
+    """Agent steps and seconds of training, as far as a run has told of them."""
+    line = last_line(run.metrics_file) or {}
+    return line.get("step", 0), line.get("time", {}).get("seconds", 0.0)
 
 
 def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
@@ -150,7 +159,6 @@ def _train(
     rank: int, size: int, port: int, stop: Any, config: Config, run_dir: Path, saved: Path | None, quiet: bool
 ) -> Result:
     from headrace.train.collect.setup import find_device
-    from headrace.train.runs.folder import RunFolder
 
     take_cores(rank, size)
     device = find_device(config.devices[rank])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from headrace.train.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from headrace.train.runners.process_group import ProcessGroup
+    from headrace.train.runners.runner import Runner
+    from headrace.train.runs.checkpoint import Checkpoint
 
 
 def train_here(
@@ -19,18 +22,11 @@ def train_here(
 ) -> Result:
     """Train in this process and its workers, from a checkpoint and in a process group if they are given."""
     from headrace.train.logging.dashboard import Dashboard
-    from headrace.train.runners.off_policy import OffPolicyTrainer
-    from headrace.train.runners.on_policy import OnPolicyTrainer
     from headrace.train.runners.synchronous import Trainer
     from headrace.train.runs import checkpoint as checkpoints
 
     point = checkpoints.load(saved) if saved is not None else None
-    if config.samplers > 0:
-        replay = find_algorithm(config.algo).capabilities.replay
-        trainer = (OffPolicyTrainer if replay else OnPolicyTrainer)(config, run, point)
-    else:
-        trainer = Trainer(config, run, point, group)
-    try:
+    with closing(runner_for(config, run, point, group)) as trainer:
         dashboard = Dashboard(quiet=quiet)
         if isinstance(trainer, Trainer) and trainer.end > 1.01 * config.total_steps and not quiet:
             whole = f"rollouts of {trainer.rollout:,} steps are made whole: {trainer.end:,} steps in place of"
@@ -38,7 +34,20 @@ def train_here(
         for policy in trainer.policies:
             if policy.caveat is not None and not quiet:
                 dashboard.console.print(policy.caveat, highlight=False, soft_wrap=True)
-        reason = trainer.train(dashboard)
+        # of several processes, the one that started them knows of every failure
+        noted = run.events.failure_noted(lambda: (trainer.step, trainer.seconds)) if group is None else nullcontext()
+        with noted:
+            reason = trainer.train(dashboard)
         return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
-    finally:
-        trainer.close()
+
+
+def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup | None) -> Runner:
+    """The loop for these settings."""
+    from headrace.train.runners.off_policy import OffPolicyTrainer
+    from headrace.train.runners.on_policy import OnPolicyTrainer
+    from headrace.train.runners.synchronous import Trainer
+
+    if config.samplers > 0:
+        replay = find_algorithm(config.algo).capabilities.replay
+        return (OffPolicyTrainer if replay else OnPolicyTrainer)(config, run, point)
+    return Trainer(config, run, point, group)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torch import Tensor
+
 from headrace.errors import StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
@@ -122,6 +124,10 @@ class OffPolicyTrainer(AsyncTrainer):
         if self.config.save_replay:
             point.counters["replay"] = self.replay.arrays["written"].tolist()
         return point
+
+    def _acting_model(self) -> dict[str, Tensor]:
+        self.learner.settle()
+        return super()._acting_model()
 
     def _write(self, name: str, point: Checkpoint) -> None:
         if self.config.save_replay:

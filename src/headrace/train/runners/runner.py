@@ -6,6 +6,7 @@ sample, learn and evaluate at the same time.
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -18,17 +19,22 @@ from torch import Tensor
 
 from headrace.errors import StateError
 from headrace.train.algorithms.policy import Policy
+from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_statistics, naming_what_is_kept
+from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.memory import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
+from headrace.train.processes.page import address_of
 from headrace.train.runners.result import Reason
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.live import LiveWeights
 
 REMARKS = 3  # newest lines about what happened by the way that are shown
 
@@ -48,6 +54,7 @@ class Runner(ABC):
         best_return: the highest mean return so far that a checkpoint was kept for.
         evaluation: the evaluator's last result; empty before it, or without an evaluator.
         remarks: lines about what happened by the way.
+        resumed: whether it goes on from a checkpoint.
     """
 
     SPEEDS: ClassVar[str]
@@ -64,6 +71,10 @@ class Runner(ABC):
         self.best_return = float("-inf")
         self.evaluation: dict[str, float] = {}
         self.remarks: deque[str] = deque(maxlen=REMARKS)
+        self.resumed = False
+        self._live = LiveWeights(run.live_file, run.watched_file)
+        self._address = address_of(run) if config.viewer else None
+        self._hardware = HardwareUse(device, self._root)
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
 
     # -- the loop --------------------------------------------------------------------------------
@@ -71,13 +82,16 @@ class Runner(ABC):
     def train(self, dashboard: Dashboard) -> Reason:
         """Runs to the end, and returns why it ended."""
         if self.over():
-            return self._reason()
+            return self._note_end()
         self._since = saved = time.monotonic()
+        self._note_beginning()
         stop = False
         with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard:
             while not (stop or self._at_end()):
                 self.iterate()
                 dashboard.update(self.progress)
+                if self.writer is not None:
+                    self._live.write_if_watched(self._acting_model, self.step)
                 due = time.monotonic() - saved >= self.config.checkpoint_seconds
                 stop, due = self._agree(bool(interrupt), due)
                 if due:
@@ -87,7 +101,30 @@ class Runner(ABC):
             dashboard.update(self.progress, force=True)
             self.save()
         self._trained, self._since = self.seconds, None
-        return self._reason()
+        return self._note_end()
+
+    def _note_end(self) -> Reason:
+        """Returns why the run ended, which is noted unless it is known, as of one that is resumed behind its end."""
+        reason, events = self._reason(), read_events(self.run.events.file)
+        if not events or events[-1].kind != reason:
+            self.note(reason, self._ended(reason))
+        return reason
+
+    def _note_beginning(self) -> None:
+        config = self.config
+        if self.resumed:
+            self.note("resumed", f"from the checkpoint of step {self.step:,}")
+        else:
+            self.note("began", f"{config.algo} on {config.task}, {config.total_steps:,} steps")
+        for policy in self.policies:
+            if policy.caveat is not None:
+                self.note("warning", policy.caveat)
+
+    def _ended(self, reason: Reason) -> str:
+        """Why the run ended, in words."""
+        if reason == "solved":
+            return f"mean return {self.tracker.mean_return():.1f} reached the goal of {self.config.stop_at_return:g}"
+        return "all steps done" if reason == "finished" else "stopped by Ctrl-C"
 
     @abstractmethod
     def _running(self) -> AbstractContextManager[Any]:
@@ -131,13 +168,24 @@ class Runner(ABC):
         """Ends all workers, and frees what the run holds."""
         if self.writer is not None:
             self.writer.close()
+            self._live.close()
+
+    @property
+    def _root(self) -> int:
+        """The process that all processes of the run descend from."""
+        return os.getpid()
 
     # -- for reporting ---------------------------------------------------------------------------
 
-    @property
-    def address(self) -> str | None:
-        """Where the run can be watched; None where it cannot."""
-        return None
+    def note(self, kind: Kind, text: str) -> None:
+        """Note an event of the run; of several processes only the one that writes the metrics does."""
+        if self.writer is not None:
+            self.run.events.note(kind, text, self.step, self.seconds)
+
+    def remark(self, words: str, kind: Kind = "warning") -> None:
+        """Show a line about what happened by the way, and note it."""
+        self.remarks.append(words)
+        self.note(kind, words)
 
     @property
     def seconds(self) -> float:
@@ -171,7 +219,8 @@ class Runner(ABC):
             split=self.split(),
             speeds=self.speeds(),
             memory=in_use(self.device),
-            address=self.address,
+            hardware=self._hardware.read(),
+            address=self._address,
             remarks=tuple(self.remarks),
         )
 
@@ -188,11 +237,18 @@ class Runner(ABC):
             "episodes": tracker.episodes,
             "return": tracker.mean_return(),
             "length": tracker.mean_length(),
-            "loss": self.policies[0].last_losses(),
+            "loss": self._reported(self.policies[0]),
             **self._details(),
             "time": self._time(),
         }
         self.writer.write(line)
+
+    def _reported(self, policy: Policy) -> dict[str, float]:
+        """What a policy reports: statistics of its last updates, and a learning rate that changes, as it is now."""
+        losses, config = policy.last_losses(), policy.config
+        if losses and (config.anneal_learning_rate or "learning_rate" in config.schedules):
+            losses["learning_rate"] = float(Rates.of(config, self.step).learning_rate)
+        return losses
 
     @abstractmethod
     def _counts(self) -> dict[str, int]:
@@ -203,10 +259,11 @@ class Runner(ABC):
         return {}
 
     def _time(self) -> dict[str, Any]:
-        """What differs from run to run: seconds, speeds, memory."""
+        """What differs from run to run: seconds, the clock, speeds, memory, cores."""
         speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
         split = {name: round(seconds, 3) for name, seconds in self.split().items()}
-        return {"seconds": round(self.seconds, 3), **split, self.SPEEDS: speeds, "memory": in_use(self.device)}
+        clock = {"seconds": round(self.seconds, 3), "unix": round(time.time(), 3)}
+        return {**clock, **split, self.SPEEDS: speeds, "memory": in_use(self.device), **self._hardware.read()}
 
     def _check_reported(self) -> None:
         """Raises `NotFiniteError` where anything that is reported, and will be anyway, is not finite."""
@@ -239,8 +296,14 @@ class Runner(ABC):
 
     def _write(self, name: str, point: Checkpoint) -> None:
         folder = self.run.checkpoints
-        checkpoints.save(folder, name, point)
+        self._save_point(name, point)
         checkpoints.prune(folder, self.config.keep_checkpoints)
+
+    def _save_point(self, name: str, point: Checkpoint) -> None:
+        """Writes a checkpoint of this name, and notes it; may be called in any thread."""
+        checkpoints.save(self.run.checkpoints, name, point)
+        known = point.counters
+        self.run.events.note("checkpoint", name, known["step"], known["seconds"])
 
     def checkpoint(self) -> Checkpoint:
         """Everything that decides the rest of the run, as far as this process knows it."""
@@ -252,6 +315,10 @@ class Runner(ABC):
     @abstractmethod
     def _state(self) -> dict[str, Tensor]:
         """What else than networks and optimisers decides how the run goes on."""
+
+    def _acting_model(self) -> dict[str, Tensor]:
+        """As `_model`, of the newest policies, for whoever watches."""
+        return self._model()
 
     def _model(self) -> dict[str, Tensor]:
         """All that is needed to play."""
@@ -286,6 +353,7 @@ class Runner(ABC):
                 policy.load_model(point.model)
                 policy.load_optimisers(point.optimizer)
             self._load(point)
+            self.resumed = True
             return counters["metrics_bytes"]
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error

@@ -8,6 +8,7 @@ asynchronous pool).
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -200,6 +201,10 @@ class Trainer(Runner):
         self._note_best()
         super()._log()
 
+    @property
+    def _root(self) -> int:
+        return os.getpid() if self.group.size == 1 else os.getppid()
+
     def _counts(self) -> dict[str, int]:
         return {"iteration": self.iteration}
 
@@ -208,7 +213,7 @@ class Trainer(Runner):
 
     def _line_of(self, policy: Policy) -> dict[str, Any]:
         tracker = policy.tracker
-        line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": policy.last_losses()}
+        line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": self._reported(policy)}
         if tracker.types:
             line["types"] = {name: {"return": r, "length": n} for name, (r, n) in tracker.by_type().items()}
         return line | ({"version": self.self_play.version(policy.name)} if policy.config.copies else {})
@@ -243,7 +248,7 @@ class Trainer(Runner):
         if point is None:
             return None
         if self._best is not None:
-            checkpoints.save(folder, checkpoints.BEST, self._best)
+            self._save_point(checkpoints.BEST, self._best)
             self._best = None
         name = checkpoints.step_name(self.step)
         self._write(name, point)
@@ -265,7 +270,7 @@ class Trainer(Runner):
                     raise
                 self._saves_environments = False
                 words = str(error).splitlines()
-                self.remarks.append(f"a resumed run will begin new episodes: {words[0]} {words[-1]}")
+                self.remark(f"a resumed run will begin new episodes: {words[0]} {words[-1]}")
         return {}
 
     def load(self, point: Checkpoint) -> int:

@@ -1,9 +1,10 @@
 """The run folder: all files of a run, readable without this library.
 
-``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``checkpoints/`` and
-``replay/`` the state for resuming · ``videos/`` and ``curve.png`` videos and the return curve · ``tensorboard/`` the
-metrics for TensorBoard · ``viewer.json`` the viewer's port while the run trains · ``train.lock`` the process that
-trains, while it does.
+``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``events.jsonl`` what
+happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``episodes/`` and ``curve.png``
+videos and the return curve · ``tensorboard/`` the metrics for TensorBoard · ``viewer.json`` the viewer's port while
+the run trains · ``live.safetensors`` the newest networks while somebody watches the run, who touches ``watched`` ·
+``train.lock`` the process that trains, while it does.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headrace.train.config.make import algorithms_of, only
 from headrace.train.config.settings import Config
 from headrace.train.runs import lock as hold
 from headrace.train.runs import trust as _trust
+from headrace.train.runs.events import EventLog
 from headrace.train.runs.writing import replace
 
 
@@ -32,13 +34,16 @@ class RunFolder:
         self.path = Path(path)
         self.config_file = self.path / "config.json"
         self.metrics_file = self.path / "metrics.jsonl"
+        self.events = EventLog(self.path / "events.jsonl")
         self.checkpoints = self.path / "checkpoints"
         self.replay = self.path / "replay"
-        self.videos = self.path / "videos"
+        self.episodes = self.path / "episodes"
         self.tensorboard = self.path / "tensorboard"
         self.plot_file = self.path / "curve.png"
         self.viewer_file = self.path / "viewer.json"
         self.lock_file = self.path / "train.lock"
+        self.live_file = self.path / "live.safetensors"
+        self.watched_file = self.path / "watched"
 
     @classmethod
     def create(cls, path: str | Path | None, config: Config) -> RunFolder:
@@ -76,9 +81,10 @@ class RunFolder:
         from headrace.train.runs.checkpoint import newest_learnt
 
         if newest_learnt(self.checkpoints) is None:
-            for folder in (self.checkpoints, self.replay, self.tensorboard):
+            for folder in (self.checkpoints, self.replay, self.tensorboard, self.episodes):
                 shutil.rmtree(folder, ignore_errors=True)
-            for file in (self.config_file, self.metrics_file, self.viewer_file):
+            files = (self.config_file, self.metrics_file, self.events.file)
+            for file in (*files, self.viewer_file, self.live_file, self.watched_file):
                 file.unlink(missing_ok=True)
             with suppress(OSError):  # it holds other files
                 self.path.rmdir()

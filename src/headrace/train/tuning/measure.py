@@ -8,7 +8,6 @@ that needs more is stopped by that limit, not by the device.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import statistics
@@ -28,6 +27,7 @@ from headrace.train.algorithms.graphs import EAGER_CALLS
 from headrace.train.collect.setup import find_device, training_pool
 from headrace.train.config.settings import Config
 from headrace.train.logging import memory
+from headrace.train.logging.hardware import gpu_use, processor_seconds
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
@@ -282,7 +282,7 @@ class _Trial(OffPolicyTrainer):
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
             if any(_differ([window[name] or 0.0 for window in windows]) for name in ("sampling", "updates")):
                 windows.append(self._window(seconds / WINDOWS))
-            busy = _gpu_use(self.device)
+            busy = gpu_use(self.device)
         middle: dict[str, Any] = {}
         for name in windows[0]:
             known = [rate for window in windows if (rate := window[name]) is not None]
@@ -331,15 +331,6 @@ def _differ(rates: list[float]) -> bool:
     return max(rates) - min(rates) > APART * max(rates)
 
 
-def processor_seconds(pids: list[int]) -> float | None:
-    """Of these processes since they began; None where the system does not say."""
-    try:
-        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-    except OSError:
-        return None
-    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")  # user and system
-
-
 def _all_processor_seconds() -> float | None:
     """Of all programs on this machine; None where the system does not say, or this process may not use all cores."""
     if usable_cores() != os.cpu_count():
@@ -354,11 +345,3 @@ def _all_processor_seconds() -> float | None:
 
 def _difference(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else after - before
-
-
-def _gpu_use(device: torch.device) -> float | None:
-    """As its driver measures, over the last part of a second."""
-    if device.type == "cuda":
-        with contextlib.suppress(ModuleNotFoundError, RuntimeError, OSError):
-            return torch.cuda.utilization(device) / 100
-    return None

@@ -88,6 +88,18 @@ class Tuning(Found):
         names = [name for name in (*size, "minibatch_size", *FOLLOWS) if Player(sized).uses(name)]
         return {name: getattr(sized, name) for name in names if getattr(sized, name) != getattr(config, name)}
 
+    def record(self) -> dict[str, Any]:
+        """Returns this as an event of a run: ``text``, and ``data`` with the sizes probed and which was best."""
+        best, size = self.best, self.best.size
+        text = (
+            f"{size.samplers} x {size.num_envs:,} environments, threads {size.num_threads}+{size.torch_threads}, "
+            f"minibatches of {size.minibatch_size:,}: {best.sampling:,.0f} steps a second, "
+            f"{best.update_frames:,.0f} samples learnt from per second"
+        )
+        probes = [asdict(probe) | {"update_frames": probe.update_frames} for probe in self.probes]
+        data = {"best": asdict(size), "probes": probes, "ended": list(self.ended), "remembered": self.remembered}
+        return {"text": text, "data": data}
+
 
 def tunable(config: Config) -> bool:
     """Whether there is anything to tune: an algorithm with a replay, samplers apart, and a policy that learns."""

@@ -9,25 +9,39 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
+from headrace.errors import HeadraceError
 from headrace.machine import usable_cores
 from headrace.train.config.settings import Config
+from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import play_episodes, playing_pool
+from headrace.train.play.pictures import small
+from headrace.train.play.video import film
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.runs.episodes import kept
+from headrace.train.runs.folder import RunFolder
 from headrace.train.workers.policy_copy import unlearnt_agent
 from headrace.train.workers.seeds import seed_of
 
+FILMED = 0.1, 0.5  # parts of a run after which an episode is kept as a video
+FILM_SHARE = 0.005  # of all cores' time, what that may take
+LEAST_FILM = 1.0  # seconds of a core: less shows nothing
 REST = 0.05  # seconds between checks for new weights
 RESULTS = ("return", "length", "step", "version")
 """what goes with weights that were evaluated: mean return and length, agent steps of the run, and their version"""
 
 
-def work(config: Config, weights: WeightBuffer, results: WeightBuffer, counters: Counters, life: int) -> None:
-    """The evaluator's process: publishes the weights that it has evaluated, with `RESULTS`."""
+def work(
+    config: Config, run: Path, weights: WeightBuffer, results: WeightBuffer, counters: Counters, life: int
+) -> None:
+    """The evaluator's process: publishes the weights that it has evaluated, with `RESULTS`, and films some of them."""
     give_way()
+    camera = Camera(config, RunFolder(run))
     torch.set_num_threads(1)
     number = config.evaluate_episodes
     seed = seed_of(config, 2**31, life, int(counters.begun[0]))
@@ -48,7 +62,38 @@ def work(config: Config, weights: WeightBuffer, results: WeightBuffer, counters:
                 measured = played.mean_return, played.mean_length, step, version
                 acting.publish(results, torch.tensor(measured, dtype=torch.float64))
                 counters.played[0] += number
+                camera.film_if_due(agent, step, seed, lambda: counters.stopped)
             due = began + interval(config, time.process_time() - used, usable_cores())
+
+
+class Camera:
+    """Films an episode at some points of a run, where that costs no more than its share of the cores' time.
+
+    Args:
+        config: the run's settings.
+        run: its folder, where episodes are kept.
+    """
+
+    def __init__(self, config: Config, run: RunFolder):
+        self._config, self._run, self._began = config, run, time.monotonic()
+        done = max((one.step for one in kept(run.episodes)), default=0) / config.total_steps
+        self._left = [point for point in FILMED if point > done] if config.video else []
+
+    def film_if_due(self, agent: Agent, step: int, seed: int, stop: Callable[[], bool]) -> None:
+        """Film one episode, or as much of it as there is time for, if it is due after ``step`` agent steps."""
+        config = self._config
+        budget = FILM_SHARE * usable_cores() * (time.monotonic() - self._began)
+        if not self._left or step < self._left[0] * config.total_steps or step >= config.total_steps:
+            return
+        if budget < LEAST_FILM:
+            return  # of a short run the end alone is kept
+        self._left = [point for point in self._left if step < point * config.total_steps]
+        until = time.process_time() + budget
+        try:
+            with playing_pool(config, num_envs=1, num_threads=1, seed=seed, **small(config)) as pool:
+                film(self._run, agent, pool, step, "progress", enough=lambda: stop() or time.process_time() > until)
+        except (ImportError, HeadraceError, OSError):  # the end of the run says what is missing
+            self._left = []
 
 
 def interval(config: Config, used: float, cores: int) -> float:

@@ -18,7 +18,7 @@ from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
-from headrace.train.processes.counters import Counters
+from headrace.train.processes.counters import PACED, Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
@@ -85,13 +85,13 @@ class ReplaySampler(Sampler):
         self.writer.publish(terminated, truncated, self._version)
         self.counters.steps[self.number] += len(reward) - np.count_nonzero(self._resets)  # which took no step
         self._note(reward, terminated, truncated, info)
-        self.counters.seconds[self.number] += acted - began, stepped - acted, 0.0
+        self.counters.seconds[self.number, :2] += acted - began, stepped - acted
 
     def run(self) -> None:
         counters = self.counters
         while not counters.stopped:
             if self._is_ahead():
-                self._rest(self._is_ahead)
+                self._rest(self._is_ahead, PACED)
             else:
                 self.step()
 

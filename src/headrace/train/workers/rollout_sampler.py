@@ -15,7 +15,7 @@ import torch
 from headrace.errors import ActionError
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
-from headrace.train.processes.counters import Counters
+from headrace.train.processes.counters import WAITING, Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.workers.sampler import Sampler, run_sampler
@@ -37,7 +37,7 @@ class RolloutSampler(Sampler):
         while not self.counters.stopped:
             slot = self.rollouts.free(self.number)
             if slot is None:
-                self._rest(lambda: self.rollouts.free(self.number) is None)
+                self._rest(lambda: self.rollouts.free(self.number) is None, WAITING)
             elif self.fill(slot):
                 self.rollouts.publish(self.number)
 
@@ -86,7 +86,7 @@ class RolloutSampler(Sampler):
             slot.add_finals(t, envs, info["final_obs"][envs])
         self._note(reward, terminated, truncated, info)
         self.counters.steps[self.number] += len(reward)
-        self.counters.seconds[self.number] += chosen - began, stepped - chosen, 0.0
+        self.counters.seconds[self.number, :2] += chosen - began, stepped - chosen
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
         """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""

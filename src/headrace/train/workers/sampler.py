@@ -85,13 +85,13 @@ class Sampler(ABC):
             self.counters.note_episodes(self.number, self._returns[ends], self._lengths[ends])
             self._returns[ends], self._lengths[ends] = 0.0, 0
 
-    def _rest(self, must: Callable[[], bool]) -> None:
-        """Sleep while it must wait, or until the run stops."""
+    def _rest(self, must: Callable[[], bool], part: int) -> None:
+        """Sleep while it must wait, or until the run stops; the time counts to this one of the counters' parts."""
         counters, began = self.counters, time.perf_counter()
         while must() and not counters.stopped:
             counters.rests[self.number] += 1
             time.sleep(REST)
-        counters.seconds[self.number, 2] += time.perf_counter() - began
+        counters.seconds[self.number, part] += time.perf_counter() - began
 
 
 def run_sampler(make: Callable[[], Sampler]) -> None:

@@ -1,0 +1,64 @@
+"""What the numbers of discrete actions mean, for whoever watches an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+
+LEFT, DOWN, RIGHT, UP, STAY = "←", "↓", "→", "↑", "·"
+ATARI = (
+    "noop", "fire", UP, RIGHT, LEFT, DOWN, "↗", "↖", "↘", "↙", "↑ fire", "→ fire", "← fire", "↓ fire", "↗ fire",
+    "↖ fire", "↘ fire", "↙ fire",
+)  # fmt: skip
+"""of the console's joystick, by the emulator's numbers"""
+_MINATAR = (STAY, LEFT, UP, RIGHT, DOWN, "fire")
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "CartPole-v0": (LEFT, RIGHT),
+    "CartPole-v1": (LEFT, RIGHT),
+    "MountainCar-v0": (LEFT, STAY, RIGHT),
+    "Acrobot-v1": ("↻", STAY, "↺"),
+    "Catch-v0": (LEFT, STAY, RIGHT),
+    "FrozenLake-v1": (LEFT, DOWN, RIGHT, UP),
+    "FrozenLake8x8-v1": (LEFT, DOWN, RIGHT, UP),
+    "CliffWalking-v0": (UP, RIGHT, DOWN, LEFT),
+    "CliffWalking-v1": (UP, RIGHT, DOWN, LEFT),
+    "CliffWalkingSlippery-v1": (UP, RIGHT, DOWN, LEFT),
+    "Taxi-v3": (DOWN, UP, RIGHT, LEFT, "pick up", "drop off"),
+    "Taxi-v4": (DOWN, UP, RIGHT, LEFT, "pick up", "drop off"),
+    "NChain-v0": ("forward", "back"),
+    "Blackjack-v1": ("stick", "hit"),
+    "MinAtar-Breakout-v0": _MINATAR,
+    "MinAtar-Breakout-v1": (STAY, LEFT, RIGHT),
+    "MinAtar-SpaceInvaders-v0": _MINATAR,
+    "MinAtar-SpaceInvaders-v1": (STAY, LEFT, RIGHT, "fire"),
+    "TagGridWorld-v0": (STAY, RIGHT, LEFT, UP, DOWN),
+}
+
+
+def action_meanings(task: str, options: Mapping[str, Any], action: gym.Space) -> tuple[str, ...] | None:
+    """Returns a name for each action of an agent, those of several choices one after the other; None if continuous.
+
+    Args:
+        task: its name.
+        options: its options, with their defaults filled in.
+        action: the space of one agent's action; actions without a name are named by their numbers.
+    """
+    if isinstance(action, gym.spaces.MultiDiscrete):
+        heads = zip(action.nvec.flat, action.start.flat, strict=True)
+        return tuple(str(start + i) for size, start in heads for i in range(int(size)))
+    if not isinstance(action, gym.spaces.Discrete):
+        return None
+    names = _NAMES.get(task) or _of_console(task, options)
+    if names is not None and len(names) == action.n:
+        return names
+    return tuple(str(int(action.start) + i) for i in range(int(action.n)))
+
+
+def _of_console(task: str, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+    from headrace.envs import atari
+
+    if task not in atari.TASKS:
+        return None
+    return tuple(ATARI[number] for number in atari.joystick_actions(task, bool(options.get("full_action_space"))))

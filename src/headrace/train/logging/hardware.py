@@ -1,0 +1,119 @@
+"""Measures how much of the machine a run uses: cores of all its processes, and the GPU.
+
+A measurement reads a few files of the system, and is made so seldom that it costs a run nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+LEAST = 1.0  # seconds between two measurements
+SHARE = 0.002  # of the time, what measuring may take
+
+
+class HardwareUse:
+    """The use of the machine by a process and those that it has started, but for those in sessions of their own.
+
+    Args:
+        device: where it learns.
+        root: the process; this one by default.
+    """
+
+    def __init__(self, device: torch.device, root: int | None = None):
+        self._device, self._root = device, os.getpid() if root is None else root
+        self._due = 0.0
+        self._before: tuple[float, dict[int, float]] | None = None
+        self._known: dict[str, float] = {}
+
+    def read(self) -> dict[str, float]:
+        """Returns ``cores``, the mean in use since the last measurement, and ``gpu``, the share in use, if known."""
+        began = time.monotonic()
+        if began >= self._due:
+            spent = {pid: seconds for pid in family_of(self._root) if (seconds := processor_seconds([pid])) is not None}
+            if self._before is not None:
+                then, before = self._before
+                used = sum(seconds - before.get(pid, 0.0) for pid, seconds in spent.items())
+                self._known = {"cores": round(used / (began - then), 2)} | _gpu(self._device)
+            self._before = began, spent
+            now = time.monotonic()
+            self._due = now + max(LEAST, (now - began) / SHARE)
+        return self._known
+
+
+def family_of(root: int) -> list[int]:
+    """Returns a process and all that it and they have started in the same session; just it where nothing says so."""
+    found, session = [root], _session(root)
+    for pid in found:
+        found += [child for child in _children(pid) if _session(child) == session]
+    return found
+
+
+def processor_seconds(pids: Iterable[int]) -> float | None:
+    """Returns what these processes have used of the cores since they began; None where the system does not say."""
+    stats = [_stat(pid) for pid in pids]
+    if not all(stats):
+        return time.process_time() if list(pids) == [os.getpid()] else None
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")  # user and system
+
+
+def gpu_use(device: torch.device) -> float | None:
+    """Returns the share of the last moment in which a GPU was busy, as its driver says; None where it does not."""
+    if device.type == "cuda":
+        with contextlib.suppress(ModuleNotFoundError, RuntimeError, OSError):
+            return torch.cuda.utilization(device) / 100
+    return None
+
+
+class _Machine:
+    """The machine's idle time when it was last looked at."""
+
+    at, idle, known = 0.0, 0.0, 0.0
+
+
+def idle_cores() -> float:
+    """Returns how many of the machine's cores were idle in the last second or more; 0.0 where it is not known."""
+    now = time.monotonic()
+    if now - _Machine.at >= LEAST:
+        try:
+            words = Path("/proc/stat").read_text().split(maxsplit=6)
+        except OSError:
+            return 0.0
+        idle = int(words[4]) / os.sysconf("SC_CLK_TCK")
+        if _Machine.at:
+            _Machine.known = (idle - _Machine.idle) / (now - _Machine.at)
+        _Machine.at, _Machine.idle = now, idle
+    return _Machine.known
+
+
+def _gpu(device: torch.device) -> dict[str, float]:
+    use = gpu_use(device)
+    return {} if use is None else {"gpu": use}
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that each thread of a process has started."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def _session(pid: int) -> str | None:
+    stat = _stat(pid)
+    return stat[3] if stat else None
+
+
+def _stat(pid: int) -> list[str]:
+    """What Linux says of a process, behind its name; empty where it says nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -1,0 +1,168 @@
+"""Opens the door to a run's page: a socket at which nobody waits but a thread, until a browser comes.
+
+The first connection starts the page's server as a process of its own, which takes over the socket: a run that nobody
+watches pays nothing. The address goes into ``viewer.json``. A server whose browser still looks outlives the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import StorageError
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.writing import replace
+
+HOST = "127.0.0.1"
+LOOK = 0.5  # seconds between looks at whether the server still runs
+NICE = 19
+SERVER = (sys.executable, "-m", "headrace.watch")
+"""what is started, before the run's folder and ``--fd`` with the socket"""
+_left: list[subprocess.Popen[bytes]] = []
+"""servers that outlive their run: who forgets them is warned of them"""
+
+
+class Page:
+    """The door to the page of a run.
+
+    Args:
+        run: its folder.
+
+    Attributes:
+        address: of the page.
+
+    Raises:
+        OSError: there is nowhere to listen.
+    """
+
+    def __init__(self, run: RunFolder):
+        self._run = run
+        self._socket = _listening(_port(run))
+        self.address = f"http://{HOST}:{self._socket.getsockname()[1]}"
+        self._wake, self._woken = os.pipe()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._wait, name="headrace-page", daemon=True)
+        self._thread.start()
+        self._announce()
+
+    def close(self) -> None:
+        """Close the door; a server that runs goes on as long as somebody looks."""
+        os.close(self._woken)
+        self._thread.join()
+        os.close(self._wake)
+        self._socket.close()
+        if self._server is not None and self._server.poll() is None:
+            _left.append(self._server)
+        self._withdraw()
+
+    def _wait(self) -> None:
+        """The thread: starts a server when somebody comes, again if it has ended."""
+        while True:
+            come, _, _ = select.select([self._socket, self._wake], [], [])
+            if self._wake in come or self._serve():
+                return
+
+    def _serve(self) -> bool:
+        """Start a server, and wait until it has ended; answers whether the door is to be closed."""
+        try:
+            self._server = _started(self._run.path, self._socket)
+        except OSError as error:
+            self._refuse(f"the page's server cannot be started: {error}")
+            return False
+        while self._server.poll() is None:
+            if select.select([self._wake], [], [], LOOK)[0]:
+                return True
+        if self._server.returncode != 0:
+            self._refuse(
+                f"the page's server has failed ({self._server.returncode}): "
+                f"python -m pip install 'headrace[train]', or  headrace watch {self._run.path}  says why"
+            )
+        return False
+
+    def _refuse(self, words: str) -> None:
+        """Tell those who wait, so that they do not wait for ever, nor start servers without end."""
+        content = f"{words}\n".encode()
+        head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Length: {len(content)}\r\nConnection: close\r\n"
+        self._socket.setblocking(False)
+        with contextlib.suppress(OSError):
+            while True:
+                visitor, _ = self._socket.accept()
+                with visitor, contextlib.suppress(OSError):
+                    visitor.settimeout(LOOK)
+                    visitor.recv(1 << 16)
+                    visitor.sendall(f"{head}Content-Type: text/plain; charset=utf-8\r\n\r\n".encode() + content)
+
+    def _announce(self) -> None:
+        port = self._socket.getsockname()[1]
+        with contextlib.suppress(StorageError):  # a full disk: the address is on the screen, too
+            text = json.dumps({"url": self.address, "port": port, "pid": os.getpid()})
+            replace(self._run.viewer_file, text + "\n")
+
+    def _withdraw(self) -> None:
+        if (_read(self._run) or {}).get("pid") == os.getpid():
+            self._run.viewer_file.unlink(missing_ok=True)
+
+
+@contextmanager
+def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
+    """Open the door to a run's page, if that is wanted, within this context; its value is the address, or None."""
+    page = None
+    if wanted:
+        with contextlib.suppress(OSError):  # nowhere to listen: no reason to end a training
+            page = Page(run)
+    try:
+        yield None if page is None else page.address
+    finally:
+        if page is not None:
+            page.close()
+
+
+def address_of(run: RunFolder) -> str | None:
+    """Returns the address of a run's page, as its folder tells; None if it tells of none."""
+    said = _read(run)
+    return None if said is None else f"http://{HOST}:{said['port']}"
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket at the port of the run's last page, so that open pages find it again, or at any other."""
+    try:
+        return socket.create_server((HOST, port), backlog=64)
+    except OSError:
+        if port == 0:
+            raise
+        return socket.create_server((HOST, 0), backlog=64)
+
+
+def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
+    """The server, with the socket; in a session of its own, where Ctrl-C is not for it, and of the lowest priority."""
+    descriptor = door.fileno()
+    nothing, command = subprocess.DEVNULL, [*SERVER, str(run.resolve()), "--fd", str(descriptor)]
+    server = subprocess.Popen(
+        command, pass_fds=[descriptor], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+    )
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, server.pid, NICE)
+    return server
+
+
+def _port(run: RunFolder) -> int:
+    """The port of a page that a killed run has left; 0 for none."""
+    return (_read(run) or {}).get("port", 0)
+
+
+def _read(run: RunFolder) -> dict[str, Any] | None:
+    try:
+        said = json.loads(run.viewer_file.read_text())
+        return said if isinstance(said["port"], int) and 0 < said["port"] < 2**16 and said["pid"] else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

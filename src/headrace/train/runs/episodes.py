@@ -1,0 +1,89 @@
+"""The few episodes of a run that are kept as videos, in ``episodes/``, with a line each in ``episodes.jsonl``."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from headrace.train.runs.writing import replace
+
+MOST = 8  # episodes that are kept
+LIST = "episodes.jsonl"
+Kind = Literal["progress", "newest", "best"]
+
+
+@dataclass(frozen=True)
+class KeptEpisode:
+    """An episode that is kept.
+
+    Attributes:
+        file: its video, in the folder of episodes.
+        step: agent steps of the run after which its agent was as it is seen.
+        return_: what it earned; called ``return`` in the list.
+        length: its agent steps.
+        time: when it was played, in seconds since 1970.
+        kind: ``"best"`` or ``"newest"`` for the agent of that checkpoint, ``"progress"`` on the way.
+        complete: whether it is shown to its end.
+    """
+
+    file: str
+    step: int
+    return_: float
+    length: int
+    time: float
+    kind: str
+    complete: bool = True
+
+
+def file_name(step: int) -> str:
+    """Returns the name of a video of the agent after ``step`` agent steps of the run."""
+    return f"episode-{step:012d}.mp4"
+
+
+def kept(folder: Path) -> list[KeptEpisode]:
+    """Returns the episodes in a folder whose videos exist, by steps; damaged lines are left out."""
+    try:
+        lines = (folder / LIST).read_bytes().splitlines()
+    except OSError:
+        return []
+    found = {one.file: one for line in lines if (one := _episode(line)) is not None and (folder / one.file).is_file()}
+    return sorted(found.values(), key=lambda one: one.step)
+
+
+def keep(folder: Path, episode: KeptEpisode) -> None:
+    """Add an episode whose video was written to the list; of more than `MOST`, the least interesting is removed.
+
+    Raises:
+        StorageError: the list cannot be written.
+    """
+    episodes = [one for one in kept(folder) if one.file != episode.file] + [episode]
+    while len(episodes) > MOST:
+        others = [one for one in episodes if one is not episode]
+        least = min(others, key=lambda one: (_rank(one), one.time))
+        episodes.remove(least)
+        (folder / least.file).unlink(missing_ok=True)
+    replace(folder / LIST, "".join(json.dumps(_line(one)) + "\n" for one in episodes))
+
+
+def _rank(episode: KeptEpisode) -> int:
+    ranks = ("newest", "progress", "best")
+    return ranks.index(episode.kind) if episode.kind in ranks else -1
+
+
+def _line(episode: KeptEpisode) -> dict[str, Any]:
+    return {name.rstrip("_"): value for name, value in asdict(episode).items()}
+
+
+def _episode(line: bytes) -> KeptEpisode | None:
+    try:
+        values = json.loads(line)
+        numbers = float(values["return"]), int(values["length"]), float(values["time"])
+        file, step, kind = values["file"], int(values["step"]), values["kind"]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+    if not (isinstance(file, str) and isinstance(kind, str) and file == Path(file).name and math.isfinite(numbers[2])):
+        return None
+    return KeptEpisode(file, step, *numbers, kind, bool(values.get("complete", True)))

@@ -1,0 +1,119 @@
+"""The log of what happened to a run: ``events.jsonl``, one JSON object a line, appended to over all its resumptions.
+
+Each has ``time`` (seconds since 1970), ``step`` (agent steps so far), ``seconds`` (of training so far), ``kind`` and
+``text``; some have ``data``, numbers for programs. A run that was killed has no end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from headrace.errors import HeadraceError
+
+Kind = Literal[
+    "began", "resumed", "checkpoint", "restart", "warning", "tuned", "solved", "finished", "interrupted", "failed"
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+BEGINNINGS = ("began", "resumed")
+ENDS = ("solved", "finished", "interrupted", "failed")
+LONGEST = 1000  # characters of a text
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a run.
+
+    Attributes:
+        time: when, in seconds since 1970.
+        step: agent steps of the run so far.
+        seconds: of training so far.
+        kind: one of `KINDS`, or of a later version's.
+        text: the event in words.
+        data: the event in numbers, for some kinds.
+    """
+
+    time: float
+    step: int
+    seconds: float
+    kind: str
+    text: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class EventLog:
+    """Appends to a file of events.
+
+    An event that cannot be written, as on a full disk, is left out: metrics and checkpoints say so, and a run does not
+    end for its log.
+
+    Args:
+        file: the file, which the first event makes.
+    """
+
+    def __init__(self, file: Path):
+        self.file = file
+
+    def note(self, kind: Kind, text: str, step: int, seconds: float, data: Mapping[str, Any] | None = None) -> None:
+        """Append one event; may be called by any thread."""
+        text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        event = {"time": round(time.time(), 3), "step": step, "seconds": round(seconds, 3), "kind": kind, "text": text}
+        line = json.dumps(event | ({"data": dict(data)} if data else {})).encode() + b"\n"
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self.file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+            try:
+                size = os.fstat(descriptor).st_size
+                if size and os.pread(descriptor, 1, size - 1) != b"\n":  # of a process that was killed as it wrote
+                    line = b"\n" + line
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def failure_noted(self, reached: Callable[[], tuple[int, float]]) -> Iterator[None]:
+        """An exception raised within this context is noted as the run's end; ``reached()`` gives steps and seconds."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.note("interrupted", "stopped at once (Ctrl-C twice)", *reached())
+            raise
+        except BaseException as error:
+            self.note("failed", one_line(error), *reached())
+            raise
+
+
+def one_line(error: BaseException) -> str:
+    """Returns an error in one line: the first of its message, and of a traceback in it the last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    words = lines[0] if isinstance(error, HeadraceError) else f"{type(error).__name__}: {lines[0]}"
+    return f"{words} {lines[-1]}" if len(lines) > 1 and words.endswith(":") else words
+
+
+def read_events(file: Path) -> list[Event]:
+    """Returns the events of a file, oldest first, without lines that are damaged; none if it cannot be read."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError:
+        return []
+    return [event for line in lines if (event := _event(line)) is not None]
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        values = json.loads(line)
+        kind, text, data = values["kind"], values.get("text", ""), values.get("data", {})
+        when, step, seconds = float(values["time"]), int(values.get("step", 0)), float(values.get("seconds", 0.0))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+    known = isinstance(kind, str) and isinstance(text, str) and isinstance(data, dict)
+    return Event(when, step, seconds, kind, text, data) if known and math.isfinite(when + seconds) else None

@@ -1,0 +1,92 @@
+"""The newest weights of a run for whoever watches it, in ``live.safetensors``.
+
+A page that shows the agent touches the file ``watched`` every second. Only while that is fresh does the run write its
+networks, at most once a second; else it looks at one file's time, now and then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from headrace.errors import StateError
+
+LOOK = 0.25  # seconds between looks at whether anybody watches
+FRESH = 5.0  # seconds that a touch of `watched` counts
+PAUSE = 1.0  # seconds between two writes, at least
+SHARE = 0.005  # of the time, what writing may take
+STEP = "step"
+
+
+class LiveWeights:
+    """Writes a run's networks as long as they are watched; what cannot be written is left out.
+
+    Args:
+        file: where they go.
+        watched: the file whose time tells when somebody watched last.
+    """
+
+    def __init__(self, file: Path, watched: Path):
+        self.file, self._watched = file, watched
+        self._look = self._due = 0.0
+
+    def write_if_watched(self, model: Callable[[], Mapping[str, Tensor]], step: int) -> None:
+        """Write what ``model()`` returns, and the run's agent steps, if somebody watches and it is time."""
+        now = time.monotonic()
+        if now < self._look:
+            return
+        self._look = now + LOOK
+        if now >= self._due and self._is_watched():
+            write_live(self.file, model(), step)
+            wrote = time.monotonic()
+            self._due = now + max(PAUSE, (wrote - now) / SHARE)
+
+    def close(self) -> None:
+        """Remove the file: from now on checkpoints have the newest weights."""
+        self.file.unlink(missing_ok=True)
+
+    def _is_watched(self) -> bool:
+        try:
+            return abs(time.time() - self._watched.stat().st_mtime) < FRESH
+        except OSError:
+            return False
+
+
+def write_live(file: Path, model: Mapping[str, Tensor], step: int) -> None:
+    """Write networks atomically; on a full disk the file stays as it was."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
+    with contextlib.suppress(OSError, SafetensorError):
+        temporary.write_bytes(save(tensors, {STEP: str(step)}))
+        temporary.replace(file)
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)
+
+
+def read_live(file: Path) -> tuple[dict[str, Tensor], int] | None:
+    """Returns the networks and the agent steps of a file; None if there is no file.
+
+    Raises:
+        StateError: it is damaged.
+    """
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return load(content), _step(content)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise StateError(f"{file} cannot be read: {error}") from error
+
+
+def _step(content: bytes) -> int:
+    size = int.from_bytes(content[:8], "little")
+    return int(json.loads(content[8 : 8 + size])["__metadata__"][STEP])

@@ -1,0 +1,127 @@
+"""What became of a run, read from its folder alone: also while it trains, after it was killed, and on a copy."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from headrace.train.runs import lock
+from headrace.train.runs.events import BEGINNINGS, ENDS, Event, read_events
+
+Kind = Literal["running", "solved", "finished", "interrupted", "failed", "killed", "damaged"]
+TAIL = 1 << 16  # bytes at the end of a file of metrics in which its last line is looked for
+SIGNS = (
+    "config.json", "metrics.jsonl", "events.jsonl", "live.safetensors", "checkpoints", "replay", "train.lock",
+)  # fmt: skip
+"""what a run writes as long as it lives; other files are written by those who look at it"""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What became of a run.
+
+    Attributes:
+        kind: ``"running"``; or how it ended; ``"killed"`` without an end; ``"damaged"`` if its settings are unreadable.
+        text: the same in words: who trains it, how it ended, or the error's line.
+        when: of its end, in seconds since 1970; where it has none, when it was last seen to write.
+        resume: the command that goes on with it, for a run that was interrupted or killed after a checkpoint.
+    """
+
+    kind: Kind
+    text: str
+    when: float
+    resume: str | None = None
+
+
+def read_status(path: str | Path) -> Status:
+    """Returns the status of the run in a folder; a folder that is damaged, or of an older version, has one, too."""
+    folder = Path(path)
+    seen = last_seen(folder)
+    if (holder := lock.holder(folder / "train.lock")) is not None:
+        return Status("running", f"trained by {holder}", seen)
+    settings = _settings(folder / "config.json")
+    if isinstance(settings, str):
+        return Status("damaged", settings, seen)
+    events = [event for event in read_events(folder / "events.jsonl") if event.kind in (*BEGINNINGS, *ENDS)]
+    if not events:
+        return _of_an_older_version(folder, settings, seen)
+    return _ended(folder, events[-1], seen)
+
+
+def last_seen(folder: Path) -> float:
+    """Returns when a run last wrote into its folder, in seconds since 1970; 0.0 if there is no folder."""
+    return max((_modified(folder / name) for name in SIGNS), default=0.0) or _modified(folder)
+
+
+def resume_command(folder: Path) -> str | None:
+    """Returns the command that goes on with a run; None if it has no checkpoint."""
+    has = any((folder / "checkpoints").glob("step-*"))
+    return f"headrace train --resume {shlex.quote(str(folder))}" if has else None
+
+
+def _ended(folder: Path, last: Event, seen: float) -> Status:
+    if last.kind not in ENDS:
+        return Status("killed", "its process ended without a word", seen, resume_command(folder))
+    resume = resume_command(folder) if last.kind == "interrupted" else None
+    return Status(last.kind, last.text, last.time, resume)  # type: ignore[arg-type]
+
+
+def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) -> Status:
+    """Of a run without events: from its last line of metrics."""
+    if (folder / "train.lock").exists():  # which is removed by who ends by itself
+        return Status("killed", "its process ended without a word", seen, resume_command(folder))
+    line = last_line(folder / "metrics.jsonl") or {}
+    goal, mean = _number(settings.get("stop_at_return")), _number(line.get("return"))
+    total, step = _number(settings.get("total_steps")), _number(line.get("step"))
+    if goal is not None and mean is not None and mean >= goal:
+        return Status("solved", f"mean return {mean:g} reached {goal:g}", seen)
+    if total is not None and step is not None and step >= total:
+        return Status("finished", "all steps done", seen)
+    return Status("interrupted", "it stopped before its end", seen, resume_command(folder))
+
+
+def last_line(file: Path) -> dict[str, Any] | None:
+    """Returns the last whole line of a file of JSON objects that is one; None if there is none, or no file."""
+    try:
+        with file.open("rb") as content:
+            content.seek(max(0, content.seek(0, 2) - TAIL))
+            lines = content.read().split(b"\n")[:-1]
+    except OSError:
+        return None
+    for line in reversed(lines):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def _settings(file: Path) -> dict[str, Any] | str:
+    """What ``config.json`` holds; or in words, why that is no settings."""
+    try:
+        values = json.loads(file.read_text())
+    except FileNotFoundError:
+        return f"{file.parent} holds no run: it has no {file.name}"
+    except (OSError, ValueError, RecursionError) as error:
+        return f"{file} cannot be read: {str(error).splitlines()[0]}"
+    if not isinstance(values, dict) or not isinstance(values.get("task"), str):
+        return f"{file} holds no settings of a run"
+    return values
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _number(value: Any) -> float | None:
+    """A value that is a finite number; None for any other."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None

@@ -1,1 +1,0 @@
-"""The web page on which a run can be watched."""

@@ -1,0 +1,305 @@
+"""Plays a run's agent in real time for a page: ``python -m headrace.watch.player RUN [--source live|best]``.
+
+The page's server starts it while somebody looks. To standard output it writes, again and again, the length of a header
+(4 bytes, big-endian), the header as JSON, the length of a picture and the picture as a JPEG; a length of 0 stands for
+no picture. It ends with standard input or output. Weights come from ``live.safetensors`` as long as the run trains and
+is watched, else from the newest checkpoint.
+
+It has the lowest priority and one thread, and where the cores are busy it draws so seldom that training hardly notices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+
+from headrace.envs.meanings import action_meanings
+from headrace.errors import HeadraceError, RenderError, StateError
+from headrace.machine import usable_cores
+from headrace.pool.pool import Pool
+from headrace.train.config.settings import Config
+from headrace.train.logging.hardware import idle_cores
+from headrace.train.modules.action_masks import MASK
+from headrace.train.modules.policy_mapping import policy_mapping
+from headrace.train.play.agent import Agent
+from headrace.train.play.evaluate import playing_pool
+from headrace.train.play.pictures import SIDES, SMALL, TILES, enlarged, halved, jpeg, side_by_side, small
+from headrace.train.play.video import MOST_PICTURES
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.live import read_live
+from headrace.train.workers.evaluator import give_way
+
+LEAST_PICTURES = 1.0  # a second, of a task that is slow to draw
+SHARES = 0.01, 0.25  # of all cores' time, what drawing may take where the cores are busy, and where one is idle
+HELD = 0.5  # seconds that the last picture of an episode stays
+LATE = 1.0  # seconds behind real time from which on the delay is not caught up
+LOOK = 0.5  # seconds between looks for newer weights
+SOURCES = "live", "best"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Networks to play with: by name, after how many agent steps, and what tells them from others."""
+
+    model: dict[str, torch.Tensor]
+    step: int
+    mark: object
+
+
+class Source:
+    """Where the newest weights of a run are.
+
+    Args:
+        run: its folder.
+        which: ``"live"`` or ``"best"``.
+    """
+
+    def __init__(self, run: RunFolder, which: str):
+        self._run, self._which = run, which
+        self._mark: object = None
+        self._looked = -LOOK
+
+    def newer(self) -> Weights | None:
+        """Returns weights that were not returned before; None if there are none, or it was asked too soon."""
+        now = time.monotonic()
+        if now - self._looked < LOOK:
+            return None
+        self._looked = now
+        try:
+            found = self._find()
+        except StateError:  # which was replaced, or removed, as it was read
+            return None
+        if found is not None:
+            self._mark = found.mark
+        return found
+
+    def _find(self) -> Weights | None:
+        folder = self._run.checkpoints
+        if self._which == "live" and (mark := _modified(self._run.live_file)) and self._run.holder is not None:
+            live = read_live(self._run.live_file) if mark != self._mark else None
+            return None if live is None else Weights(*live, mark)
+        path = checkpoints.best(folder) if self._which == "best" else checkpoints.newest(folder)
+        mark = None if path is None else (path.name, _modified(path / checkpoints.COUNTERS))
+        if path is None or mark == self._mark:
+            return None
+        point = checkpoints.load(path)
+        return Weights(point.model, point.counters["step"], mark)
+
+
+class Writer:
+    """Writes headers and pictures to whoever shows them."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+
+    def write(self, header: dict[str, Any], picture: bytes = b"") -> None:
+        """Write both; blocks until they are taken."""
+        head = json.dumps(header, allow_nan=False).encode()
+        parts = (len(head).to_bytes(4, "big"), head, len(picture).to_bytes(4, "big"), picture)
+        self._file.write(b"".join(parts))
+        self._file.flush()
+
+
+class Player:
+    """Plays one or several environments in real time, and shows the first one's numbers.
+
+    Args:
+        run: the folder of the run.
+        config: its settings.
+        source: where its weights are.
+        writer: who shows what it plays.
+    """
+
+    def __init__(self, run: RunFolder, config: Config, source: Source, writer: Writer):
+        self._run, self._config, self._source, self._writer = run, config, source, writer
+        self._episode, self._steps, self._earned, self._trained = 1, 0, 0.0, 0
+        self._trouble: str | None = None
+        self._drawn = self._pause = 0.0
+        self._halve = False
+
+    def play(self) -> None:
+        """Play for ever."""
+        weights = self._first_weights()
+        seed = time.time_ns() % 2**31
+        envs, trouble = self._environments(seed)
+        self._trouble = trouble
+        options = small(self._config)
+        # the step after an episode only begins the next one: its last state is seen as well
+        with playing_pool(
+            self._config, num_envs=envs, num_threads=1, seed=seed, autoreset="next_step", **options
+        ) as pool:
+            agent = Agent(self._config, pool.spec, Checkpoint(weights.model, {}, {}, {}))
+            group = next(iter(policy_mapping(pool.spec, self._config.policies).values()))
+            self._meanings = action_meanings(self._config.task, pool.spec.options, group.action)
+            self._trained = weights.step
+            self._loop(pool, agent)
+
+    def _first_weights(self) -> Weights:
+        said = False
+        while (found := self._source.newer()) is None:
+            if not said:
+                self._trouble = "the run has no checkpoint yet"
+                self._writer.write(self._header(None))
+                said = True
+            time.sleep(LOOK / 2)
+        return found
+
+    def _environments(self, seed: int) -> tuple[int, str | None]:
+        """How many environments are shown side by side, and in words, why nothing can be drawn."""
+        options = small(self._config)
+        with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, **options) as pool:
+            pool.reset()
+            try:
+                frame = pool.render()[0]
+            except (RenderError, ImportError) as error:
+                return 1, str(error)
+            self._halve = bool(pool.spec.agents) and max(frame.shape) > SMALL
+            few = max(frame.shape) > SMALL and not self._halve
+            return (1 if few or pool.spec.options.keys() & set(SIDES) else TILES), None
+
+    def _loop(self, pool: Pool, agent: Agent) -> None:
+        fps = pool.spec.render_fps
+        every = max(1, round(fps / MOST_PICTURES))
+        obs, info = pool.reset()
+        over = np.zeros(pool.num_envs, np.bool_)
+        due = time.monotonic()
+        while True:
+            self._take_weights(agent)
+            # several environments would do the same side by side, where neither they nor the agent leave it to chance
+            actions = agent.act(obs, deterministic=pool.num_envs == 1, action_mask=info.get(MASK))
+            obs, reward, terminated, truncated, info = pool.step(actions)
+            if over[0]:
+                self._episode, self._steps, self._earned = self._episode + 1, 0, 0.0
+            else:
+                self._steps, self._earned = self._steps + 1, self._earned + float(agent.score(reward)[0])
+            over = terminated | truncated
+            due += 1 / fps
+            if over[0] or self._steps % every == 0:
+                self._show(pool, agent, bool(over[0]), behind=time.monotonic() > due + every / fps)
+            agent.forget(over)
+            due += HELD if over[0] else 0.0
+            now = time.monotonic()
+            time.sleep(max(0.0, due - now))
+            due = max(due, now - LATE)
+
+    def _take_weights(self, agent: Agent) -> None:
+        weights = self._source.newer()
+        if weights is not None:
+            with suppress(StateError):  # of a run that was begun anew in the same folder
+                agent.load(weights.model)
+                self._trained = weights.step
+
+    def _show(self, pool: Pool, agent: Agent, over: bool, behind: bool) -> None:
+        """Write the step's numbers, with a picture where one is due."""
+        since = time.monotonic() - self._drawn
+        picture = b""
+        if self._trouble is None and (over or since >= (1 / LEAST_PICTURES if behind else self._pause)):
+            picture = self._draw(pool)
+        self._writer.write(self._header(agent), picture)
+
+    def _draw(self, pool: Pool) -> bytes:
+        began = time.process_time()
+        try:
+            frames = pool.render(np.arange(pool.num_envs))
+        except (RenderError, ImportError) as error:
+            self._trouble = str(error)
+            return b""
+        picture = jpeg(enlarged(side_by_side(halved(frames) if self._halve else frames)))
+        took = time.process_time() - began
+        share = SHARES[idle_cores() >= 0.5]
+        self._pause = min(1 / LEAST_PICTURES, took / (share * usable_cores()))
+        self._drawn = time.monotonic()
+        return picture
+
+    def _header(self, agent: Agent | None) -> dict[str, Any]:
+        found = None if agent is None else agent.insight()
+        return {
+            "episode": self._episode,
+            "step": self._steps,
+            "return": _finite(self._earned),
+            "trained_steps": self._trained,
+            "value": None if found is None or found.value is None else _finite(found.value),
+            "probabilities": None if found is None else _each(found.probabilities),
+            "action_values": None if found is None else _numbers(found.action_values),
+            "actions": None if found is None else _numbers(found.actions),
+            "meanings": None if found is None else self._meanings,
+            "error": self._trouble,
+        }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play the run that the arguments name, until nobody watches; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m headrace.watch.player", description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--source", choices=SOURCES, default=SOURCES[0])
+    args = parser.parse_args(argv)
+    writer = Writer(_own_output())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who trains
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    give_way()
+    torch.set_num_threads(1)
+    try:
+        run, config = RunFolder.open(args.run)
+        Player(run, config, Source(run, args.source), writer).play()
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        own = isinstance(error, HeadraceError)
+        with suppress(BrokenPipeError):
+            writer.write({"error": str(error) if own else f"{type(error).__name__}: {error}"})
+        if not own:
+            raise
+    return 1
+
+
+def _own_output() -> BinaryIO:
+    """Standard output for this module alone: what others print goes to standard error."""
+    own = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(own, "wb")
+
+
+def _end_with_input() -> None:
+    with suppress(OSError):
+        while os.read(0, 1 << 12):
+            pass
+    os._exit(0)
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _finite(number: float) -> float | None:
+    """A number that JSON has, to six digits."""
+    return float(f"{number:.6g}") if np.isfinite(number) else None
+
+
+def _numbers(values: list[float] | None) -> list[float | None] | None:
+    return None if values is None else [_finite(each) for each in values]
+
+
+def _each(heads: list[list[float]] | None) -> list[list[float | None] | None] | None:
+    return None if heads is None else [_numbers(head) for head in heads]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
