@@ -74,9 +74,9 @@ typecheck: $(DEV_ENV) ## pyright
 # the engine and Atari games under the thread sanitizer, then under address + undefined
 sanitize: build/thread/.configured build/address/.configured ## the C++ tests under sanitizers
 	$(BIN)/cmake --build build/thread -j $(JOBS)
-	$(BIN)/ctest --test-dir build/thread --output-on-failure
+	$(BIN)/ctest --test-dir build/thread -j $(JOBS) --output-on-failure
 	$(BIN)/cmake --build build/address -j $(JOBS)
-	$(BIN)/ctest --test-dir build/address --output-on-failure
+	$(BIN)/ctest --test-dir build/address -j $(JOBS) --output-on-failure
 
 bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of results
 	$(BIN)/python benchmarks/run_all.py $(ARGS)
