@@ -36,7 +36,7 @@ def pages(nav: list[Any], section: str = "") -> list[tuple[str, str, str]]:
 def first_sentence(text: str) -> str:
     """The first sentence of a page's first paragraph of prose, without links' addresses."""
     for paragraph in text.split("\n\n")[1:]:
-        if paragraph[:1].isalpha() or paragraph.startswith(("`", "[", "*")):
+        if re.match(r"[A-Za-z\[*]|`(?!``)", paragraph):
             plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
             return re.split(r"(?<=[.:])\s", plain)[0].rstrip(":")
     return ""
