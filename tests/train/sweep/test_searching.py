@@ -130,7 +130,7 @@ def test_ranks_serve_where_optuna_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     draws = [RandomSampler(SPACE, 1).ask(number, []) for number in range(40)]
     trials = [Trial(n, own, "complete", float(own["num_steps"] == 32)) for n, own in enumerate(draws)]
     found = importance(SPACE, trials)
-    assert found is not None and found"rank" in found["measure"] and found["values"]["num_steps"] > 0.65
+    assert found is not None and "rank" in found["measure"] and found["values"]["num_steps"] > 0.65
     trials = [Trial(n, own, "complete", own["learning_rate"] ** 3) for n, own in enumerate(draws)]
     found = importance(SPACE, trials)
     assert found is not None and found["values"]["learning_rate"] > 0.75

@@ -70,8 +70,9 @@ def importance(space: Space, trials: list[Trial]) -> dict[str, Any] | None:
     """Returns how much each setting decided of the values of complete trials; None for too few of them.
 
     With Optuna it is PED-ANOVA (Watanabe, Bansal and Hutter, IJCAI 2023): how much the values that the best trials have
-    of a setting differ from those of all. Without, it is the square of Spearman's rank correlation with the value, or for
-    choices the correlation ratio of the ranks; unlike the former it sees no optimum between the ends. Shares add up to 1.
+    of a setting differ from those of all. Without, it is the square of Spearman's rank correlation with the value, or
+    for choices the correlation ratio of the ranks; unlike the former it sees no optimum between the ends. Shares add up
+    to 1.
     """
     known = [trial for trial in trials if trial.state == "complete" and trial.value is not None]
     if len(known) < LEAST or len({trial.value for trial in known}) == 1:
