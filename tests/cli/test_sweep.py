@@ -92,8 +92,8 @@ def test_a_poor_trial_ends_early(tmp_path: Path, capfd: pytest.CaptureFixture[st
     """Rates of learning at which nothing is learnt are given up."""
     folder = tmp_path / "sweep"
     space = ["--space", "learning_rate=3e-3,3e-3,3e-3,3e-3,1e-9"]
-    words = ["CartPole-v1", *space, "--total-steps", "20000", "--sampler", "random", "--sampler-seed", "1"]
-    assert main(["sweep", *words, "--trials", "8", "--run-dir", str(folder)]) == 0
+    words = ["CartPole-v1", *space, "--total-steps", "20000", "--sampler", "random", "--sampler-seed", "25"]
+    assert main(["sweep", *words, "--trials", "5", "--run-dir", str(folder)]) == 0
     trials = summary(folder)["trials"]
     poor = [trial for trial in trials if trial["settings"]["learning_rate"] < 1e-6]
     assert poor and poor[-1]["state"] == "pruned" and poor[-1]["steps"] < 20_000
@@ -128,4 +128,4 @@ def test_a_sweep_of_failures_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
     words = ["CartPole-v1", "--network", "net.py:net", "--space", "gamma=0.9,1", "--trials", "30", "--run-dir", "s"]
     assert main(["sweep", *words, "--sampler", "random"]) == 1
     told = capfd.readouterr().out
-    assert "no network today" in told and told.count("trial-") < 15
+    assert "no network today" in told and told.count("trial-") < 12

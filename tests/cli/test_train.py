@@ -163,7 +163,8 @@ def test_a_device_that_cannot_be_tuned_for(capsys: pytest.CaptureFixture[str]) -
 def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film = tmp_path / "film.mp4"
     assert main(["play", str(run_dir), "--episodes", "2", "--video", str(film), "--max-steps", "20"]) == 0
-    assert "mean return" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "mean return" in told and f"video {film}: 20 steps of CartPole-v1" in told.splitlines()[-1]
     assert film.stat().st_size > 0
 
 
@@ -174,6 +175,7 @@ def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pyt
         ["--max-steps", "0"],
         ["--video", "/nowhere/x.mp4"],
         ["--video", "/tmp"],
+        ["--video", "film.avi"],
         ["--log-file", "/nowhere/x.npz", "--log", "x"],
         ["--log-file", "/tmp", "--log", "x"],
     ],

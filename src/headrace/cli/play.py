@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -18,6 +18,7 @@ from rich.table import Table
 from headrace.cli.options import check_file
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
+from headrace.machine import readable
 from headrace.train import log_episode
 from headrace.train.play.evaluate import MOST_STEPS, Evaluation, evaluate
 from headrace.train.play.video import record
@@ -67,6 +68,8 @@ def run(argv: list[str]) -> int:
     args = tyro.cli(PlayArgs, prog="headrace play", args=argv)
     if args.episodes < 1 or args.max_steps < 1:
         raise OptionError("--episodes and --max-steps must be at least 1")
+    if args.video is not None and args.video.suffix.lower() != ".mp4":
+        raise OptionError(f"--video {args.video} must end in .mp4: that is what is written")
     check_file("--video", args.video)  # before anything is played
     check_file("--log-file", args.log_file)
     _, config = RunFolder.read(args.run)
@@ -89,19 +92,28 @@ def run(argv: list[str]) -> int:
     if args.log is not None:
         _log(args, trust, console)
     if args.film:
-        path = _film(args, trust, console)
+        path, steps = _film(args, trust, console)
         if args.video is not None:
             with writing(args.video):
                 path = Path(shutil.copyfile(path, args.video))
-        print(f"video {path}")
+        size = readable(path.stat().st_size)
+        console.print(f"video {path}: {steps:,} steps of {config.task}, {size}", soft_wrap=True, markup=False)
     return 0
 
 
-def _film(args: PlayArgs, trust: bool, console: Console) -> Path:
+def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
+    """Film an episode; returns the video's path and how many steps it shows."""
+    steps = 0
+
+    def shown(step: int) -> None:
+        nonlocal steps
+        steps = step
+        show(step)
+
     with _progress(console, "filming (--no-film leaves it out)", args.max_steps) as show:
-        return record(
-            args.run, max_steps=args.max_steps, seed=args.seed, which=args.checkpoint, trust=trust, shown=show
-        )
+        how: dict[str, Any] = {"max_steps": args.max_steps, "seed": args.seed, "which": args.checkpoint, "trust": trust}
+        path = record(args.run, **how, shown=shown)
+    return path, steps
 
 
 @contextmanager

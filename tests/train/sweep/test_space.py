@@ -47,6 +47,7 @@ def test_files_say_the_same(tmp_path: Path) -> None:
         ("activation=1..2", "is no number"),
         ("hidden=64xa", "widths"),
         ("seed=1..5", "cannot vary seed"),
+        ("hidden=1..2", "is no number"),
         ("nowhere.toml", "neither name=values nor a TOML or JSON file"),
     ],
 )

@@ -16,7 +16,7 @@ from headrace.errors import OptionError
 from headrace.train.sweep.space import Choice, Range, Space
 from headrace.train.sweep.trials import Trial
 
-Name = Literal["random", "tpe", "gp", "qmc"]
+Name = Literal["random", "tpe", "gp"]
 
 
 class Sampler(Protocol):
@@ -75,7 +75,6 @@ def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
     makers: dict[Name, Callable[[int], Any]] = {
         "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True),
         "gp": lambda seed: optuna.samplers.GPSampler(seed=seed),
-        "qmc": lambda seed: optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False),
     }
     return OptunaSampler(makers[name], space, seed)
 

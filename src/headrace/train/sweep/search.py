@@ -16,7 +16,7 @@ from headrace.train.sweep.trials import Plan, Trial, append, ended, mend, read_t
 
 PAUSE = 0.1  # seconds between two looks at the runs
 LOCK = "sweep.lock"
-GIVEN_UP = 5  # trials of which not a single one may fail before the sweep is ended
+GIVEN_UP = 3  # trials of which not a single one may fail before the sweep is ended
 
 
 class Sweep:

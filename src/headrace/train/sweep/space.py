@@ -156,7 +156,7 @@ def _from_text(name: str, text: str, algo: str) -> Range | Choice:
 
 def _range(name: str, low: Any, high: Any, log: bool, kind: Any) -> Range:
     integer = int in _kinds(kind) and float not in _kinds(kind)
-    if not _kinds(kind) & {int, float}:
+    if not _kinds(kind) & {int, float} or getattr(kind, "__origin__", None) is tuple:
         raise OptionError(f"--space {name} is no number: name its values, such as {name}=a,b")
     numbers = all(isinstance(each, int | float) and math.isfinite(each) for each in (low, high))
     if not numbers or low >= high:
@@ -182,17 +182,17 @@ def _value(name: str, word: str, kind: Any) -> Any:
         return None
     if bool in kinds and word.lower() in ("true", "false"):
         return word.lower() == "true"
+    if getattr(kind, "__origin__", None) is tuple:
+        try:
+            return [int(part) for part in word.split("x")]
+        except ValueError:
+            raise OptionError(f"--space {name}: {word!r} must be widths, such as 64x64") from None
     for number in (int, float):
         if number in kinds or (number is int and float in kinds):
             try:
                 return number(word)
             except ValueError:
                 continue
-    if getattr(kind, "__origin__", None) is tuple:
-        try:
-            return [int(part) for part in word.split("x")]
-        except ValueError:
-            raise OptionError(f"--space {name}: {word!r} must be widths, such as 64x64") from None
     return word
 
 

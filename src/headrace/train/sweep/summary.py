@@ -70,8 +70,9 @@ def importance(space: Space, trials: list[Trial]) -> dict[str, Any] | None:
     """Returns how much each setting decided of the values of complete trials; None for too few of them.
 
     With Optuna it is PED-ANOVA (Watanabe, Bansal and Hutter, IJCAI 2023): how much the values that the best trials have
-    of a setting differ from those of all. Without, it is Spearman's rank correlation with the value, or for choices the
-    correlation ratio of the ranks; unlike the former it sees no optimum between the ends. Shares add up to 1.
+    of a setting differ from those of all. Without, it is the square of Spearman's rank correlation with the value, or
+    for choices the correlation ratio of the ranks; unlike the former it sees no optimum between the ends. Shares add up
+    to 1.
     """
     known = [trial for trial in trials if trial.state == "complete" and trial.value is not None]
     if len(known) < LEAST or len({trial.value for trial in known}) == 1:
@@ -83,7 +84,7 @@ def importance(space: Space, trials: list[Trial]) -> dict[str, Any] | None:
         measure = "PED-ANOVA, of the best tenth of trials against all"
     else:
         found = {name: _correlation(dimension, name, known) for name, dimension in space.items()}
-        measure = "rank correlation with the value"
+        measure = "squared rank correlation with the value"
     total = sum(found.values()) or 1.0
     shares = {name: float(found.get(name, 0.0)) / total for name in space}
     return {"measure": measure, "values": dict(sorted(shares.items(), key=lambda pair: -pair[1]))}
@@ -93,10 +94,10 @@ def _correlation(dimension: Range | Choice, name: str, trials: list[Trial]) -> f
     ranks = _ranks(np.array([trial.value for trial in trials], dtype=np.float64))
     if isinstance(dimension, Range):
         own = _ranks(np.array([trial.settings[name] for trial in trials], dtype=np.float64))
-        return abs(float(np.corrcoef(own, ranks)[0, 1])) if own.std() > 0 else 0.0
+        return float(np.corrcoef(own, ranks)[0, 1]) ** 2 if own.std() > 0 else 0.0
     groups = [dimension.values.index(trial.settings[name]) for trial in trials]
     means = np.array([ranks[np.equal(groups, group)].mean() for group in groups])
-    return float(means.std() / ranks.std())
+    return float(means.var() / ranks.var())
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

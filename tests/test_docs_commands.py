@@ -1,0 +1,198 @@
+"""Every ``headrace`` command in README.md and docs/ runs, in a folder as its reader has it, though not for as long.
+
+Commands of a page run in their order, in one folder; runs that earlier ones would have left are there. Those that are
+quick always run, all others nightly. What needs a GPU, or a library that is not installed, is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+QUICK = ("envs", "plot", "doctor")  # what runs always
+FILES = {  # a reader's own
+    "my_env.py": "examples/kernel_environment.py",
+    "my_task.py": "examples/kernel_environment.py",
+    "my_games.py": "tests/parallel_games.py",
+    "my_algo.py": "tests/train/my_algo.py",
+}
+MAZE = """
+import gymnasium as gym
+
+def make_maze():
+    return gym.make("FrozenLake-v1")
+"""
+SHORT = {
+    "train": ["--total-steps", "300", "--no-video"],
+    "sweep": ["--total-steps", "300", "--trials", "2"],
+    "play": ["--max-steps", "5"],
+    "bench": ["--seconds", "0.05", "--repeats", "1"],
+    "check": ["--steps", "8", "--num-envs", "2"],
+    "scale": ["--seconds", "0.05", "--memory-share", "0.02"],
+    "tune": ["--seconds", "0.05", "--limit", "1"],
+}
+"""what makes a command short; it takes the place of what the page says of the same options"""
+OTHER_PATHS = {"pettingzoo": "pettingzoo", "LunarLander": "Box2D", "D1Basic": "vizdoom", "HealthGathering": "vizdoom"}
+"""part of a command → the module that it needs"""
+
+
+def commands(page: Path) -> list[str]:
+    """The commands in a page's blocks, whole lines, without what follows a ``#``."""
+    found = []
+    for language, text in FENCED.findall(page.read_text()):
+        if language != "python":
+            lines = text.replace("\\\n", " ").splitlines()
+            found += [shlex.join(shlex.split(line, comments=True)) for line in lines if line.startswith("headrace ")]
+    return found
+
+
+def short(words: list[str]) -> list[str]:
+    """A command that does the same for a shorter time."""
+    instead = SHORT.get(words[1], [])
+    if "--help" in words or ("--resume" in words and words[1] == "train"):
+        return words
+    kept: list[str] = []
+    for word in words:
+        drops = word.startswith("--") and word in instead
+        drops = drops or bool(kept and kept[-1] == "" and not word.startswith("--"))  # the value of one that is dropped
+        kept.append("" if drops else word)
+    return [word for word in kept if word] + instead
+
+
+def cases() -> list[object]:
+    """Page and its commands; a page with slow ones is for the night."""
+    found = []
+    for page in PAGES:
+        for number, line in enumerate(commands(page)):
+            quick = line.split()[1] in QUICK and not {"a2c", "--labels"} & {*re.split(r"[ /]", line)}
+            slow = () if quick else (pytest.mark.nightly,)
+            found.append(pytest.param(page, line, marks=slow, id=f"{page.name} {number} {line[9:60]}"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Trains a short run of each kind once: one, or one of several seeds, or a sweep."""
+    home = tmp_path_factory.mktemp("trained")
+    tiny = ["--num-envs", "4", "--minibatch-size", "64", "--total-steps", "2048", "--no-video", "--quiet"]
+    kinds = {
+        "first": ["train", "CartPole-v1", *tiny],
+        "a2c": ["train", "CartPole-v1", "--algo", "a2c", "--seeds", "1,2,7", "--total-steps", "2048", "--no-video"],
+        "sweep": ["sweep", "Pendulum-v1", "--algo", "sac", "--space", "learning_rate=1e-4..1e-3:log", "--trials", "2",
+                  "--total-steps", "300", "--sampler", "random"],
+    }  # fmt: skip
+
+    def train(kind: str) -> Path:
+        if not (home / kind).exists():
+            headrace([*kinds[kind], "--run-dir", kind], home)
+        return home / kind
+
+    return train
+
+
+def headrace(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command; ends the test as skipped where something optional is missing."""
+    code = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=280
+    )
+    if done.returncode and ("pip install" in done.stderr or "no CUDA" in done.stderr):
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}{done.stderr}"
+    return done
+
+
+@pytest.mark.parametrize(("page", "line"), cases())
+def test_a_command_does_what_it_is_shown_for(
+    page: Path, line: str, tmp_path: Path, trained: Callable[[str], Path]
+) -> None:
+    if "cuda" in line and not _has_cuda():
+        pytest.skip("this machine has no CUDA device")
+    for part, module in OTHER_PATHS.items():
+        if part in line and importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    _prepare(tmp_path, page, line, trained)
+    words = short(shlex.split(re.sub(r"runs/\S*…", "runs/first", line)))
+    if words[1] == "watch":
+        _watched(words, tmp_path)
+        return
+    headrace(words[1:], tmp_path)
+    if words[1] == "plot":
+        out = words[words.index("--out") + 1] if "--out" in words else "plot.png"
+        assert (tmp_path / out).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_commands_exist(page: Path) -> None:
+    assert {line.split()[1] for line in commands(page)} <= COMMANDS.keys()
+
+
+def test_a_command_is_made_shorter_and_nothing_else() -> None:
+    words = "headrace train Pong-v5 --total-steps 2000000 --seed 2".split()
+    assert short(words) == "headrace train Pong-v5 --seed 2 --total-steps 300 --no-video".split()
+    for words in (["headrace", "train", "Pong-v5", "--help"], ["headrace", "train", "--resume", "runs/first"]):
+        assert short(words) == words
+
+
+def _prepare(folder: Path, page: Path, line: str, trained: Callable[[str], Path]) -> None:
+    """The files and runs that a reader of the page has."""
+    for name, source in FILES.items():
+        shutil.copy(ROOT / source, folder / name)
+    with (folder / "my_env.py").open("a") as file:
+        file.write(MAZE)
+    blocks = [text for language, text in FENCED.findall(page.read_text()) if language == "python"]
+    if "arm.py" in line:
+        (folder / "arm.py").write_text(blocks[0])
+    own = '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
+    (folder / "policies.json").write_text(own)
+    for block in blocks:  # the files that the page's code writes
+        if re.search(r"^Path\(\"[\w.]+\"\)\.write_text", block, re.MULTILINE):
+            subprocess.run([sys.executable, "-c", block], cwd=folder, check=True)
+    asked = line.partition("--run-dir")[0]
+    wanted = {"first"} if re.search(r"runs(?!/a2c|/sweep)", asked) or line == "headrace watch" else set()
+    wanted |= {kind for kind in ("a2c", "sweep") if f"runs/{kind}" in asked}
+    if "--labels" in line:
+        wanted |= {"a2c"}
+    for kind in wanted:
+        shutil.copytree(trained(kind), folder / "runs" / kind)
+
+
+def _watched(words: list[str], folder: Path) -> None:
+    """Show the page until it says where it is."""
+    code = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", code, *words[1:], "--no-browser"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    told = []
+    for line in process.stdout:
+        told.append(line)
+        if "http://" in line:
+            process.send_signal(signal.SIGINT)
+    assert any("http://" in line for line in told), "".join(told)
+    assert process.wait(30) in (0, 130)
+
+
+def _has_cuda() -> bool:
+    torch = pytest.importorskip("torch")
+    return torch.cuda.is_available()
