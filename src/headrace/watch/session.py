@@ -201,7 +201,8 @@ class Session:
 
     def _agent_of(self, said: Any) -> tuple[str, str] | None:
         """The run and the source that a page asks for; None for none, or what there is not."""
-        if not isinstance(said, dict) or said.get("source") not in SOURCES or said.get("run") not in self._library.runs:
+        known = isinstance(said, dict) and said.get("source") in SOURCES and isinstance(said.get("run"), str)
+        if not known or said["run"] not in self._library.runs:
             return None
         return said["run"], said["source"]
 
