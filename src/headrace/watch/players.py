@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 AGAIN = 3.0  # seconds until a player that has ended is started anew
+PAUSE = 0.06  # seconds between two frames for one page, at least
 TOUCH = 1.0  # seconds between two signs to the run that somebody watches
 PATIENCE = 2.0  # seconds that a player has to end by itself
 LARGEST = 1 << 24  # bytes of a header or a picture
@@ -34,20 +35,22 @@ class Player:
 
     def __init__(self, run: Path, source: str):
         self._run, self._source = run, source
-        self._newest: Frame | None = None
+        self._said: dict[str, Any] | None = None
+        self._picture: bytes | None = None
         self._changed = asyncio.Condition()
         self.watchers = 0
 
     async def frames(self) -> AsyncIterator[Frame]:
-        """Yields the newest frame whenever there is one; who is slow misses some."""
-        seen = None
+        """Yields what the player says whenever that is new, with the newest picture that was not yielded before."""
+        said = picture = None
         while True:
             async with self._changed:
-                while self._newest is seen:
+                while self._said is said:
                     await self._changed.wait()
-                seen = self._newest
-            assert seen is not None
-            yield seen
+                said, new = self._said, self._picture
+            yield said or {}, b"" if new is picture or new is None else new
+            picture = new
+            await asyncio.sleep(PAUSE)
 
     async def keep_playing(self) -> None:
         """Run the process until this is cancelled, and say in frames what is wrong."""
@@ -86,7 +89,7 @@ class Player:
 
     async def _show(self, header: dict[str, Any], picture: bytes) -> None:
         async with self._changed:
-            self._newest = header, picture
+            self._said, self._picture = header, picture or self._picture
             self._changed.notify_all()
 
     async def _touch(self) -> None:

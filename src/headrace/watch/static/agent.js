@@ -1,7 +1,7 @@
 // The agent of a run: at play now, with the newest or the best weights, or in an episode that was kept.
 
 import { draw, make, say } from "./dom.js";
-import { count, number } from "./words.js";
+import { count, number, percent } from "./words.js";
 
 const MOST_BARS = 24;
 const TRACE = 400; // steps of an episode whose values are drawn
@@ -87,12 +87,12 @@ export class Agent {
     if (frame.error) {
       this.picture.hidden = true;
       say(this.words, frame.error);
-      return;
     }
-    say(this.words, content.length ? "" : "This task has no pictures; what the agent does is below.");
+    if (!Number.isFinite(frame.step)) return;
     say(this.said, `return ${number(frame.return)} · step ${count(frame.step)}`);
     this.tell(frame);
     if (!content.length) return;
+    say(this.words, "");
     const image = await createImageBitmap(new Blob([content], { type: "image/jpeg" }));
     if (this.tab?.key === source) {
       if (this.picture.width !== image.width) this.picture.width = image.width;
@@ -104,16 +104,16 @@ export class Agent {
   }
 
   tell(frame) {
-    const heads = frame.probabilities ?? (frame.actions ? [frame.actions] : []);
+    const heads = frame.probabilities ?? (frame.action_values ? [frame.action_values] : frame.actions ? [frame.actions] : []);
     const bars = heads.flatMap((head, index) => barsOf(head, frame, index)).slice(0, MOST_BARS);
     while (this.bars.children.length > bars.length) this.bars.lastChild.remove();
-    while (this.bars.children.length < bars.length) this.bars.append(make("div", {}, make("span"), make("i"), make("b")));
+    while (this.bars.children.length < bars.length) this.bars.append(make("div", {}, make("span"), make("i", {}, make("i")), make("b")));
     bars.forEach((bar, index) => {
       const [name, box, value] = this.bars.children[index].children;
       say(name, bar.name);
       say(value, bar.text);
-      box.style.setProperty("--from", bar.from);
-      box.style.setProperty("--part", bar.part);
+      box.firstChild.style.marginLeft = `${100 * bar.from}%`;
+      box.firstChild.style.width = `${100 * bar.part}%`;
       this.bars.children[index].classList.toggle("taken", bar.taken);
     });
     if (frame.episode !== this.episode) this.values = [];
@@ -136,14 +136,14 @@ export class Agent {
   }
 }
 
+/** What the agent weighs, as bars: chances and values of discrete actions, or the numbers of a continuous one. */
 function barsOf(head, frame, index) {
-  const sum = head.reduce((all, each) => all + each, 0);
-  const chances = frame.probabilities && Math.abs(sum - 1) < 0.01 && Math.min(...head) >= 0;
-  const most = Math.max(...head.map(Math.abs), chances ? 1 : 1e-9);
-  const taken = frame.probabilities ? frame.actions?.[index] : undefined;
+  const chances = Boolean(frame.probabilities);
+  const most = Math.max(...head.map((value) => Math.abs(value)), chances ? 1 : 1e-9);
+  const taken = chances || frame.action_values ? frame.actions?.[index] : null;
   return head.map((value, action) => ({
-    name: frame.meanings?.[action] ?? `${frame.probabilities ? "action" : "value"} ${action}`,
-    text: chances ? `${Math.round(100 * value)} %` : number(value),
+    name: frame.meanings?.[action] ?? `action ${action}`,
+    text: chances ? percent(value) : number(value),
     from: chances ? 0 : 0.5 + Math.min(0, value / most) / 2,
     part: chances ? value : Math.abs(value / most) / 2,
     taken: taken === action,

@@ -21,7 +21,7 @@ export function figuresOf(names) {
     if (rest === "return" || rest === "evaluation/return") continue; // the large chart has them
     if (policies && !policy && name.startsWith("loss/")) continue; // the first policy's again
     const section = sectionOf(rest);
-    const title = rest.replace(/^(loss|time)\//, "").replace(RATES, "").replace(/^(staleness|steps_per_second|per_second)\//, "$1 ");
+    const title = rest.replace(AGE, "age of the data, ").replace(/^(loss|time)\//, "").replace(/, $/, "");
     const key = `${section} ${title}`;
     if (!found[section].has(key)) found[section].set(key, { key, title, columns: [], bytes: MEMORY.test(rest) });
     found[section].get(key).columns.push({ name, policy });

@@ -30,7 +30,7 @@ export class Header {
     const earned = data.last(run.id, "return") ?? run.return;
     const figures = [];
     if (earned !== null && earned !== undefined) figures.push([number(earned), run.config.stop_at_return ? `return, goal ${number(run.config.stop_at_return)}` : "return"]);
-    if (rate) figures.push([`${number(rate)} /s`, "steps"]);
+    if (rate) figures.push([`${number(rate)} /s`, "agent steps"]);
     if (step) figures.push([total ? `${count(step)} of ${count(total)}` : count(step), "steps"]);
     const left = status.kind === "running" && rate && total > step ? (total - step) / rate : null;
     if (left !== null) figures.push([`${run.config.stop_at_return ? "≤ " : ""}${duration(left)}`, "left"]);

@@ -26,13 +26,12 @@ export class View {
     this.first = make("div", { class: "row" }, this.returns, this.agentCard);
     this.second = make("div", { class: "row" }, this.split);
     this.learning = make("div", { class: "row" });
-    this.machine = make("div", { class: "row" });
     this.more = make("div", { class: "row" });
     this.moreBox = make("details", { on: { toggle: () => this.act.redraw() } }, make("summary", {}, "More figures"), this.more);
     this.tuner = make("section", { class: "card", "aria-label": "What the tuner measured", hidden: true });
     this.settingsCard = make("section", { class: "card", "aria-label": "Settings" });
     this.logCard = make("section", { class: "card", "aria-label": "What happened" });
-    place.append(this.header.element, this.first, this.second, this.learning, this.machine, this.moreBox, this.tuner,
+    place.append(this.header.element, this.first, this.second, this.learning, this.moreBox, this.tuner,
       this.settingsCard, this.logCard);
     this.agent = new Agent(this.agentCard, act.agent);
     this.settings = new Settings(this.settingsCard);
@@ -74,11 +73,11 @@ export class View {
     this.showSplit(run, axis, lines.length > 1);
     const figures = figuresOf(names);
     const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
-    this.cards(this.second, [speed, ...figures.age.slice(0, 3)], lines, axis, range);
-    this.cards(this.learning, figures.learning, lines, axis, range);
-    this.cards(this.machine, figures.machine, lines, axis, range);
-    this.moreBox.hidden = !figures.more.length && figures.age.length <= 3;
-    if (this.moreBox.open) this.cards(this.more, [...figures.age.slice(3), ...figures.more], lines, axis, range);
+    const side = [speed, ...figures.age, ...figures.machine];
+    this.cards(this.second, side.slice(0, 2), lines, axis, range);
+    this.cards(this.learning, [...figures.learning, ...side.slice(2)], lines, axis, range);
+    this.moreBox.hidden = !figures.more.length;
+    if (this.moreBox.open) this.cards(this.more, figures.more, lines, axis, range);
     this.settings.show(lines);
     const details = data.details(run.id);
     this.log.show(run, details);
@@ -97,14 +96,18 @@ export class View {
     this.all.hidden = !range;
     this.csv.href = `metrics.csv?runs=${lines.flatMap((line) => line.runs.map((each) => each.id)).join(",")}`;
     const policies = columns.filter(({ policy }) => policy).map(({ policy }) => policy);
-    const shape = JSON.stringify([lines.map((line) => [line.key, line.label, line.colour]), run.id, policies]);
+    const evaluated = names.includes("evaluation/return");
+    const shape = JSON.stringify([lines.map((line) => [line.key, line.label, line.colour]), run.id, policies, evaluated]);
     if (shape === this.keyShape) return;
     this.keyShape = shape;
     const key = lines.map((line) => make("button", { type: "button", style: { "--k": `var(--${line.colour})` },
       "aria-pressed": String(line.runs.includes(run)), title: "show this one above and below", on: { click: () => this.act.focus(line.runs[0].id) } },
     make("i"), line.runs.length > 1 ? `${line.label}, mean and 95 % interval` : line.label));
-    const told = policies.length > 1 && lines.length > 1 ? [make("span", {}, `lines: ${policies.join(", ")}`)] : [];
-    this.key.replaceChildren(...key, ...told, make("span", {}, "● evaluation without exploration"));
+    const alone = lines.length === 1 && policies.length > 1;
+    const told = policies.map((policy, index) => (alone
+      ? make("span", { style: { "--k": `var(--k${index % 8})` } }, make("i"), policy)
+      : make("span", {}, `${["solid", "dashed", "dotted", "dash-dotted"][index % 4]}: ${policy}`)));
+    this.key.replaceChildren(...(alone ? [] : key), ...told, ...(evaluated ? [make("span", {}, "● evaluation without exploration")] : []));
   }
 
   /** The curves of some columns, of every line. */
@@ -172,7 +175,7 @@ export class View {
     const png = make("button", { type: "button", class: "plain png", "aria-label": `save ${name} as PNG`, title: "save as PNG",
       on: { click: () => this.charts.get(figure.key).save(figure.title.replace(/\W+/g, "_")) } }, "↓");
     const card = make("section", { class: "card s3", "data-figure": figure.key, "aria-label": name },
-      make("h2", {}, name, make("span", {}, said, png)), place);
+      make("h2", { title: name }, make("b", {}, name), make("span", {}, png, said)), place);
     card.said = said;
     row.append(card);
     this.chart(figure.key, place, { label: name, height: 130, small: true, write: figure.bytes ? bytes : number });
