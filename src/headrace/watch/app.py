@@ -9,7 +9,7 @@ import asyncio
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,15 @@ class Site:
         runs = [self._library.runs[name] for name in names if name in self._library.runs]
         return [(run.name, run.summary.get("seed"), run.series.rows()) for run in runs]
 
-    def _video(self, request: Request) -> Response:
-        run = self._library.runs.get(request.path_params["run"])
-        path = run and run.video(request.path_params["folder"], request.path_params["file"])
+    async def _video(self, request: Request) -> Response:
+        path = await asyncio.get_running_loop().run_in_executor(self._reader, self._film, request.path_params)
         return FileResponse(path, media_type="video/mp4") if path else PlainTextResponse("no such video\n", 404)
+
+    def _film(self, wanted: Mapping[str, str]) -> Path | None:
+        if wanted["run"] not in self._library.runs:
+            self._library.look()
+        run = self._library.runs.get(wanted["run"])
+        return run.video(wanted["folder"], wanted["file"]) if run is not None else None
 
 
 def _index(_: Request) -> Response:

@@ -22,6 +22,8 @@ PATIENCE = 2.0  # seconds that a player has to end by itself
 LARGEST = 1 << 24  # bytes of a header or a picture
 WORDS = 400  # characters of what a player says as it fails
 SOURCES = ("live", "best")
+COMMAND = (sys.executable, "-m", "headrace.watch.player")
+"""what is started, before the run's folder and ``--source`` with one of `SOURCES`"""
 Frame = tuple[dict[str, Any], bytes]
 
 
@@ -66,7 +68,7 @@ class Player:
 
     async def _play(self) -> str:
         """Start a process and show what it sends; returns why it has ended."""
-        command = [sys.executable, "-m", "headrace.watch.player", str(self._run), "--source", self._source]
+        command = [*COMMAND, str(self._run), "--source", self._source]
         pipe = asyncio.subprocess.PIPE
         try:
             process = await asyncio.create_subprocess_exec(

@@ -90,7 +90,7 @@ class Run:
             "id": self.id,
             "name": self.name,
             "path": str(self.path),
-            "group": self._group(config),
+            "group": self.id if problem else self._group(config),
             "task": str(config.get("task", "")),
             "algo": str(config.get("algo", "")),
             "seed": config.get("seed"),

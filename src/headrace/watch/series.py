@@ -113,12 +113,9 @@ def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -
     """Returns the rows between two values of a column, with a neighbour at either side; all without such a column."""
     if axis not in columns or (low == -math.inf and high == math.inf):
         return columns
-    inside = np.flatnonzero((columns[axis] >= low) & (columns[axis] <= high))
-    if not inside.size:
-        after = np.flatnonzero(columns[axis] > high)
-        place = int(after[0]) if after.size else len(columns[axis])
-        inside = np.array([place, place - 1])
-    first, last = max(0, int(inside.min()) - 1), int(inside.max()) + 2
+    below, above = np.flatnonzero(columns[axis] < low), np.flatnonzero(columns[axis] > high)
+    first = int(below[-1]) if below.size else 0
+    last = int(above[0]) + 1 if above.size else len(columns[axis])
     return {name: column[first:last] for name, column in columns.items()}
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -242,4 +243,6 @@ def _plain(value: Any) -> Any:
 
 
 def _bound(value: Any, default: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+    """A number from a message; the default for what is none."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return min(max(value, -sys.float_info.max), sys.float_info.max) if known else default

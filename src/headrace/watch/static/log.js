@@ -24,7 +24,7 @@ export class Log {
       make("h2", {}, "What happened", make("span", {}, toggle)),
       details.problem ? make("p", { class: "bad" }, details.problem) : "",
       listed.length ? make("ol", { class: "log" }, ...listed.map(entry))
-        : make("p", { class: "soft" }, "This run has no log: it was made by an earlier version."),
+        : make("p", { class: "soft" }, "Nothing was logged."),
     );
   }
 }

@@ -52,8 +52,9 @@ export class View {
     this.csv = make("a", { class: "plain", download: "metrics.csv" }, "CSV");
     const png = make("button", { type: "button", class: "plain", on: { click: () => this.large.save("return") } }, "PNG");
     const place = make("div");
+    this.empty = make("p", { class: "soft" });
     this.key = make("div", { class: "key" });
-    this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), make("span", {}, this.csv, png)), place, this.key);
+    this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), make("span", {}, this.csv, png)), this.empty, place, this.key);
     this.large = this.chart("return", place, { label: "Return", height: 300 });
   }
 
@@ -91,7 +92,9 @@ export class View {
   showReturns(lines, run, axis, range, names) {
     const columns = returnsOf(names);
     this.large.zoom(range);
-    this.large.show(this.curves(lines, columns, axis, true), axis);
+    const curves = this.curves(lines, columns, axis, true);
+    this.large.show(curves, axis);
+    say(this.empty, curves.some((curve) => curve.y.length) ? "" : "no episode has ended yet that was measured");
     for (const button of this.axes) button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
     this.all.hidden = !range;
     this.csv.href = `metrics.csv?runs=${lines.flatMap((line) => line.runs.map((each) => each.id)).join(",")}`;
@@ -163,9 +166,10 @@ export class View {
       chart.zoom(range);
       chart.show(curves, axis);
       const last = curves.find((curve) => curve.y.length);
+      card.hidden = !last;
       say(card.said, last ? chart.write(last.y[last.y.length - 1]) : "");
     }
-    row.hidden = !row.querySelector(":scope > :not([hidden])");
+    row.hidden = ![...row.children].some((each) => !each.hidden);
   }
 
   card(row, figure) {
