@@ -69,7 +69,7 @@ def test_a_run_that_has_just_begun_is_not_damaged(tmp_path: Path) -> None:
     (tmp_path / "young").mkdir()
     (tmp_path / "young" / "config.json").touch()
     assert not summaries(Library([tmp_path]))
-    os.utime(tmp_path / "young" / "config.json", (time.time() - 60,) * 2)
+    os.utime(tmp_path / "young" / "config.json", (1.0, time.time() - 60))
     assert summaries(Library([tmp_path]))["young"]["status"]["kind"] == "damaged"
 
 
@@ -106,8 +106,10 @@ def test_only_videos_of_the_run_itself_are_given_out(tmp_path: Path) -> None:
     (path / "episodes" / "episodes.jsonl").write_text("\n".join([*lines, "x", "[]"]) + "\n")
     run = Run(path, "run")
     assert run.video("episodes", "episode-5.mp4")
-    for folder, name in (("episodes", "link.mp4"), ("episodes", "../config.json"), (".", "config.json"), ("..", "secret.mp4"),
-                         ("episodes", ".."), ("checkpoints", "x.mp4"), ("episodes", "../../secret.mp4")):  # fmt: skip
+    for folder, name in (
+        ("episodes", "link.mp4"), ("episodes", "../config.json"), (".", "config.json"), ("..", "secret.mp4"),
+        ("episodes", ".."), ("checkpoints", "x.mp4"), ("episodes", "../../secret.mp4"),
+    ):  # fmt: skip
         assert run.video(folder, name) is None
     shown = run.details()["episodes"]
     assert [(each["folder"], each["file"], each["step"]) for each in shown] == [

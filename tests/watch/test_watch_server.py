@@ -107,9 +107,10 @@ def test_all_that_the_page_asks_for_is_there_and_nothing_is_foreign(address: str
 
 @pytest.mark.parametrize(
     "path",
-    ["static/../app.py", "static/..%2fapp.py", "static/%2e%2e/app.py", "static//etc/passwd", "runs/x/../../a/config.json",
+    ["static/../app.py", "static/..%2fapp.py", "static/%2e%2e/app.py", "static//etc/passwd", "a/config.json",
      "../../../etc/passwd", "runs/RUN/videos/..%2fconfig.json", "runs/RUN/../config.json", "runs/RUN/checkpoints/x.mp4",
-     "runs/RUN/episodes/%2e%2e%2fconfig.json", "runs/..%2f..%2fetc/videos/a.mp4", "runs/RUN/episodes/none.mp4", "a/config.json"],
+     "runs/RUN/episodes/%2e%2e%2fconfig.json", "runs/..%2f..%2fetc/videos/a.mp4", "runs/RUN/episodes/none.mp4",
+     "runs/x/../../a/config.json"],
 )  # fmt: skip
 def test_no_path_leads_out(address: str, folder: Path, path: str) -> None:
     parts = urlsplit(address)
@@ -236,7 +237,8 @@ def test_a_part_of_a_long_run_comes_in_detail(address: str, folder: Path) -> Non
 @pytest.mark.parametrize(
     "words",
     ["", "x", "[]", "3", "null", '{"runs": 3}', '{"runs": [[], {}, null]}', '{"runs": [], "axis": {}}', '{"agent": 3}',
-     '{"agent": {"run": [], "source": {}}}', '{"runs": [], "low": "a", "high": []}', '{"runs": [], "low": NaN}', "[" * 10_000],
+     '{"agent": {"run": [], "source": {}}}', '{"runs": [], "low": "a", "high": []}', '{"runs": [], "low": NaN}',
+     '{"runs": [], "low": 1e999, "high": 9%s}' % ("9" * 400), "[" * 10_000],
 )  # fmt: skip
 def test_a_page_that_says_nonsense_harms_nobody(address: str, words: str) -> None:
     with talk(address) as page:
