@@ -1,6 +1,7 @@
 // A chart of lines over uPlot: read-out under the pointer, zoom by dragging or by keys, download as PNG.
 
 import uPlot from "./vendor/uplot/uPlot.esm.js";
+import { AXES } from "./data.js";
 import { colour, faint, make } from "./dom.js";
 import { count, duration, number } from "./words.js";
 
@@ -62,7 +63,7 @@ export class Chart {
     this.rescale();
     const said = lines.filter((line) => line.y.length && !line.quiet && !line.markers)
       .map((line) => `${line.label} ${this.write(line.y[line.y.length - 1])}`);
-    this.place.setAttribute("aria-label", `${this.label} against ${axis}: ${said.slice(0, 6).join(", ") || "nothing yet"}`
+    this.place.setAttribute("aria-label", `${this.label} against ${AXES[axis].label}: ${said.slice(0, 6).join(", ") || "nothing yet"}`
       + ". Arrow keys read values, plus and minus zoom, 0 shows all.");
   }
 
@@ -171,7 +172,7 @@ export class Chart {
     }
     if (!rows.length) return this.hideTip();
     if (!rows[0][1].told) rows.sort((a, b) => b[0] - a[0]);
-    const along = this.axis === "seconds" ? duration(at) : `${Math.round(at).toLocaleString("en")} ${this.axis === "step" ? "steps" : "updates"}`;
+    const along = this.axis === "seconds" ? duration(at) : `${Math.round(at).toLocaleString("en")} ${AXES[this.axis].label}`;
     const more = rows.length > MOST_TOLD ? [make("div", { class: "soft" }, `and ${rows.length - MOST_TOLD} more`)] : [];
     tip.replaceChildren(make("div", { class: "soft" }, along), ...rows.slice(0, MOST_TOLD).map(([value, line]) =>
       make("div", {}, make("i", { style: { "--k": `var(--${line.colour})` } }), make("b", {}, this.write(value)), ` ${line.label}`)), ...more);
@@ -234,7 +235,7 @@ export class Chart {
     pen.scale(scale, scale);
     pen.fillStyle = colour("ink");
     pen.font = "600 13px system-ui, sans-serif";
-    pen.fillText(`${this.label} against ${this.axis === "step" ? "steps" : this.axis}`, 10, 18);
+    pen.fillText(`${this.label} against ${AXES[this.axis].label}`, 10, 18);
     pen.font = "12px system-ui, sans-serif";
     shown.forEach((line, index) => {
       const y = from.height / scale + 40 + 18 * index;
