@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pages import line
 
-from headrace.watch.series import Series, spark, thin, window
+from headrace.watch.series import Series, glance, thin, window
 
 
 def written(file: Path, *rows: object) -> Path:
@@ -49,7 +49,7 @@ def test_what_is_no_measurement_is_named_and_what_came_before_is_kept(tmp_path: 
     series = Series(file)
     series.refresh()
     assert series.count == 2 and "metrics.jsonl, line 3" in series.problem
-    assert "damaged" in spark(file)[2]
+    assert "damaged" in glance(file).problem
 
 
 def test_fewer_points_keep_every_peak() -> None:
@@ -87,3 +87,11 @@ def test_evaluations_are_told_once(tmp_path: Path) -> None:
     series.refresh()
     found = series.evaluations()
     assert found["evaluation/step"].tolist() == [10, 20, 30] and found["evaluation/return"].tolist() == [1, 2, 3]
+
+
+def test_a_glance_tells_the_recent_rate(tmp_path: Path) -> None:
+    assert glance(tmp_path / "none").rate is None
+    file = written(tmp_path / "metrics.jsonl", line(1000, 10, 1))
+    assert glance(file).rate == 100
+    written(file, *(line(1000 * i, 10 * i, i) for i in range(1, 50)), line(49_600, 550, 50))
+    assert glance(file).rate == 10 and glance(file).last["step"] == 49_600

@@ -18,7 +18,7 @@ from typing import Any
 from headrace.train.runs import lock
 from headrace.train.runs.events import read_events
 from headrace.train.runs.status import Status, read_status
-from headrace.watch.series import Series, spark
+from headrace.watch.series import Series, glance
 
 FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl")
 VIDEO = re.compile(r"[\w-][\w.-]*\.mp4")
@@ -84,23 +84,24 @@ class Run:
 
     def _read(self) -> dict[str, Any]:
         config, status = _settings(self.path / "config.json"), read_status(self.path)
-        returns, last, problem = spark(self.path / "metrics.jsonl")
-        last, events = last or {}, read_events(self.path / "events.jsonl")
+        seen, events = glance(self.path / "metrics.jsonl"), read_events(self.path / "events.jsonl")
+        last = seen.last
         return {
             "id": self.id,
             "name": self.name,
             "path": str(self.path),
-            "group": self.id if problem else self._group(config),
+            "group": self.id if seen.problem else self._group(config),
             "task": str(config.get("task", "")),
             "algo": str(config.get("algo", "")),
             "seed": config.get("seed"),
             "config": config,
-            "status": _told(status, problem),
+            "status": _told(status, seen.problem),
             "began": next((event.time for event in events if event.kind == "began"), None),
             "resumed": sum(event.kind == "resumed" for event in events),
             "restarts": sum(event.kind == "restart" for event in events),
-            "spark": returns,
+            "spark": seen.returns,
             "step": _number(last.get("step")),
+            "rate": seen.rate,
             "return": _number(last.get("return")),
             "seconds": _number(_inside(last, "time").get("seconds")),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),

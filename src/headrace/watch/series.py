@@ -10,6 +10,7 @@ import json
 import math
 from array import array
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from headrace.watch.tail import Tail, sample
 DEEPEST = 6  # objects within objects
 MOST_COLUMNS = 500
 SPARK = 40  # lines of a file from which its small picture is made
+RECENT = 60.0  # seconds of a run whose rate is told
 SHOWN = 60  # characters of a line that is no measurement
 
 
@@ -150,18 +152,45 @@ def _rest(column: np.ndarray) -> np.ndarray:
     return column if len(column) <= 2 else column[[0, -1]]
 
 
-def spark(path: Path) -> tuple[list[float], dict[str, Any] | None, str]:
-    """Returns some returns of a run, for a small picture, its last line of metrics, and in words what is wrong.
+@dataclass(frozen=True)
+class Glance:
+    """What a file of metrics shows at a glance; a long one is not read whole.
 
-    A long file is not read whole, so that not everything that is wrong with it may be found.
+    Attributes:
+        returns: some, from its beginning to its end.
+        last: its last line; empty if there is none.
+        rate: agent steps a second lately; None if it is not known.
+        problem: in words, what is wrong with it, as far as that was seen.
     """
+
+    returns: list[float]
+    last: dict[str, Any]
+    rate: float | None
+    problem: str
+
+
+def glance(path: Path) -> Glance:
+    """Returns what is to be seen of a run's metrics without reading all of them."""
     lines = sample(path, SPARK)
     found = [values for line in lines if (values := measurement(line)) is not None]
     shown = found[:: max(1, len(found) // SPARK)]
     returns = [value for line in [*shown, *found[-1:]] if (value := _finite(line.get("return"))) is not None]
     wrong = sum(1 for line in lines if line) - len(found)
     problem = f"{path.name} is damaged: it holds lines that are no measurements" if wrong else ""
-    return returns, found[-1] if found else None, problem
+    return Glance(returns, found[-1] if found else {}, _rate(found), problem)
+
+
+def _rate(lines: list[dict[str, Any]]) -> float | None:
+    """Agent steps a second over the last minute, or since the line before."""
+    moments = [(0.0, 0)] + [(seconds, line["step"]) for line in lines if (seconds := _seconds(line)) is not None]
+    last, step = moments.pop()
+    then, before = next((each for each in reversed(moments) if last - each[0] >= RECENT), (moments or [(last, 0)])[0])
+    return (step - before) / (last - then) if last > then else None
+
+
+def _seconds(line: dict[str, Any]) -> float | None:
+    time = line.get("time")
+    return _finite(time.get("seconds")) if isinstance(time, dict) else None
 
 
 def _finite(value: Any) -> float | None:

@@ -28,7 +28,7 @@ from headrace.watch.series import thin, window
 PACE = 1.0  # seconds between two looks at the folders
 AXES = {"step": ("step",), "seconds": ("time/seconds",), "updates": ("updates", "iteration")}
 MOST_CHOSEN = 100
-POINTS = 40_000  # of a curve, of all chosen runs together
+POINTS = 20_000  # of a curve, of all chosen runs together
 FEWEST, MOST = 400, 4000  # of one run
 GROWTH = 0.25  # of the points that a page has, how many may be appended before it gets all anew
 T = TypeVar("T")
@@ -175,7 +175,7 @@ class Session:
             axis = next((column for column in AXES[view.axis] if column in columns), view.axis)
             shown = thin(window(columns, axis, view.low, view.high), most)
             points = max(map(len, shown.values()), default=0)
-            messages.append(_numbers("series", name, shown))
+            messages.append(_numbers("series", name, shown, whole=view.is_whole))
             messages.append(_numbers("evaluations", name, thin(series.evaluations(), most)))
             version = sent.version if sent is not None else -1
             sent = Sent(view, series.generation, series.count, points, version=version)
@@ -215,10 +215,10 @@ class Session:
                 await self._send(_binary(about, picture))
 
 
-def _numbers(kind: str, run: str, columns: Mapping[str, np.ndarray]) -> bytes:
+def _numbers(kind: str, run: str, columns: Mapping[str, np.ndarray], **more: Any) -> bytes:
     """A message with columns of numbers, all of one length."""
     length = max(map(len, columns.values()), default=0)
-    header = {"kind": kind, "run": run, "names": list(columns), "length": length}
+    header = {"kind": kind, "run": run, "names": list(columns), "length": length, **more}
     content = np.stack(list(columns.values())).astype("<f8").tobytes() if columns else b""
     return _binary(header, content)
 

@@ -3,10 +3,17 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { AXES } from "./data.js";
 import { colour, faint, make } from "./dom.js";
+import { soon } from "./queue.js";
+import { thinned } from "./thin.js";
 import { count, duration, number } from "./words.js";
 
 const KEY_STEP = 12; // pixels that an arrow key moves the read-out
 const MOST_TOLD = 12; // lines in a read-out
+const POINTS = 7; // that are drawn for each pixel of a chart's width, of all lines together
+const FEWEST = 100; // of one line
+const MANY = 8; // lines, of which each is drawn thin
+const DEEPEST = 1e-5; // of the whole axis, how small a part of it can be shown
+const FINEST = 1e-7; // of a number on it
 
 /**
  * One chart.
@@ -31,6 +38,7 @@ export class Chart {
     place.addEventListener("blur", () => this.hideTip());
     this.visible = false;
     this.due = null;
+    this.drawDue = () => this.drawNow();
     new ResizeObserver(() => this.fit()).observe(place);
     new IntersectionObserver(([entry]) => this.seen(entry.isIntersecting), { rootMargin: "100px" }).observe(place);
   }
@@ -41,42 +49,54 @@ export class Chart {
    */
   show(lines, axis) {
     this.due = [lines, axis];
-    if (this.visible) this.drawDue();
+    if (this.visible) soon(this.drawDue);
   }
 
   seen(visible) {
     this.visible = visible;
-    if (visible && this.due) this.drawDue();
+    if (visible && this.due) soon(this.drawDue);
   }
 
-  drawDue() {
+  drawNow() {
+    if (!this.due || !this.place.isConnected) return;
     const [lines, axis] = this.due;
     this.due = null;
     const other = axis !== this.axis;
-    this.lines = lines;
+    const most = Math.max(FEWEST, (POINTS * this.place.clientWidth) / Math.max(3, lines.length));
+    this.ends = [Math.min(...lines.map(({ x }) => x[0] ?? Infinity)), Math.max(...lines.map(({ x }) => x.at(-1) ?? -Infinity))];
+    this.lines = lines.map((line) => (line.low || line.fill || line.markers ? line : thinned(line, most, this.range)));
     this.axis = axis;
-    const shape = JSON.stringify(lines.map((line) => [line.colour, line.dash, line.width, line.markers, line.quiet,
+    const shape = JSON.stringify(this.lines.map((line) => [line.colour, line.dash, line.width, line.markers, line.quiet,
       Boolean(line.low), line.fill]));
-    const data = table(lines);
-    if (this.plot && shape === this.shape && !other) this.plot.setData(data, false);
-    else this.build(data, shape);
-    this.rescale();
-    const said = lines.filter((line) => line.y.length && !line.quiet && !line.markers)
+    const data = table(this.lines);
+    if (this.plot && shape === this.shape && !other) {
+      this.plot.batch(() => {
+        this.plot.setData(data, false);
+        this.rescale();
+      });
+    } else {
+      this.build(data, shape);
+      this.rescale();
+    }
+    const said = this.lines.filter((line) => line.y.length && !line.quiet && !line.markers)
       .map((line) => `${line.label} ${this.write(line.y[line.y.length - 1])}`);
     this.place.setAttribute("aria-label", `${this.label} against ${AXES[axis].label}: ${said.slice(0, 6).join(", ") || "nothing yet"}`
       + ". Arrow keys read values, plus and minus zoom, 0 shows all.");
   }
 
-  /** Shows a part of the axis, or all of it for null. */
+  /** Shows a part of the axis from now on, or all of it for null. */
   zoom(range) {
     this.range = range;
-    if (this.plot) this.rescale();
   }
 
   rescale() {
-    const x = this.plot.data[0];
-    const [low, high] = this.range ?? [x[0] ?? 0, x[x.length - 1] ?? 1];
-    this.plot.batch(() => this.plot.setScale("x", { min: low, max: high > low ? high : low + 1 }));
+    const [low, high] = this.range ?? this.ends.map((end, i) => (Number.isFinite(end) ? end : i));
+    this.plot.setScale("x", { min: low, max: high > low ? high : low + 1 });
+  }
+
+  /** Somebody zooms to a part of the axis, but not deeper than numbers reach. */
+  zoomTo(low, high) {
+    if (high - low > Math.max(DEEPEST * (this.ends[1] - this.ends[0]), FINEST * Math.abs(high))) this.zoomed([low, high]);
   }
 
   redraw() {
@@ -129,7 +149,7 @@ export class Chart {
       return { stroke, paths: () => null, points };
     }
     const fill = line.fill ? stroke : undefined;
-    const width = line.fill ? 0 : line.width ?? (line.quiet ? 1 : 1.8);
+    const width = line.fill ? 0 : line.width ?? (line.quiet || this.lines.length > MANY ? 1 : 1.8);
     const points = { show: line.y.length === 1, size: 6, fill: stroke };
     return { stroke, fill, width, dash: line.dash, spanGaps: true, points, class: line.quiet ? "unread" : "read" };
   }
@@ -189,7 +209,7 @@ export class Chart {
 
   select(plot) {
     if (plot.select.width > 4) {
-      this.zoomed([plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x")]);
+      this.zoomTo(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x"));
     }
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
   }
@@ -210,11 +230,10 @@ export class Chart {
 
   magnify(factor, part) {
     const { min, max } = this.plot.scales.x;
-    const all = this.plot.data[0];
     const middle = min + part * (max - min);
     const [low, high] = [middle - part * (max - min) * factor, middle + (1 - part) * (max - min) * factor];
-    if (!this.range && factor > 1) return;
-    this.zoomed(this.range && all.length && high - low > 1e12 ? null : [low, high]);
+    if (low <= this.ends[0] && high >= this.ends[1]) this.zoomed(null);
+    else this.zoomTo(low, high);
   }
 
   fit() {

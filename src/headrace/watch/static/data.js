@@ -12,6 +12,7 @@ const NONE = { x: [], y: [] };
 export class Data {
   constructor() {
     this.series = new Map(); // run → name → numbers
+    this.parts = new Set(); // runs of which only a part of the axis is here
     this.evaluated = new Map();
     this.told = new Map(); // run → details
     this.kept = new Map(); // points that were made, by run
@@ -20,8 +21,11 @@ export class Data {
   /** Takes a message in; returns whether it was one with data. */
   take(message) {
     const { kind, run } = message;
-    if (kind === "series") this.series.set(run, message.columns);
-    else if (kind === "more") this.append(run, message.columns);
+    if (kind === "series") {
+      this.series.set(run, message.columns);
+      if (message.whole) this.parts.delete(run);
+      else this.parts.add(run);
+    } else if (kind === "more") this.append(run, message.columns);
     else if (kind === "evaluations") this.evaluated.set(run, message.columns);
     else if (kind === "details") this.told.set(run, message);
     else return false;
@@ -44,7 +48,7 @@ export class Data {
 
   /** Forgets runs that are not among these. */
   keepOnly(runs) {
-    for (const known of [this.series, this.evaluated, this.told, this.kept]) {
+    for (const known of [this.series, this.parts, this.evaluated, this.told, this.kept]) {
       for (const run of known.keys()) if (!runs.includes(run)) known.delete(run);
     }
   }
@@ -55,13 +59,6 @@ export class Data {
 
   details(run) {
     return this.told.get(run) ?? { events: [], episodes: [], problem: "" };
-  }
-
-  /** The last number of a column. */
-  last(run, name) {
-    const column = this.columns(run).get(name);
-    for (let row = (column?.length ?? 0) - 1; row >= 0; row--) if (Number.isFinite(column[row])) return column[row];
-    return undefined;
   }
 
   /** A column against an axis: {x, y} without what is missing. */
@@ -103,7 +100,7 @@ function pairs(along, column) {
   return { x, y };
 }
 
-/** How fast a cumulative column grows, a second: {x, y} against an axis. */
+/** How fast a cumulative column grows, a second: {x, y} against an axis. A run begins at 0. */
 export function growth(data, run, name, axis) {
   const columns = data.columns(run);
   const along = AXES[axis].columns.map((each) => columns.get(each)).find(Boolean);
@@ -111,15 +108,15 @@ export function growth(data, run, name, axis) {
   if (!along || !column || !seconds) return NONE;
   const x = [];
   const y = [];
-  let last = -1;
+  let last = data.parts.has(run) ? null : [0, 0];
   for (let row = 0; row < column.length; row++) {
     if (!Number.isFinite(column[row]) || !Number.isFinite(seconds[row])) continue;
-    const passed = last < 0 ? seconds[row] : seconds[row] - seconds[last];
-    if (passed > 0 && (last >= 0 || passed > 0.01)) {
+    const passed = last ? seconds[row] - last[0] : 0;
+    if (passed > 0) {
       x.push(along[row]);
-      y.push((column[row] - (last < 0 ? 0 : column[last])) / passed);
+      y.push((column[row] - last[1]) / passed);
     }
-    if (last < 0 || passed > 0) last = row;
+    if (!last || passed > 0) last = [seconds[row], column[row]];
   }
   return { x, y };
 }

@@ -3,7 +3,6 @@
 import { make, say } from "./dom.js";
 import { count, duration, moment, number } from "./words.js";
 
-const RECENT = 60; // seconds from which the time left is estimated
 const CHIPS = { running: "good", solved: "good", finished: "a", interrupted: "warn", killed: "bad", failed: "bad", damaged: "bad" };
 
 export class Header {
@@ -18,23 +17,21 @@ export class Header {
     this.element = make("div", { class: "head" }, make("header", {}, this.title, this.chip, this.about, this.figures), this.progress, this.words);
   }
 
-  show(run, data) {
+  show(run) {
     const { status } = run;
     say(this.title, run.task ? `${run.task} · ${run.algo}` : run.name);
     say(this.chip, status.kind);
     this.chip.style.setProperty("--k", `var(--${CHIPS[status.kind] ?? "soft"})`);
     say(this.about, about(run));
-    const step = data.last(run.id, "step") ?? run.step;
+    const { step, rate, return: earned } = run;
     const total = run.config.total_steps;
-    const rate = recent(data.columns(run.id));
-    const earned = data.last(run.id, "return") ?? run.return;
     const figures = [];
-    if (earned !== null && earned !== undefined) figures.push([number(earned), run.config.stop_at_return ? `return, goal ${number(run.config.stop_at_return)}` : "return"]);
+    if (earned !== null) figures.push([number(earned), run.config.stop_at_return ? `return, goal ${number(run.config.stop_at_return)}` : "return"]);
     if (rate) figures.push([`${number(rate)} /s`, "agent steps"]);
     if (step) figures.push([total ? `${count(step)} of ${count(total)}` : count(step), "steps"]);
     const left = status.kind === "running" && rate && total > step ? (total - step) / rate : null;
     if (left !== null) figures.push([`${run.config.stop_at_return ? "≤ " : ""}${duration(left)}`, "left"]);
-    else if (run.seconds) figures.push([duration(data.last(run.id, "time/seconds") ?? run.seconds), "of training"]);
+    else if (run.seconds) figures.push([duration(run.seconds), "of training"]);
     this.showFigures(figures);
     const done = total ? Math.min(1, (step || 0) / total) : 0;
     this.progress.hidden = !total;
@@ -74,15 +71,4 @@ function about(run) {
   if (run.restarts) words.push(run.restarts === 1 ? "a worker was restarted" : `${run.restarts} restarts of workers`);
   if (run.status.kind !== "running" && run.status.when) words.push(moment(run.status.when));
   return words.filter(Boolean).join(" · ");
-}
-
-/** Steps a second over the last minute. */
-function recent(columns) {
-  const [steps, seconds] = [columns.get("step"), columns.get("time/seconds")];
-  const last = (seconds?.length ?? 0) - 1;
-  if (last < 0) return null;
-  let first = last;
-  while (first >= 0 && !(seconds[last] - seconds[first] > RECENT)) first--;
-  const passed = seconds[last] - (first < 0 ? 0 : seconds[first]);
-  return passed > 0 ? (steps[last] - (first < 0 ? 0 : steps[first])) / passed : null;
 }

@@ -5,6 +5,7 @@ import { forgetColours, say } from "./dom.js";
 import { linesOf } from "./lines.js";
 import { Link } from "./link.js";
 import { List } from "./list.js";
+import { takeSpent } from "./queue.js";
 import { View } from "./view.js";
 
 const CALM = 1000; // milliseconds between two drawings of what is new, at least
@@ -36,15 +37,11 @@ function hearRuns({ changed, gone, roots }) {
   for (const run of changed) state.runs.set(run.id, run);
   for (const id of gone) state.runs.delete(id);
   state.roots = roots;
-  if (!known) {
-    known = true;
-    fromAddress();
-    if (!state.chosen.length) state.chosen = newest();
-    ask();
-  } else if (!state.chosen.length && changed.length) {
-    state.chosen = newest();
-    ask();
-  }
+  if (known || !state.runs.size) return;
+  known = true;
+  fromAddress();
+  if (!state.chosen.length) state.chosen = newest();
+  ask();
 }
 
 /** The run that is looked at first: the newest of those that train, or of all. */
@@ -105,7 +102,7 @@ function drawAll() {
   by("view").hidden = !run;
   document.title = run ? `${run.task || run.name} ${run.status.kind} · Headrace` : "Headrace";
   drawn = performance.now();
-  cost = drawn - began;
+  cost = drawn - began + takeSpent();
 }
 
 function build() {

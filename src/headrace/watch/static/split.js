@@ -22,14 +22,14 @@ export function splitOf(data, run, axis, along) {
   const parts = order([...columns.keys()].filter(isPart).map((name) => name.slice(5)));
   const x = along.map((name) => columns.get(name)).find(Boolean);
   if (!seconds?.length || !parts.length || !x) return null;
-  const rows = chosen(seconds);
+  const rows = chosen(seconds, data.parts.has(run));
+  if (rows.length < 2) return null;
   const shares = parts.map((part) => {
     const column = columns.get(`time/${part}`);
-    return rows.map((row, i) => {
-      const before = i ? rows[i - 1] : -1;
-      const passed = seconds[row] - (before < 0 ? 0 : seconds[before]);
-      const spent = (column[row] || 0) - (before < 0 ? 0 : column[before] || 0);
-      return Math.max(0, spent / passed);
+    const at = (row) => [row < 0 ? 0 : seconds[row], row < 0 ? 0 : column[row] || 0];
+    return rows.slice(1).map((row, i) => {
+      const [[from, before], [to, after]] = [at(rows[i]), at(row)];
+      return Math.max(0, (after - before) / (to - from));
     });
   });
   const total = shares.reduce((sum, values) => sum + values.reduce((a, b) => a + b, 0), 0) || 1;
@@ -51,7 +51,7 @@ export function splitKey(lines) {
 }
 
 function places(rows, x) {
-  return [0, ...rows.map((row) => x[row])].map((value, i, all) => (i && value <= all[i - 1] ? all[i - 1] + 1e-9 : value));
+  return rows.map((row) => (row < 0 ? 0 : x[row])).map((value, i, all) => (i && value <= all[i - 1] ? all[i - 1] + 1e-9 : value));
 }
 
 function order(parts) {
@@ -60,11 +60,11 @@ function order(parts) {
   return parts.sort((a, b) => rank(a) - rank(b));
 }
 
-/** Rows at about even distances, each later than the one before. */
-function chosen(seconds) {
-  const rows = [];
-  const step = seconds[seconds.length - 1] / MOST;
-  let last = 0;
+/** Rows at about even distances, each later than the one before; the first is -1 where a run is there from its begin. */
+function chosen(seconds, isPart) {
+  const rows = [isPart ? 0 : -1];
+  let last = isPart ? seconds[0] : 0;
+  const step = (seconds[seconds.length - 1] - last) / MOST;
   for (let row = 0; row < seconds.length; row++) {
     if (seconds[row] > last && (seconds[row] - last >= step || row === seconds.length - 1)) {
       rows.push(row);

@@ -67,11 +67,11 @@ export class View {
   /** Draws everything: `lines` of the chosen runs, `run` the one in the header. */
   show({ lines, run, axis, range }) {
     const { data } = this;
-    this.header.show(run, data);
+    this.header.show(run);
     const names = [...new Set(lines.flatMap((line) => line.runs.flatMap((each) => [...data.columns(each.id).keys()])))];
     this.showReturns(lines, run, axis, range, names);
     this.agent.show(run, data.details(run.id).episodes);
-    this.showSplit(run, axis, lines.length > 1);
+    this.showSplit(run, axis, range, lines.length > 1);
     const figures = figuresOf(names);
     const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
     const side = [speed, ...figures.age, ...figures.machine];
@@ -140,10 +140,11 @@ export class View {
     return found;
   }
 
-  showSplit(run, axis, several) {
+  showSplit(run, axis, range, several) {
     const split = splitOf(this.data, run.id, axis, AXES[axis].columns);
     this.split.hidden = !split;
     if (!split) return;
+    this.strip.zoom(range);
     this.strip.show(split.lines, axis);
     say(this.splitSaid, several ? `of ${run.name}, seconds a second` : "seconds a second");
     const shape = JSON.stringify(split.lines.map((line) => [line.label, percent(line.share)]));

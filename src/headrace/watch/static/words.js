@@ -1,5 +1,7 @@
 // Numbers, times and names as people read them.
 
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 /** A number in few characters: 3,912 · 0.41 · 2.1e-5. */
@@ -40,9 +42,8 @@ export function duration(seconds) {
 export function moment(unix) {
   if (!unix) return "–";
   const then = new Date(unix * 1000);
-  const clock = then.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-  if (then.toDateString() === new Date().toDateString()) return clock;
-  return `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })}, ${clock}`;
+  const same = then.toDateString() === new Date().toDateString();
+  return same ? clock.format(then) : `${day.format(then)}, ${clock.format(then)}`;
 }
 
 /** Bytes: 443 MiB. */
