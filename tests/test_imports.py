@@ -1,4 +1,4 @@
-"""Imports run one way: cli → train → adapters and envs → pool → compiled core; no circles in pool/ and train/.
+"""Imports run one way: cli → watch → train → adapters and envs → pool → compiled core; no circles in pool/ and train/.
 
 Those within functions and under ``TYPE_CHECKING`` count, too.
 """
@@ -71,7 +71,7 @@ def test_imports_within_train_run_one_way(of: str) -> None:
     assert wrong == set()
 
 
-@pytest.mark.parametrize("of", ["pool", "train"])
+@pytest.mark.parametrize("of", ["pool", "train", "watch"])
 def test_nothing_goes_in_a_circle(of: str) -> None:
     graph = {name: imported(name) for name in MODULES if part(name) == of}
     try:

@@ -18,7 +18,7 @@ from headrace.limits import limits_named
 
 COMMANDS = {
     "train": "train an agent on a task, and write a run folder",
-    "watch": "watch a run's newest weights play while it trains",
+    "watch": "show runs in a browser, while they train and afterwards",
     "play": "play episodes with a trained agent, and record a video",
     "sweep": "search for settings, with many runs",
     "plot": "plot the returns of runs, with bands over seeds",
@@ -29,12 +29,12 @@ COMMANDS = {
     "check": "run the conformance checks on a task",
     "doctor": "say what of this machine is used, and what is missing",
 }
-EXTRAS = ("torch", "safetensors", "rich", "tyro", "av")
+EXTRAS = ("torch", "safetensors", "rich", "tyro", "av", "starlette", "uvicorn", "websockets")
 EXAMPLES = (
     ("headrace envs cart", "the tasks with 'cart' in their name"),
     ("headrace train CartPole-v1", "a good agent within a minute"),
     ("headrace train Pong-v5 --seed 2", "the same on an Atari game"),
-    ("headrace watch runs/…", "watch it learn, with the folder that train printed"),
+    ("headrace watch", "watch it learn in a browser, and compare runs"),
     ("headrace play runs/…", "watch the trained agent"),
     ("headrace plot runs --out curves.pdf", "the returns of all runs, with bands over seeds"),
     ("headrace sweep CartPole-v1 --help", "how to search for good settings"),

@@ -1,8 +1,8 @@
-"""``headrace watch``: opens the page of a run that is training."""
+"""``headrace watch``: a page in the browser that shows runs, while they train and afterwards."""
 
 from __future__ import annotations
 
-import time
+import threading
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,76 +10,57 @@ from typing import Annotated
 
 import tyro
 
-from headrace.errors import HeadraceError, OptionError
-from headrace.train.config.settings import Config
-from headrace.train.processes.page import address_of
-from headrace.train.runs.folder import RunFolder
+from headrace.errors import OptionError
 
 RUNS = Path("runs")
-PATIENCE = 3.0  # seconds to wait for a viewer that is being started or restarted
-REST = 0.2
 
 
 @dataclass(frozen=True)
 class WatchArgs:
-    """Watch a run while it trains, in a browser: the newest weights play, with the run's progress.
+    """Show runs in a browser, while they train and afterwards: curves, agents at play, what their settings differ in.
 
-    For runs with samplers; headrace play shows the agent of any run, also after its end. The page can be
-    reached from this machine only; from another one with ssh -L PORT:127.0.0.1:PORT.
+    The page only reads run folders, also copies from other machines. It can be reached from this machine only; from
+    another one with ssh -L PORT:127.0.0.1:PORT, or with --host, by the address with a token that is then printed.
 
     examples:
       headrace watch
-      headrace watch runs/mine
-      headrace watch runs/mine --no-browser
+      headrace watch runs/mine runs/other
+      headrace watch copied/runs --port 8000 --no-browser
+      headrace watch --host 0.0.0.0
     """
 
-    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
-    """the run folder that headrace train named; the newest in runs/ by default"""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUNS …]")] = ()
+    """run folders, or folders of runs; runs/ by default"""
+    port: int | None = None
+    """where to listen; 7420 or any that is free by default"""
+    host: str = "127.0.0.1"
+    """an address of this machine; others than loopback can be reached from other machines"""
     browser: bool = True
     """open the page; else only say where it is"""
 
 
 def run(argv: list[str]) -> int:
-    """Open the page of a run, or print why there is none; returns the exit status."""
+    """Serve the page until Ctrl-C; returns the exit status."""
     args = tyro.cli(WatchArgs, prog="headrace watch", args=argv)
-    folder, config = RunFolder.read(args.run or newest(RUNS))
-    url = _await(folder, config)
-    print(f"watch {url}")
-    if args.browser and not webbrowser.open(url):
-        print("no browser was found here: open that page yourself")
+    if args.port is not None and not 0 <= args.port < 2**16:
+        raise OptionError(f"--port {args.port} must be between 0 and 65535")
+    if not args.runs and not RUNS.is_dir():
+        raise OptionError(f"there are no runs in {RUNS}/: headrace watch RUNS, with the folder that train named")
+    from headrace.watch.library import Library
+    from headrace.watch.serve import listening, serve
+
+    library = Library(args.runs or [RUNS])
+    with listening(args.host, args.port) as found:
+        serve(library, found, args.host, lambda url: _announce(url, args.browser))
     return 0
 
 
-def newest(folder: Path) -> Path:
-    """Returns the most recently changed run in a folder.
-
-    Raises:
-        OptionError: there are no runs.
-    """
-    runs = [file.parent for file in folder.glob("*/config.json")]
-    if not runs:
-        raise OptionError(f"there are no runs in {folder}/: headrace watch RUN, with the folder that train named")
-    return max(runs, key=lambda path: path.stat().st_mtime)
+def _announce(url: str, browser: bool) -> None:
+    print(f"watch {url}   (Ctrl-C ends)", flush=True)
+    if browser:
+        threading.Thread(target=_open, args=(url,), daemon=True).start()
 
 
-def _await(folder: RunFolder, config: Config) -> str:
-    until = time.monotonic() + PATIENCE
-    while (url := address_of(folder)) is None:
-        if time.monotonic() > until:
-            raise HeadraceError(
-                f"nobody can be watched in {folder.path}: {_why(folder, config)};\n"
-                f"headrace play {folder.path} shows what it has learnt so far"
-            )
-        time.sleep(REST)
-    return url
-
-
-def _why(folder: RunFolder, config: Config) -> str:
-    """Why a run has no page."""
-    if (holder := folder.holder) is None:
-        return "nobody trains it now"
-    if not config.samplers:
-        return f"it is trained by {holder} alone; only runs with samplers have a viewer"
-    if not config.viewer:
-        return f"it is trained by {holder}, with --no-viewer"
-    return f"it is trained by {holder}, whose viewer does not answer (yet, or as the task has no pictures)"
+def _open(url: str) -> None:
+    if not webbrowser.open(url):
+        print("no browser was found here: open that page yourself", flush=True)

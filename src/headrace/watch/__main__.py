@@ -1,0 +1,25 @@
+"""``python -m headrace.watch RUN --fd N``: the page of one run, on a socket that its training has opened.
+
+Training listens on the socket itself, and starts this process only when somebody connects. It prints nothing: the
+terminal is the trainer's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from headrace.watch.serve import serve_run
+
+
+def main() -> None:
+    """Serve the page of a run until it is over and nobody looks any more."""
+    parser = argparse.ArgumentParser(prog="python -m headrace.watch", description="Serve the page of one run.")
+    parser.add_argument("run", type=Path, help="the run folder")
+    parser.add_argument("--fd", type=int, required=True, help="an inherited socket that listens")
+    args = parser.parse_args()
+    serve_run(args.run, args.fd)
+
+
+if __name__ == "__main__":
+    main()

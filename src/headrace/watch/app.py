@@ -1,0 +1,123 @@
+"""The page's addresses: its own files, a websocket for what is live, tables of metrics, and videos of episodes.
+
+Everything here only reads. Runs are addressed by ids that the server has given out, never by paths.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
+
+from headrace.watch.guard import Guard
+from headrace.watch.library import Library
+from headrace.watch.players import Players
+from headrace.watch.session import Session
+
+STATIC = Path(__file__).with_name("static")
+ROWS = 500  # of a table, sent at once
+Table = tuple[str, Any, dict[str, np.ndarray]]
+"""the name of a run, its seed, and its metrics"""
+
+
+class Site:
+    """What the server knows, and how it answers.
+
+    Args:
+        library: the runs.
+
+    Attributes:
+        open_pages: number of pages that are open now.
+        visited: whether any page was ever open.
+    """
+
+    def __init__(self, library: Library):
+        self._library, self._players = library, Players()
+        self._reader = ThreadPoolExecutor(1, "reader")
+        self.open_pages, self.visited = 0, False
+
+    def app(self, host: str, token: str | None) -> ASGIApp:
+        """Returns the application; ``host`` and ``token`` as for `Guard`."""
+        routes = [
+            Route("/", _index),
+            Route("/metrics.csv", self._table),
+            Route("/runs/{run}/{folder}/{file}", self._video),
+            WebSocketRoute("/live", self._live),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+        return Guard(Starlette(routes=routes), host, token)
+
+    async def _live(self, socket: WebSocket) -> None:
+        await socket.accept()
+        self.open_pages, self.visited = self.open_pages + 1, True
+        try:
+            await Session(socket, self._library, self._players, self._reader).serve()
+        finally:
+            self.open_pages -= 1
+
+    async def _table(self, request: Request) -> Response:
+        names = request.query_params.get("runs", "").split(",")
+        tables = await asyncio.get_running_loop().run_in_executor(self._reader, self._tables, names)
+        if not tables:
+            return PlainTextResponse("no such run\n", 404)
+        headers = {"Content-Disposition": 'attachment; filename="metrics.csv"'}
+        return StreamingResponse(_rows(tables), media_type="text/csv", headers=headers)
+
+    def _tables(self, names: list[str]) -> list[Table]:
+        self._library.look()
+        runs = [self._library.runs[name] for name in names if name in self._library.runs]
+        return [(run.name, run.summary.get("seed"), run.series.rows()) for run in runs]
+
+    async def _video(self, request: Request) -> Response:
+        path = await asyncio.get_running_loop().run_in_executor(self._reader, self._film, request.path_params)
+        return FileResponse(path, media_type="video/mp4") if path else PlainTextResponse("no such video\n", 404)
+
+    def _film(self, wanted: Mapping[str, str]) -> Path | None:
+        if wanted["run"] not in self._library.runs:
+            self._library.look()
+        run = self._library.runs.get(wanted["run"])
+        return run.video(wanted["folder"], wanted["file"]) if run is not None else None
+
+
+def _index(_: Request) -> Response:
+    return FileResponse(STATIC / "index.html")
+
+
+def _rows(tables: list[Table]) -> Iterator[str]:
+    """All metrics of some runs as one table."""
+    names = list(dict.fromkeys(name for _, _, columns in tables for name in columns))
+    yield _lines([["run", "seed", *names]])
+    for run, seed, columns in tables:
+        count = max(map(len, columns.values()), default=0)
+        for first in range(0, count, ROWS):
+            part = {name: column[first : first + ROWS].tolist() for name, column in columns.items()}
+            yield _lines(
+                [run, seed, *(_cell(part[name][row]) if name in part else "" for name in names)]
+                for row in range(min(ROWS, count - first))
+            )
+
+
+def _cell(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def _lines(rows: Iterable[list[Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,85 @@
+"""Finds run folders, and follows them: new ones appear, removed ones vanish."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from headrace.errors import OptionError
+from headrace.watch.run import Run
+
+DEEPEST = 3  # folders below the one that was named
+MOST_RUNS = 2000
+SCAN = 5.0  # seconds between two searches for runs; those that are known are looked at more often
+YOUNG = 5.0  # seconds in which a run may still have no settings
+SIGNS = ("config.json", "metrics.jsonl", "events.jsonl")
+
+
+class Library:
+    """The runs below some folders.
+
+    Args:
+        roots: run folders, or folders that hold some.
+
+    Attributes:
+        runs: id → run.
+
+    Raises:
+        OptionError: there is no such folder.
+    """
+
+    def __init__(self, roots: Iterable[Path]):
+        self.roots = list(roots)
+        self.runs: dict[str, Run] = {}
+        self._known: dict[Path, Run] = {}
+        self._scanned = -SCAN
+        for root in self.roots:
+            if not root.is_dir():
+                raise OptionError(f"{root} is no folder: headrace watch RUNS, with a folder of runs or one run's own")
+
+    def look(self) -> None:
+        """See what has changed."""
+        now = time.monotonic()
+        if now - self._scanned >= SCAN:
+            self._scan()
+            self._scanned = time.monotonic()
+        for run in self.runs.values():
+            run.refresh()
+
+    def _scan(self) -> None:
+        found: dict[Path, Run] = {}
+        for root in self.roots:
+            for path in _run_folders(root, DEEPEST):
+                if len(found) < MOST_RUNS and path not in found:
+                    found[path] = self._known.get(path) or Run(path, _name(root, path))
+        self._known = found
+        self.runs = {run.id: run for run in found.values()}
+
+
+def _name(root: Path, path: Path) -> str:
+    return path.name or path.resolve().name if path == root else str(path.relative_to(root))
+
+
+def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
+    if _is_run(folder):
+        yield folder
+    elif deepest:
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+        except OSError:  # unreadable, or just removed
+            return
+        for name in names:
+            yield from _run_folders(folder / name, deepest - 1)
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, or what is left of one."""
+    config = folder / SIGNS[0]
+    try:
+        stat = config.stat()
+    except OSError:
+        return any((folder / name).is_file() for name in SIGNS[1:])
+    return stat.st_size > 0 or time.time() - stat.st_mtime > YOUNG  # one that begins has made the file, and no more

@@ -1,0 +1,178 @@
+"""What a page shows of one run, read from its folder and nothing else.
+
+Looking again costs a few calls of ``stat`` as long as nothing has changed. The metrics as a whole are read only of runs
+that somebody has chosen; of others the last line, and some for a small picture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from headrace.train.runs import lock
+from headrace.train.runs.events import read_events
+from headrace.train.runs.status import Status, read_status
+from headrace.watch.series import Series, glance
+
+FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl")
+VIDEO = re.compile(r"[\w-][\w.-]*\.mp4")
+MOST_EVENTS = 500  # the newest of a run's
+MOST_EPISODES = 20
+KEPT = 120.0  # seconds for which metrics are kept after somebody has looked at them
+FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
+Stamp = tuple[tuple[int, int], ...]
+
+
+class Run:
+    """One run folder.
+
+    Args:
+        path: the folder, as the user named it.
+        name: what it is called in a list of runs.
+
+    Attributes:
+        id: stands for the folder in addresses.
+        summary: what a list shows of it, as JSON has it.
+        version: grows whenever the summary changes.
+    """
+
+    def __init__(self, path: Path, name: str):
+        self.path, self.name = path, name
+        self.id = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+        self.summary: dict[str, Any] = {}
+        self.version = 0
+        self._series: Series | None = None
+        self._asked = 0.0
+        self._stamp: tuple[Stamp, bool] | None = None
+
+    @property
+    def series(self) -> Series:
+        """All its metrics, up to date; freed some time after they were last asked for."""
+        self._asked = time.monotonic()
+        if self._series is None:
+            self._series = Series(self.path / "metrics.jsonl")
+        self._series.refresh()
+        return self._series
+
+    def refresh(self) -> None:
+        """Look at the folder again."""
+        if self._series is not None and time.monotonic() - self._asked > KEPT:
+            self._series = None
+        stamp = tuple(_stamp(self.path / name) for name in FILES), lock.holder(self.path / "train.lock") is not None
+        if stamp != self._stamp:
+            self._stamp, self.version = stamp, self.version + 1
+            self.summary = self._read()
+
+    def details(self) -> dict[str, Any]:
+        """Returns what is shown of a chosen run beside its metrics: ``events`` and ``episodes``."""
+        events = [asdict(event) for event in read_events(self.path / "events.jsonl")[-MOST_EVENTS:]]
+        return {"events": events, "episodes": [*self._episodes(), *self._films()]}
+
+    def video(self, folder: str, name: str) -> Path | None:
+        """Returns the file of a video of this run; None if there is none of this name."""
+        path = self.path / folder / name
+        if folder not in ("episodes", "videos") or not VIDEO.fullmatch(name):
+            return None
+        inside = path.resolve().parent == (self.path / folder).resolve()  # a link may lead out of the folder
+        return path if inside and path.is_file() else None
+
+    def _read(self) -> dict[str, Any]:
+        config, status = _settings(self.path / "config.json"), read_status(self.path)
+        seen, events = glance(self.path / "metrics.jsonl"), read_events(self.path / "events.jsonl")
+        last = seen.last
+        return {
+            "id": self.id,
+            "name": self.name,
+            "path": str(self.path),
+            "group": self.id if seen.problem else self._group(config),
+            "task": str(config.get("task", "")),
+            "algo": str(config.get("algo", "")),
+            "seed": config.get("seed"),
+            "config": config,
+            "status": _told(status, seen.problem),
+            "began": next((event.time for event in events if event.kind == "began"), None),
+            "resumed": sum(event.kind == "resumed" for event in events),
+            "restarts": sum(event.kind == "restart" for event in events),
+            "spark": seen.returns,
+            "step": _number(last.get("step")),
+            "rate": seen.rate,
+            "return": _number(last.get("return")),
+            "seconds": _number(_inside(last, "time").get("seconds")),
+            "has_agent": any((self.path / "checkpoints").glob("step-*")),
+        }
+
+    def _group(self, config: dict[str, Any]) -> str:
+        """The same for runs that differ in their seed alone."""
+        if not config:
+            return self.id
+        alike = json.dumps({name: value for name, value in config.items() if name != "seed"}, sort_keys=True)
+        return hashlib.sha256(alike.encode()).hexdigest()[:12]
+
+    def _episodes(self) -> list[dict[str, Any]]:
+        """The episodes that training has kept."""
+        try:
+            lines = (self.path / "episodes" / "episodes.jsonl").read_bytes().splitlines()
+        except OSError:
+            return []
+        found = [episode for line in lines if (episode := self._episode(line)) is not None]
+        return list({episode["file"]: episode for episode in found}.values())[-MOST_EPISODES:]
+
+    def _episode(self, line: bytes) -> dict[str, Any] | None:
+        try:
+            values = json.loads(line)
+            file = values["file"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        if not isinstance(file, str) or self.video("episodes", file) is None:
+            return None
+        numbers = {name: _number(values.get(name)) for name in ("step", "return", "length", "time")}
+        return {"folder": "episodes", "file": file, "kind": str(values.get("kind", "")), **numbers}
+
+    def _films(self) -> list[dict[str, Any]]:
+        """The videos that were made of checkpoints, at the end of training or by headrace play."""
+        files = sorted((self.path / "videos").glob("*.mp4"), key=lambda file: file.name)[-MOST_EPISODES:]
+        return [
+            {"folder": "videos", "file": file.name, "kind": "video", "step": int(found[1])}
+            for file in files
+            if (found := FILM_STEP.fullmatch(file.name)) and self.video("videos", file.name)
+        ]
+
+
+def _told(status: Status, problem: str) -> dict[str, Any]:
+    """A status as JSON has it; a run with damaged metrics is damaged, too, unless it still trains."""
+    if problem and status.kind != "running":
+        return {"kind": "damaged", "text": problem, "when": status.when, "resume": None}
+    return {"kind": status.kind, "text": status.text, "when": status.when, "resume": status.resume}
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    """What a file of settings holds; nothing if it holds no settings."""
+    try:
+        values = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _inside(values: dict[str, Any], name: str) -> dict[str, Any]:
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    """A value that is a number JSON has; None for any other."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return 0, 0
+    return stat.st_mtime_ns, stat.st_size

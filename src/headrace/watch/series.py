@@ -1,0 +1,197 @@
+"""The metrics of a run as columns of numbers, kept up to date as the run writes.
+
+Every number of a line is a column named by its path in the line, such as ``loss/entropy`` or ``time/env``: nothing here
+knows what an algorithm reports.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.watch.tail import Tail, sample
+
+DEEPEST = 6  # objects within objects
+MOST_COLUMNS = 500
+SPARK = 40  # lines of a file from which its small picture is made
+RECENT = 60.0  # seconds of a run whose rate is told
+SHOWN = 60  # characters of a line that is no measurement
+
+
+class Series:
+    """All lines of a ``metrics.jsonl``.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        generation: grows whenever earlier lines are void, as after a resumption.
+        count: lines read.
+        problem: in words, why reading stopped before the end; empty if it did not.
+    """
+
+    def __init__(self, path: Path):
+        self._path, self._tail = path, Tail(path)
+        self.generation, self.count, self.problem = 0, 0, ""
+        self._columns: dict[str, array[float]] = {}
+
+    def refresh(self) -> None:
+        """Read what is new in the file."""
+        try:
+            anew, lines = self._tail.read()
+        except OSError as error:
+            self.problem = f"{self._path.name} cannot be read: {error.strerror}"
+            return
+        if anew:
+            self.generation, self.count, self.problem = self.generation + 1, 0, ""
+            self._columns.clear()
+        for line in lines:
+            if self.problem:
+                return
+            self._add(line)
+
+    def rows(self, first: int = 0) -> dict[str, np.ndarray]:
+        """Returns every column from row ``first`` on: float64 [rows], not a number where a line has none."""
+        return {name: np.array(column[first:]) for name, column in self._columns.items()}
+
+    def evaluations(self) -> dict[str, np.ndarray]:
+        """Returns the rows with a new evaluation, with all columns; its own steps are in ``evaluation/step``."""
+        columns = self.rows()
+        if not {"evaluation/step", "evaluation/return"} <= columns.keys():
+            return {}
+        steps = columns["evaluation/step"]
+        known = np.flatnonzero(np.isfinite(steps))
+        new = known[np.flatnonzero(np.diff(steps[known], prepend=math.nan))]
+        return {name: column[new] for name, column in columns.items()}
+
+    def _add(self, line: bytes) -> None:
+        values = measurement(line)
+        if values is None:
+            shown = line[:SHOWN].decode(errors="replace")
+            self.problem = f"{self._path.name}, line {self.count + 1}: no measurement of a run: {shown!r}"
+            return
+        for name, value in numbers(values):
+            column = self._columns.get(name)
+            if column is None:
+                if len(self._columns) >= MOST_COLUMNS:
+                    continue
+                column = self._columns[name] = array("d", [math.nan]) * self.count
+            column.append(value)
+        self.count += 1
+        for column in self._columns.values():
+            if len(column) < self.count:
+                column.append(math.nan)
+
+
+def measurement(line: bytes) -> dict[str, Any] | None:
+    """Returns what a line of metrics holds; None if it is no measurement."""
+    try:
+        values = json.loads(line)
+        return values if isinstance(values, dict) and isinstance(values["step"], int) else None
+    except (ValueError, KeyError, RecursionError):
+        return None
+
+
+def numbers(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
+    """All numbers of nested objects, by their paths."""
+    for name, value in values.items():
+        if isinstance(value, dict) and depth < DEEPEST:
+            yield from numbers(value, f"{prefix}{name}/", depth + 1)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                yield prefix + name, float(value)
+            except OverflowError:  # an integer beyond all floats
+                yield prefix + name, math.copysign(math.inf, value)
+
+
+def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -> dict[str, np.ndarray]:
+    """Returns the rows between two values of a column, with a neighbour at either side; all without such a column."""
+    if axis not in columns or (low == -math.inf and high == math.inf):
+        return columns
+    below, above = np.flatnonzero(columns[axis] < low), np.flatnonzero(columns[axis] > high)
+    first = int(below[-1]) if below.size else 0
+    last = int(above[0]) + 1 if above.size else len(columns[axis])
+    return {name: column[first:last] for name, column in columns.items()}
+
+
+def thin(columns: dict[str, np.ndarray], most: int) -> dict[str, np.ndarray]:
+    """Returns columns with at most ``most`` values each.
+
+    Rows are divided into groups of neighbours; of each column a group keeps its lowest and its highest value, in their
+    order. Of what only grows, such as steps, those are the group's first and last, so that a peak stays a peak, less
+    than a group from its place.
+    """
+    count = max(map(len, columns.values()), default=0)
+    if count <= most:
+        return columns
+    size = -(-2 * count // max(most - 2, 2))
+    groups = count // size  # what is left over, and always the last row, are kept as they are
+    whole = groups * size
+    return {
+        name: np.concatenate([_extremes(column[:whole], groups, size), _rest(column[whole:])])
+        for name, column in columns.items()
+    }
+
+
+def _extremes(column: np.ndarray, groups: int, size: int) -> np.ndarray:
+    grid = column.reshape(groups, size)
+    known = np.isfinite(grid)
+    low, high = np.where(known, grid, np.inf).argmin(1), np.where(known, grid, -np.inf).argmax(1)
+    rows = np.arange(groups)[:, None]
+    return grid[rows, np.sort(np.stack([low, high], 1), 1)].reshape(-1)
+
+
+def _rest(column: np.ndarray) -> np.ndarray:
+    return column if len(column) <= 2 else column[[0, -1]]
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What a file of metrics shows at a glance; a long one is not read whole.
+
+    Attributes:
+        returns: some, from its beginning to its end.
+        last: its last line; empty if there is none.
+        rate: agent steps a second lately; None if it is not known.
+        problem: in words, what is wrong with it, as far as that was seen.
+    """
+
+    returns: list[float]
+    last: dict[str, Any]
+    rate: float | None
+    problem: str
+
+
+def glance(path: Path) -> Glance:
+    """Returns what is to be seen of a run's metrics without reading all of them."""
+    lines = sample(path, SPARK)
+    found = [values for line in lines if (values := measurement(line)) is not None]
+    shown = found[:: max(1, len(found) // SPARK)]
+    returns = [value for line in [*shown, *found[-1:]] if (value := _finite(line.get("return"))) is not None]
+    wrong = sum(1 for line in lines if line) - len(found)
+    problem = f"{path.name} is damaged: it holds lines that are no measurements" if wrong else ""
+    return Glance(returns, found[-1] if found else {}, _rate(found), problem)
+
+
+def _rate(lines: list[dict[str, Any]]) -> float | None:
+    """Agent steps a second over the last minute, or since the line before."""
+    moments = [(0.0, 0)] + [(seconds, line["step"]) for line in lines if (seconds := _seconds(line)) is not None]
+    last, step = moments.pop()
+    then, before = next((each for each in reversed(moments) if last - each[0] >= RECENT), (moments or [(last, 0)])[0])
+    return (step - before) / (last - then) if last > then else None
+
+
+def _seconds(line: dict[str, Any]) -> float | None:
+    time = line.get("time")
+    return _finite(time.get("seconds")) if isinstance(time, dict) else None
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -1,0 +1,150 @@
+"""Runs the page's server: for a person until Ctrl-C, or for one run on a socket that training hands over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import uvicorn
+
+from headrace.errors import OptionError
+from headrace.train.runs import lock
+from headrace.watch.app import Site
+from headrace.watch.library import Library
+
+HOST = "127.0.0.1"
+PORT = 7420
+LOOK = 1.0  # seconds between looks at whether a run is over
+LINGER = 5.0  # seconds that a page may take to come back, such as by a reload
+PATIENCE = 60.0  # seconds after a run's end in which somebody may still come
+GRACE = 1  # seconds for connections to close
+NICE = 19
+
+
+def listening(host: str = HOST, port: int | None = None) -> socket.socket:
+    """Returns a socket that listens, at a port that is free where none is named.
+
+    Raises:
+        OptionError: there is no such host, or the port is taken.
+    """
+    wanted = PORT if port is None else port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, wanted, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise OptionError(f"--host {host} is no address of this machine: {error}") from error
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        _bind(found, address, anywhere=port is None)
+        found.listen(128)
+    except OSError as error:
+        found.close()
+        raise OptionError(f"nothing can listen at {host}, port {wanted}: {error.strerror}; try --port 0") from error
+    return found
+
+
+def _bind(found: socket.socket, address: tuple, *, anywhere: bool) -> None:
+    try:
+        found.bind(address)
+    except OSError:
+        if not anywhere:
+            raise
+        found.bind((address[0], 0, *address[2:]))
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine can reach a host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def serve(library: Library, found: socket.socket, host: str, ready: Callable[[str], object]) -> None:
+    """Serve the page until Ctrl-C.
+
+    Args:
+        library: the runs.
+        found: a socket that listens.
+        host: as the user named it.
+        ready: called with the page's address.
+    """
+    give_way()
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    server = uvicorn.Server(_config(Site(library), host, token))
+    name = f"[{host}]" if ":" in host else host
+    ready(f"http://{name}:{found.getsockname()[1]}/" + (f"?token={token}" if token else ""))
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run([found])
+
+
+def serve_run(run: Path, descriptor: int) -> None:
+    """Serve the page of one run, on an inherited socket, until the run is over and nobody looks any more.
+
+    Args:
+        run: its folder.
+        descriptor: of a socket that listens on this machine's own addresses.
+    """
+    give_way()
+    found = socket.socket(fileno=descriptor)
+    found.setblocking(False)
+    site = Site(Library([run]))
+    asyncio.run(_serve_run(run, site, _RunServer(_config(site, HOST, None)), found))
+
+
+async def _serve_run(run: Path, site: Site, server: uvicorn.Server, found: socket.socket) -> None:
+    watching = asyncio.create_task(_end_after(run, site, server))
+    await server.serve([found])
+    watching.cancel()
+
+
+async def _end_after(run: Path, site: Site, server: uvicorn.Server) -> None:
+    """Let the server end once the run is over and no page is open."""
+    needed = time.monotonic()
+    while True:
+        now = time.monotonic()
+        if site.open_pages or lock.holder(run / "train.lock") is not None:
+            needed = now
+        elif now - needed > (LINGER if site.visited else PATIENCE):
+            server.should_exit = True
+            return
+        await asyncio.sleep(LOOK)
+
+
+class _RunServer(uvicorn.Server):
+    """A server that Ctrl-C does not end: in a terminal that is meant for training."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Listen to the signal to end alone."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self.handle_exit)
+        yield
+
+
+def _config(site: Site, host: str, token: str | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        site.app(host, token),
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=GRACE,
+    )
+
+
+def give_way() -> None:
+    """Give this process, and those it starts, the lowest scheduling priority."""
+    with contextlib.suppress(OSError):
+        os.nice(NICE)

@@ -1,0 +1,248 @@
+"""One open page: it says over its websocket what it shows, and is sent that, and then what is new of it.
+
+Messages are JSON; those with numbers or a picture are binary: four bytes, the length of a JSON header (big-endian), the
+header, padded with spaces to a multiple of eight, and then the numbers (float64, little-endian) or the picture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from headrace.watch.library import Library
+from headrace.watch.players import SOURCES, Players
+from headrace.watch.run import Run
+from headrace.watch.series import thin, window
+
+PACE = 1.0  # seconds between two looks at the folders
+AXES = {"step": ("step",), "seconds": ("time/seconds",), "updates": ("updates", "iteration")}
+MOST_CHOSEN = 100
+POINTS = 20_000  # of a curve, of all chosen runs together
+FEWEST, MOST = 400, 4000  # of one run
+GROWTH = 0.25  # of the points that a page has, how many may be appended before it gets all anew
+T = TypeVar("T")
+
+
+@dataclass
+class View:
+    """What a page shows: which runs, and which part of an axis; all of it by default."""
+
+    chosen: list[str] = field(default_factory=list)
+    axis: str = "step"
+    low: float = -math.inf
+    high: float = math.inf
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> View:
+        """What a message asks for; anything that is wrong in it is left out."""
+        chosen = said.get("runs")
+        chosen = [name for name in chosen if isinstance(name, str)] if isinstance(chosen, list) else []
+        axis = said.get("axis")
+        bounds = _bound(said.get("low"), -math.inf), _bound(said.get("high"), math.inf)
+        return cls(list(dict.fromkeys(chosen))[:MOST_CHOSEN], axis if axis in AXES else "step", *bounds)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the axis is shown from end to end."""
+        return self.low == -math.inf and self.high == math.inf
+
+
+@dataclass
+class Sent:
+    """How much of a run a page has."""
+
+    view: View
+    generation: int
+    count: int
+    points: int
+    appended: int = 0
+    version: int = -1
+
+
+class Session:
+    """The connection to one page.
+
+    Args:
+        socket: an accepted websocket.
+        library: the runs.
+        players: processes that play.
+        reader: runs what reads files, one call after the other.
+    """
+
+    def __init__(self, socket: WebSocket, library: Library, players: Players, reader: Executor):
+        self._socket, self._library, self._players, self._reader = socket, library, players, reader
+        self._view, self._resting = View(), False
+        self._versions: dict[str, int] = {}
+        self._sent: dict[str, Sent] = {}
+        self._asked = asyncio.Event()
+        self._sending = asyncio.Lock()
+        self._wanted: tuple[str, str] | None = None
+        self._agent: tuple[str, str] | None = None
+        self._showing: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        """Send what there is until the page is closed."""
+        telling = asyncio.create_task(self._keep_telling())
+        try:
+            while not telling.done():
+                self._hear(json.loads(await self._socket.receive_text()))
+        except (WebSocketDisconnect, ValueError, KeyError, RecursionError):  # gone, or nothing that a page says
+            pass
+        finally:
+            for task in filter(None, (telling, self._showing)):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError):
+                    await task
+
+    def _hear(self, said: Any) -> None:
+        """Do what a page asks for."""
+        if not isinstance(said, dict):
+            return
+        if "runs" in said:
+            self._view = View.of(said)
+        if "resting" in said:  # nobody looks at the page now
+            self._resting = bool(said["resting"])
+        if "agent" in said:
+            self._wanted = self._agent_of(said["agent"])
+        self._show_agent()
+        self._asked.set()
+
+    async def _keep_telling(self) -> None:
+        while True:
+            began = time.monotonic()
+            self._asked.clear()
+            if not self._resting:
+                for message in await self._read(self._news):
+                    await self._send(message)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), PACE + (time.monotonic() - began))
+
+    async def _read(self, reading: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, reading)
+
+    async def _send(self, message: str | bytes) -> None:
+        async with self._sending:
+            if isinstance(message, bytes):
+                await self._socket.send_bytes(message)
+            else:
+                await self._socket.send_text(message)
+
+    def _news(self) -> list[str | bytes]:
+        """What the page does not know yet."""
+        library, view = self._library, self._view
+        library.look()
+        messages: list[str | bytes] = []
+        runs = {name: library.runs[name] for name in view.chosen if name in library.runs}
+        self._sent = {name: sent for name, sent in self._sent.items() if name in runs}
+        most = min(MOST, max(FEWEST, POINTS // max(1, len(runs))))
+        for name, run in runs.items():
+            messages += self._of_run(name, run, view, most)
+        return [*self._of_list(), *messages]
+
+    def _of_list(self) -> list[str | bytes]:
+        runs, known = self._library.runs, self._versions
+        changed = [run.summary for name, run in runs.items() if known.get(name) != run.version]
+        gone = [name for name in known if name not in runs]
+        first = not known and not changed
+        self._versions = {name: run.version for name, run in runs.items()}
+        if not (changed or gone or first):
+            return []
+        roots = [str(root) for root in self._library.roots]
+        return [_json({"kind": "runs", "changed": changed, "gone": gone, "roots": roots, "now": time.time()})]
+
+    def _of_run(self, name: str, run: Run, view: View, most: int) -> list[str | bytes]:
+        """What is new of a chosen run."""
+        series, sent = run.series, self._sent.get(name)
+        messages: list[str | bytes] = []
+        if sent is None or sent.view != view or sent.generation != series.generation:
+            whole = True
+        else:
+            new = series.count - sent.count
+            whole = new > 0 and (not view.is_whole or sent.appended + new > max(FEWEST, GROWTH * sent.points))
+        if whole:
+            columns = series.rows()
+            axis = next((column for column in AXES[view.axis] if column in columns), view.axis)
+            shown = thin(window(columns, axis, view.low, view.high), most)
+            points = max(map(len, shown.values()), default=0)
+            messages.append(_numbers("series", name, shown, whole=view.is_whole))
+            messages.append(_numbers("evaluations", name, thin(series.evaluations(), most)))
+            version = sent.version if sent is not None else -1
+            sent = Sent(view, series.generation, series.count, points, version=version)
+        elif sent is not None and series.count > sent.count:
+            messages.append(_numbers("more", name, series.rows(sent.count)))
+            messages.append(_numbers("evaluations", name, thin(series.evaluations(), most)))
+            sent.appended += series.count - sent.count
+            sent.count = series.count
+        assert sent is not None
+        self._sent[name] = sent
+        if sent.version != run.version:
+            sent.version = run.version
+            messages.append(_json({"kind": "details", "run": name, "problem": series.problem, **run.details()}))
+        return messages
+
+    def _show_agent(self) -> None:
+        """Begin to show the agent that is asked for, or another one, or none, as when nobody looks."""
+        agent = None if self._resting else self._wanted
+        if agent != self._agent:
+            if self._showing is not None:
+                self._showing.cancel()
+            self._agent = agent
+            self._showing = asyncio.create_task(self._keep_showing(*agent)) if agent is not None else None
+
+    def _agent_of(self, said: Any) -> tuple[str, str] | None:
+        """The run and the source that a page asks for; None for none, or what there is not."""
+        known = isinstance(said, dict) and said.get("source") in SOURCES and isinstance(said.get("run"), str)
+        if not known or said["run"] not in self._library.runs:
+            return None
+        return said["run"], said["source"]
+
+    async def _keep_showing(self, name: str, source: str) -> None:
+        run = self._library.runs[name]
+        async with self._players.watched(run.path, source) as player:
+            async for header, picture in player.frames():
+                about = {"kind": "picture", "run": name, "source": source, "frame": header}
+                await self._send(_binary(about, picture))
+
+
+def _numbers(kind: str, run: str, columns: Mapping[str, np.ndarray], **more: Any) -> bytes:
+    """A message with columns of numbers, all of one length."""
+    length = max(map(len, columns.values()), default=0)
+    header = {"kind": kind, "run": run, "names": list(columns), "length": length, **more}
+    content = np.stack(list(columns.values())).astype("<f8").tobytes() if columns else b""
+    return _binary(header, content)
+
+
+def _binary(header: Mapping[str, Any], content: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    text += b" " * (-(4 + len(text)) % 8)
+    return len(text).to_bytes(4, "big") + text + content
+
+
+def _json(message: Mapping[str, Any]) -> str:
+    """A message as text; numbers that JSON does not have are null."""
+    return json.dumps(_plain(message), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _bound(value: Any, default: float) -> float:
+    """A number from a message; the default for what is none."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return min(max(value, -sys.float_info.max), sys.float_info.max) if known else default

@@ -1,0 +1,46 @@
+// Which charts there are: they follow from the names of the columns, so that whatever an algorithm reports is drawn.
+
+const AXES = new Set(["step", "iteration", "updates", "time/seconds", "time/unix", "evaluation/step"]);
+const POLICY = /^policies\/([^/]+)\/(.+)$/;
+const RATES = /^time\/(?:steps_)?per_second\//;
+const MEMORY = /^time\/memory\//;
+const SPLIT = /^time\/[^/]+$/;
+const HARDWARE = /^time\/(cores|gpu)(\/|$)/;
+const AGE = /^(staleness|age)(\/|$)/;
+
+/**
+ * The columns of some runs as charts: {learning, machine, age, more}, each a list of {key, title, columns, bytes};
+ * `columns` are {name, policy}, all drawn in one chart.
+ */
+export function figuresOf(names) {
+  const found = { learning: new Map(), machine: new Map(), age: new Map(), more: new Map() };
+  const policies = names.some((name) => POLICY.test(name));
+  for (const name of names) {
+    if (AXES.has(name) || isPart(name)) continue;
+    const [, policy, rest] = POLICY.exec(name) ?? [null, null, name];
+    if (rest === "return" || rest === "evaluation/return") continue; // the large chart has them
+    if (policies && !policy && name.startsWith("loss/")) continue; // the first policy's again
+    const section = sectionOf(rest);
+    const title = rest.replace(AGE, "age of the data, ").replace(/^(loss|time)\//, "").replace(/, $/, "");
+    const key = `${section} ${title}`;
+    if (!found[section].has(key)) found[section].set(key, { key, title, columns: [], bytes: MEMORY.test(rest) });
+    found[section].get(key).columns.push({ name, policy });
+  }
+  return Object.fromEntries(Object.entries(found).map(([section, figures]) => [section, [...figures.values()]]));
+}
+
+/** The columns of the parts that time is spent on, which are cumulative seconds. */
+export const isPart = (name) => SPLIT.test(name) && !AXES.has(name) && !HARDWARE.test(name);
+
+/** The returns to draw: each policy's, or the run's. */
+export function returnsOf(names) {
+  const each = names.map((name) => [name, POLICY.exec(name)]).filter(([, found]) => found?.[2] === "return");
+  return each.length ? each.map(([name, found]) => ({ name, policy: found[1] })) : [{ name: "return", policy: null }];
+}
+
+function sectionOf(name) {
+  if (name.startsWith("loss/")) return "learning";
+  if (MEMORY.test(name) || HARDWARE.test(name)) return "machine";
+  if (AGE.test(name)) return "age";
+  return "more";
+}

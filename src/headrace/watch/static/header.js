@@ -1,0 +1,74 @@
+// The head of a run: what it is, how it stands, how far it is and how long it still takes.
+
+import { make, say } from "./dom.js";
+import { count, duration, moment, number } from "./words.js";
+
+const CHIPS = { running: "good", solved: "good", finished: "a", interrupted: "warn", killed: "bad", failed: "bad", damaged: "bad" };
+
+export class Header {
+  constructor() {
+    this.title = make("h1");
+    this.chip = make("span", { class: "chip", role: "status" });
+    this.about = make("span", { class: "soft" });
+    this.figures = make("div", { class: "figs" });
+    this.bar = make("i");
+    this.progress = make("div", { class: "progress", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": "steps done" }, this.bar);
+    this.words = make("p", { class: "state" });
+    this.element = make("div", { class: "head" }, make("header", {}, this.title, this.chip, this.about, this.figures), this.progress, this.words);
+  }
+
+  show(run) {
+    const { status } = run;
+    say(this.title, run.task ? `${run.task} · ${run.algo}` : run.name);
+    say(this.chip, status.kind);
+    this.chip.style.setProperty("--k", `var(--${CHIPS[status.kind] ?? "soft"})`);
+    say(this.about, about(run));
+    const { step, rate, return: earned } = run;
+    const total = run.config.total_steps;
+    const figures = [];
+    if (earned !== null) figures.push([number(earned), run.config.stop_at_return ? `return, goal ${number(run.config.stop_at_return)}` : "return"]);
+    if (rate) figures.push([`${number(rate)} /s`, "agent steps"]);
+    if (step) figures.push([total ? `${count(step)} of ${count(total)}` : count(step), "steps"]);
+    const left = status.kind === "running" && rate && total > step ? (total - step) / rate : null;
+    if (left !== null) figures.push([`${run.config.stop_at_return ? "≤ " : ""}${duration(left)}`, "left"]);
+    else if (run.seconds) figures.push([duration(run.seconds), "of training"]);
+    this.showFigures(figures);
+    const done = total ? Math.min(1, (step || 0) / total) : 0;
+    this.progress.hidden = !total;
+    this.progress.setAttribute("aria-valuenow", String(Math.round(100 * done)));
+    this.bar.style.setProperty("--part", done);
+    this.showState(run);
+  }
+
+  showFigures(figures) {
+    while (this.figures.children.length > figures.length) this.figures.lastChild.remove();
+    while (this.figures.children.length < figures.length) this.figures.append(make("div", { class: "fig" }, make("b"), make("span")));
+    figures.forEach(([value, name], index) => {
+      say(this.figures.children[index].children[0], value);
+      say(this.figures.children[index].children[1], name);
+    });
+  }
+
+  showState({ status }) {
+    const shape = JSON.stringify(status);
+    if (shape === this.shape) return;
+    this.shape = shape;
+    const words = { killed: `last seen ${moment(status.when)}: ${status.text}` }[status.kind] ?? status.text;
+    this.words.className = ["failed", "damaged", "killed"].includes(status.kind) ? "state bad" : "state";
+    this.words.replaceChildren(status.kind === "running" ? "" : words);
+    if (!status.resume) return;
+    const copy = make("button", { type: "button", class: "plain", on: { click: async () => {
+      await navigator.clipboard?.writeText(status.resume);
+      say(copy, "copied");
+    } } }, "copy");
+    this.words.append(" · go on with ", make("code", {}, status.resume), " ", copy);
+  }
+}
+
+function about(run) {
+  const words = [run.seed === null || run.seed === undefined ? null : `seed ${run.seed}`, run.name];
+  if (run.resumed) words.push(run.resumed === 1 ? "resumed once" : `resumed ${run.resumed} times`);
+  if (run.restarts) words.push(run.restarts === 1 ? "a worker was restarted" : `${run.restarts} restarts of workers`);
+  if (run.status.kind !== "running" && run.status.when) words.push(moment(run.status.when));
+  return words.filter(Boolean).join(" · ");
+}

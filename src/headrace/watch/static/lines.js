@@ -1,0 +1,112 @@
+// What is drawn as one line: a run, or several that differ in their seed alone, with their mean and how sure it is.
+
+import { setting, shortTask } from "./words.js";
+
+export const COLOURS = 8;
+const GRID = 250; // places at which a mean is taken
+const RESAMPLES = 400;
+const IGNORED = new Set(["seed"]);
+
+/** The lines of some runs: [{key, runs: [summary …], slot}]; `slots` keeps the colour that a line once had. */
+export function linesOf(runs, joined, slots) {
+  const groups = new Map();
+  for (const run of runs) {
+    const key = joined ? run.group : run.id;
+    if (!groups.has(key)) groups.set(key, { key, runs: [] });
+    groups.get(key).runs.push(run);
+  }
+  const lines = [...groups.values()];
+  const keys = new Set(lines.map((line) => line.key));
+  for (const key of slots.keys()) if (!keys.has(key)) slots.delete(key);
+  for (const line of lines) {
+    if (!slots.has(line.key)) slots.set(line.key, free(new Set(slots.values())));
+    line.slot = slots.get(line.key);
+    line.colour = `k${line.slot % COLOURS}`;
+    line.dash = DASHES[Math.floor(line.slot / COLOURS) % DASHES.length];
+  }
+  const differing = differences(lines);
+  for (const line of lines) line.label = label(line, lines, differing);
+  return lines;
+}
+
+const DASHES = [undefined, [6, 4], [2, 3], [10, 3, 2, 3]];
+
+function free(taken) {
+  let slot = 0;
+  while (taken.has(slot)) slot++;
+  return slot;
+}
+
+/** The names of settings in which lines differ, but for the seed. */
+export function differences(lines) {
+  const names = new Set(lines.flatMap((line) => Object.keys(line.runs[0].config)));
+  return [...names].filter((name) => {
+    const values = new Set(lines.map((line) => JSON.stringify(line.runs[0].config[name])));
+    return !IGNORED.has(name) && values.size > 1;
+  });
+}
+
+/** What tells a line from the others. */
+function label(line, lines, differing) {
+  const [run] = line.runs;
+  const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
+  if (!run.task) return run.name;
+  if (lines.length === 1) return `${run.task} ${run.algo} · ${seeds}`;
+  const words = [];
+  if (differing.includes("task")) words.push(shortTask(run.task));
+  if (differing.includes("algo")) words.push(run.algo);
+  if (!words.length) {
+    for (const name of differing.slice(0, 2)) words.push(`${name} ${setting(run.config[name] ?? null)}`);
+  }
+  const twin = lines.some((other) => other !== line && other.runs.length === 1 && line.runs.length === 1
+    && other.runs[0].seed === run.seed && other.runs[0].group === run.group);
+  return [...words, twin ? run.name : seeds].join(" · ");
+}
+
+/** The mean of several curves over the part that all of them have, and a 95 % interval of it: {x, y, low, high}. */
+export function mean(curves) {
+  const known = curves.filter(({ x }) => x.length > 1);
+  if (known.length < 2) return { ...(known[0] ?? { x: [], y: [] }), low: null, high: null };
+  const from = Math.max(...known.map(({ x }) => x[0]));
+  const to = Math.min(...known.map(({ x }) => x[x.length - 1]));
+  if (!(to > from)) return { x: [], y: [], low: null, high: null };
+  const x = Array.from({ length: GRID }, (_, i) => from + ((to - from) * i) / (GRID - 1));
+  const values = known.map((curve) => interpolated(curve, x));
+  const draws = resamples(known.length);
+  const [y, low, high] = [[], [], []];
+  const means = new Float64Array(draws.length);
+  for (let i = 0; i < GRID; i++) {
+    y.push(values.reduce((sum, curve) => sum + curve[i], 0) / values.length);
+    draws.forEach((draw, n) => {
+      let sum = 0;
+      for (const curve of draw) sum += values[curve][i];
+      means[n] = sum / draw.length;
+    });
+    means.sort();
+    low.push(means[Math.floor(0.025 * (means.length - 1))]);
+    high.push(means[Math.ceil(0.975 * (means.length - 1))]);
+  }
+  return { x, y, low, high };
+}
+
+function interpolated({ x, y }, places) {
+  let i = 0;
+  return places.map((place) => {
+    while (i < x.length - 2 && x[i + 1] < place) i++;
+    const part = Math.min(1, Math.max(0, (place - x[i]) / (x[i + 1] - x[i])));
+    return y[i] + part * (y[i + 1] - y[i]);
+  });
+}
+
+const drawn = new Map();
+
+/** Which curves each of many means is taken of, drawn with replacement: the bootstrap, and the same every time. */
+function resamples(number) {
+  if (!drawn.has(number)) {
+    let state = 12345;
+    const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+    const draw = () => Array.from({ length: number }, () => Math.floor(random() * number));
+    drawn.set(number, Array.from({ length: RESAMPLES }, draw));
+  }
+  return drawn.get(number);
+}

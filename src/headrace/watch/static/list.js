@@ -1,0 +1,181 @@
+// The list of runs: grouped by when they trained, filtered, and chosen from.
+
+import { draw, make, say } from "./dom.js";
+import { filterOf } from "./filter.js";
+import { count, duration, moment, number, shortTask } from "./words.js";
+
+const WIDTH = 60;
+const HEIGHT = 22;
+const DAY = 86400;
+
+export class List {
+  /** `toggle(ids, alone)` is called when a row is clicked. */
+  constructor(place, toggle) {
+    this.place = place;
+    this.toggle = toggle;
+    this.rows = new Map();
+    this.opened = new Set();
+    this.order = "";
+  }
+
+  /** Shows runs: `state` has runs, joined, chosen and filter; `lines` are what is drawn of the chosen ones. */
+  show(state, lines) {
+    this.state = state;
+    const fits = filterOf(state.filter);
+    const runs = [...state.runs.values()].filter(fits);
+    const entries = this.entries(runs, state.joined).sort((a, b) => rank(a) - rank(b) || b.when - a.when || byName(a, b));
+    const colours = new Map(lines.flatMap((line) => line.runs.map((run) => [run.id, line.colour])));
+    const wanted = [];
+    let group = null;
+    for (const entry of entries) {
+      if (entry.period !== group) wanted.push(this.heading(group = entry.period));
+      wanted.push(this.row(entry, colours, false));
+      if (entry.runs.length > 1 && this.opened.has(entry.key)) {
+        for (const run of entry.runs) wanted.push(this.row(entryOf(run.id, [run]), colours, true));
+      }
+    }
+    if (!entries.length) wanted.push(this.nothing(state));
+    const order = wanted.map((row) => row.dataset.key).join(" ");
+    if (order !== this.order) this.place.replaceChildren(...wanted);
+    this.order = order;
+    const kept = new Set(wanted.map((row) => row.dataset.key));
+    for (const key of this.rows.keys()) if (!kept.has(key)) this.rows.delete(key);
+    return runs.length;
+  }
+
+  entries(runs, joined) {
+    const groups = new Map();
+    for (const run of runs) {
+      const key = joined ? run.group : run.id;
+      groups.set(key, [...(groups.get(key) ?? []), run]);
+    }
+    return [...groups].map(([key, members]) => entryOf(key, members));
+  }
+
+  heading(period) {
+    return this.kept(`heading ${period}`, () => make("h2", { class: "group" }, period));
+  }
+
+  nothing(state) {
+    const words = state.runs.size ? "no run fits the filter" : `no runs yet in ${state.roots.join(", ") || "…"}`;
+    return this.kept(`nothing ${words}`, () => make("p", { class: "group" }, words));
+  }
+
+  kept(key, build) {
+    if (!this.rows.has(key)) {
+      const row = build();
+      row.dataset.key = key;
+      this.rows.set(key, row);
+    }
+    return this.rows.get(key);
+  }
+
+  row(entry, colours, inner) {
+    const row = this.kept(`${inner ? "inner" : "run"} ${entry.key}`, () => this.build(entry, inner));
+    const { chosen } = this.state;
+    const on = entry.runs.filter((run) => chosen.includes(run.id)).length;
+    const [head] = entry.runs;
+    row.classList.toggle("on", on > 0);
+    row.dataset.status = entry.kind;
+    row.style.setProperty("--k", `var(--${colours.get(head.id) ?? "soft"})`);
+    row.box.checked = on === entry.runs.length;
+    row.box.indeterminate = on > 0 && on < entry.runs.length;
+    row.entry = entry;
+    say(row.name, title(entry, inner));
+    say(row.about, about(entry));
+    row.about.title = entry.runs.length > 1 ? "" : `${head.path}: ${head.status.text}`;
+    row.box.setAttribute("aria-label", `${title(entry, inner)}, ${about(entry)}`);
+    if (row.more) {
+      row.more.textContent = this.opened.has(entry.key) ? "−" : "+";
+      row.more.setAttribute("aria-expanded", String(this.opened.has(entry.key)));
+    }
+    const points = JSON.stringify(head.spark);
+    if (points !== row.points) {
+      row.points = points;
+      row.picture.setAttribute("points", sparkline(head.spark));
+    }
+    return row;
+  }
+
+  build(entry, inner) {
+    const box = make("input", { type: "checkbox", class: "dot" });
+    const name = make("b");
+    const words = make("i");
+    const picture = draw("polyline", { fill: "none" });
+    const spark = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" }, picture);
+    const more = entry.runs.length > 1
+      ? make("button", { type: "button", class: "more", "aria-label": "show each seed", "aria-expanded": "false" }, "+") : null;
+    const row = make("div", { class: inner ? "item inner" : "item" }, box, make("div", {}, name, words), spark, more);
+    Object.assign(row, { box, name, about: words, picture, more, entry });
+    const ids = () => row.entry.runs.map((run) => run.id);
+    box.addEventListener("change", () => this.toggle(ids(), false));
+    row.addEventListener("click", (event) => {
+      if (event.target === box || event.target === more) return;
+      this.toggle(ids(), !(event.ctrlKey || event.metaKey || event.shiftKey));
+    });
+    more?.addEventListener("click", () => {
+      if (!this.opened.delete(row.entry.key)) this.opened.add(row.entry.key);
+      this.show(this.state, this.lines ?? []);
+    });
+    return row;
+  }
+}
+
+function entryOf(key, runs) {
+  const when = Math.max(...runs.map((run) => run.status.when || 0));
+  const kinds = [...new Set(runs.map((run) => run.status.kind))];
+  const kind = kinds.includes("running") ? "running" : kinds.length === 1 ? kinds[0] : "several";
+  const sorted = runs.length > 1 ? [...runs].sort((a, b) => (a.seed ?? 0) - (b.seed ?? 0)) : runs;
+  return { key, runs: sorted, when, kind, kinds, period: kind === "running" ? "training now" : period(when) };
+}
+
+function period(when) {
+  const midnight = new Date().setHours(0, 0, 0, 0) / 1000;
+  if (when >= midnight) return "today";
+  return when >= midnight - DAY ? "yesterday" : "earlier";
+}
+
+const rank = (entry) => ["training now", "today", "yesterday", "earlier"].indexOf(entry.period);
+const byName = (a, b) => a.runs[0].name.localeCompare(b.runs[0].name);
+
+function title(entry, inner) {
+  const [run] = entry.runs;
+  if (!run.task) return run.name;
+  if (inner) return `seed ${run.seed} · ${run.name}`;
+  const seeds = entry.runs.length > 1 ? `× ${entry.runs.length} seeds` : `seed ${run.seed}`;
+  return `${shortTask(run.task)} ${run.algo} ${seeds}`;
+}
+
+/** How it stands, in a few words. */
+function about(entry) {
+  const [run] = entry.runs;
+  if (entry.runs.length > 1) return `${entry.kind === "several" ? entry.kinds.join(", ") : entry.kind} · ${together(entry.runs)}`;
+  const earned = run.return === null ? null : number(run.return);
+  const words = {
+    running: [earned ?? `${count(run.step)} steps`],
+    solved: [earned && `${earned} in ${duration(run.seconds)}`],
+    finished: [earned],
+    interrupted: [earned, "resume?"],
+    killed: [`last seen ${moment(run.status.when)}`, earned],
+    failed: [run.status.text],
+    damaged: [run.status.text],
+  }[run.status.kind] ?? [];
+  return [run.status.kind, ...words].filter(Boolean).join(" · ");
+}
+
+function together(runs) {
+  const values = runs.map((run) => run.return).filter((value) => value !== null);
+  if (!values.length) return "no returns yet";
+  const middle = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const spread = Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / Math.max(1, values.length - 1));
+  return values.length > 1 ? `${number(middle)} ± ${number(spread)}` : number(middle);
+}
+
+function sparkline(values) {
+  if (values.length < 2) return "";
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return values.map((value, i) => {
+    const y = HEIGHT - 2 - ((value - low) / (high - low || 1)) * (HEIGHT - 4);
+    return `${((i * WIDTH) / (values.length - 1)).toFixed(1)},${y.toFixed(1)}`;
+  }).join(" ");
+}

@@ -1,0 +1,50 @@
+// The settings of what is drawn, side by side; first those that differ.
+
+import { make } from "./dom.js";
+import { differences } from "./lines.js";
+import { setting } from "./words.js";
+
+const MOST = 8; // columns
+
+export class Settings {
+  constructor(place) {
+    this.place = place;
+    this.all = false;
+    this.shown = "";
+  }
+
+  show(lines) {
+    const shape = JSON.stringify([this.all, lines.map((line) => [line.label, line.colour, line.runs.map((run) => run.config)])]);
+    if (shape === this.shown) return;
+    this.shown = shape;
+    const shown = lines.slice(0, MOST);
+    const differing = differences(shown);
+    const names = [...new Set(shown.flatMap((line) => Object.keys(line.runs[0].config)))];
+    const rest = names.filter((name) => !differing.includes(name));
+    const listed = this.all ? [...differing, ...rest] : differing;
+    const toggle = make("button", { type: "button", class: "plain", on: { click: () => { this.all = !this.all; this.show(lines); } } },
+      this.all ? "show what differs" : "show all");
+    const heading = lines.length > 1 ? "Settings that differ" : "Settings";
+    const told = lines.length > 1 ? `${differing.length} of ${names.length} · ` : `${names.length} · `;
+    this.place.replaceChildren(
+      make("h2", {}, heading, make("span", {}, told, toggle)),
+      listed.length ? this.table(shown, listed, differing) : make("p", { class: "soft" },
+        lines.length > 1 ? "They have the same settings." : "Choose several runs to see in what they differ, or show all."),
+    );
+  }
+
+  table(lines, names, differing) {
+    const head = lines.map((line) => make("th", { scope: "col", style: { "--k": `var(--${line.colour})` } }, make("i"), line.label));
+    const rows = names.map((name) => {
+      const values = lines.map((line) => told(line, name));
+      return make("tr", {}, make("th", { scope: "row" }, name), ...values.map((value) =>
+        make("td", { class: differing.includes(name) && value !== values[0] ? "diff" : "" }, value)));
+    });
+    return make("div", { class: "scroll" }, make("table", {},
+      make("thead", {}, make("tr", {}, make("th", {}, make("span", { class: "hide" }, "setting")), ...head)), make("tbody", {}, ...rows)));
+  }
+}
+
+function told(line, name) {
+  return [...new Set(line.runs.map((run) => setting(run.config[name])))].slice(0, 8).join(", ");
+}

@@ -1,0 +1,198 @@
+// What is shown of the chosen runs: a header for one of them, and cards with charts of all.
+
+import { Agent } from "./agent.js";
+import { Chart } from "./chart.js";
+import { AXES, growth } from "./data.js";
+import { make, say } from "./dom.js";
+import { figuresOf, returnsOf } from "./figures.js";
+import { Header } from "./header.js";
+import { mean } from "./lines.js";
+import { Log, tunedOf } from "./log.js";
+import { Settings } from "./settings.js";
+import { splitKey, splitOf } from "./split.js";
+import { bytes, number, percent, title } from "./words.js";
+
+const QUIETEST = 12; // runs of which the single curves are drawn behind their mean
+const POLICY_DASH = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
+
+export class View {
+  /** `act` has what the page can do: zoom(range), axis(name), focus(run), agent(asked). */
+  constructor(place, data, act) {
+    Object.assign(this, { data, act, charts: new Map(), zoomed: null });
+    this.header = new Header();
+    this.returns = make("section", { class: "card s8", "aria-label": "Return" });
+    this.agentCard = make("section", { class: "card s4", "aria-label": "The agent" });
+    this.split = make("section", { class: "card s6", "aria-label": "Where the time goes" });
+    this.first = make("div", { class: "row" }, this.returns, this.agentCard);
+    this.second = make("div", { class: "row" }, this.split);
+    this.learning = make("div", { class: "row" });
+    this.more = make("div", { class: "row" });
+    this.moreBox = make("details", { on: { toggle: () => this.act.redraw() } }, make("summary", {}, "More figures"), this.more);
+    this.tuner = make("section", { class: "card", "aria-label": "What the tuner measured", hidden: true });
+    this.settingsCard = make("section", { class: "card", "aria-label": "Settings" });
+    this.logCard = make("section", { class: "card", "aria-label": "What happened" });
+    place.append(this.header.element, this.first, this.second, this.learning, this.moreBox, this.tuner,
+      this.settingsCard, this.logCard);
+    this.agent = new Agent(this.agentCard, act.agent);
+    this.settings = new Settings(this.settingsCard);
+    this.log = new Log(this.logCard);
+    this.buildReturns();
+    this.splitKey = make("div", { class: "key" });
+    this.splitSaid = make("span");
+    const strip = make("div");
+    this.split.append(make("h2", {}, "Where the time goes", this.splitSaid), strip, this.splitKey);
+    this.strip = this.chart("split", strip, { label: "Where the time goes", height: 150, write: (v) => number(v) });
+  }
+
+  buildReturns() {
+    const axes = Object.keys(AXES).map((name) => make("button", { type: "button", class: "plain", "data-axis": name,
+      on: { click: () => this.act.axis(name) } }, AXES[name].label));
+    this.axes = axes;
+    this.all = make("button", { type: "button", class: "plain", hidden: true, on: { click: () => this.act.zoom(null) } }, "show all");
+    this.csv = make("a", { class: "plain", download: "metrics.csv" }, "CSV");
+    const png = make("button", { type: "button", class: "plain", on: { click: () => this.large.save("return") } }, "PNG");
+    const place = make("div");
+    this.empty = make("p", { class: "soft" });
+    this.key = make("div", { class: "key" });
+    this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), make("span", {}, this.csv, png)), this.empty, place, this.key);
+    this.large = this.chart("return", place, { label: "Return", height: 300 });
+  }
+
+  chart(key, place, options) {
+    const chart = new Chart(place, { zoomed: (range) => this.act.zoom(range), ...options });
+    this.charts.set(key, chart);
+    return chart;
+  }
+
+  /** Draws everything: `lines` of the chosen runs, `run` the one in the header. */
+  show({ lines, run, axis, range }) {
+    const { data } = this;
+    this.header.show(run);
+    const names = [...new Set(lines.flatMap((line) => line.runs.flatMap((each) => [...data.columns(each.id).keys()])))];
+    this.showReturns(lines, run, axis, range, names);
+    this.agent.show(run, data.details(run.id).episodes);
+    this.showSplit(run, axis, range, lines.length > 1);
+    const figures = figuresOf(names);
+    const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
+    const side = [speed, ...figures.age, ...figures.machine];
+    this.cards(this.second, side.slice(0, 2), lines, axis, range);
+    this.cards(this.learning, [...figures.learning, ...side.slice(2)], lines, axis, range);
+    this.moreBox.hidden = !figures.more.length;
+    if (this.moreBox.open) this.cards(this.more, figures.more, lines, axis, range);
+    this.settings.show(lines);
+    const details = data.details(run.id);
+    this.log.show(run, details);
+    this.showTuner(details);
+  }
+
+  redraw() {
+    for (const chart of this.charts.values()) chart.redraw();
+  }
+
+  showReturns(lines, run, axis, range, names) {
+    const columns = returnsOf(names);
+    this.large.zoom(range);
+    const curves = this.curves(lines, columns, axis, true);
+    this.large.show(curves, axis);
+    say(this.empty, curves.some((curve) => curve.y.length) ? "" : "no episode has ended yet that was measured");
+    for (const button of this.axes) button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
+    this.all.hidden = !range;
+    this.csv.href = `metrics.csv?runs=${lines.flatMap((line) => line.runs.map((each) => each.id)).join(",")}`;
+    const policies = columns.filter(({ policy }) => policy).map(({ policy }) => policy);
+    const evaluated = names.includes("evaluation/return");
+    const shape = JSON.stringify([lines.map((line) => [line.key, line.label, line.colour]), run.id, policies, evaluated]);
+    if (shape === this.keyShape) return;
+    this.keyShape = shape;
+    const key = lines.map((line) => make("button", { type: "button", style: { "--k": `var(--${line.colour})` },
+      "aria-pressed": String(line.runs.includes(run)), title: "show this one above and below", on: { click: () => this.act.focus(line.runs[0].id) } },
+    make("i"), line.runs.length > 1 ? `${line.label}, mean and 95 % interval` : line.label));
+    const alone = lines.length === 1 && policies.length > 1;
+    const told = policies.map((policy, index) => (alone
+      ? make("span", { style: { "--k": `var(--k${index % 8})` } }, make("i"), policy)
+      : make("span", {}, `${["solid", "dashed", "dotted", "dash-dotted"][index % 4]}: ${policy}`)));
+    this.key.replaceChildren(...(alone ? [] : key), ...told, ...(evaluated ? [make("span", {}, "● evaluation without exploration")] : []));
+  }
+
+  /** The curves of some columns, of every line. */
+  curves(lines, columns, axis, marked = false) {
+    const found = [];
+    const alone = lines.length === 1;
+    for (const line of lines) {
+      columns.forEach(({ name, policy, growth: grows }, index) => {
+        const curve = (each) => (grows ? growth(this.data, each.id, name, axis) : this.data.points(each.id, name, axis));
+        const several = policy && columns.length > 1;
+        const colour = several && alone ? `k${index % 8}` : line.colour;
+        const dash = several && !alone ? POLICY_DASH[index % POLICY_DASH.length] : line.dash;
+        const label = several ? (alone ? policy : `${line.label} ${policy}`) : line.label;
+        const curves = line.runs.map(curve);
+        if (curves.length === 1) {
+          found.push({ label, colour, dash, ...curves[0] });
+        } else {
+          if (curves.length <= QUIETEST && marked) for (const each of curves) found.push({ label, colour, quiet: true, ...each });
+          found.push({ label, colour, dash, ...mean(curves), width: 2.2 });
+        }
+      });
+      for (const each of marked ? line.runs : []) {
+        const points = this.data.evaluations(each.id, axis);
+        if (points.x.length) found.push({ label: `${line.label}, evaluated`, colour: line.colour, markers: true, ...points });
+      }
+    }
+    return found;
+  }
+
+  showSplit(run, axis, range, several) {
+    const split = splitOf(this.data, run.id, axis, AXES[axis].columns);
+    this.split.hidden = !split;
+    if (!split) return;
+    this.strip.zoom(range);
+    this.strip.show(split.lines, axis);
+    say(this.splitSaid, several ? `of ${run.name}, seconds a second` : "seconds a second");
+    const shape = JSON.stringify(split.lines.map((line) => [line.label, percent(line.share)]));
+    if (shape !== this.splitShape) this.splitKey.replaceChildren(...splitKey(split.lines));
+    this.splitShape = shape;
+  }
+
+  /** Cards with small charts; those that are there already stay. */
+  cards(row, figures, lines, axis, range) {
+    const wanted = new Set(figures.map((figure) => figure.key));
+    for (const card of [...row.querySelectorAll("[data-figure]")]) {
+      if (wanted.has(card.dataset.figure)) continue;
+      this.charts.delete(card.dataset.figure);
+      card.remove();
+    }
+    for (const figure of figures) {
+      const card = [...row.children].find((each) => each.dataset.figure === figure.key) ?? this.card(row, figure);
+      const chart = this.charts.get(figure.key);
+      const curves = this.curves(lines, figure.columns.map((each) => ({ ...each, growth: figure.growth })), axis);
+      chart.zoom(range);
+      chart.show(curves, axis);
+      const last = curves.find((curve) => curve.y.length);
+      card.hidden = !last;
+      say(card.said, last ? chart.write(last.y[last.y.length - 1]) : "");
+    }
+    row.hidden = ![...row.children].some((each) => !each.hidden);
+  }
+
+  card(row, figure) {
+    const said = make("span");
+    const place = make("div");
+    const name = title(figure.title);
+    const png = make("button", { type: "button", class: "plain png", "aria-label": `save ${name} as PNG`, title: "save as PNG",
+      on: { click: () => this.charts.get(figure.key).save(figure.title.replace(/\W+/g, "_")) } }, "↓");
+    const card = make("section", { class: "card s3", "data-figure": figure.key, "aria-label": name },
+      make("h2", { title: name }, make("b", {}, name), make("span", {}, png, said)), place);
+    card.said = said;
+    row.append(card);
+    this.chart(figure.key, place, { label: name, height: 130, small: true, write: figure.bytes ? bytes : number });
+    return card;
+  }
+
+  showTuner(details) {
+    const tuned = tunedOf(details);
+    this.tuner.hidden = !tuned;
+    if (tuned && tuned.text !== this.tunedText) {
+      this.tunedText = tuned.text;
+      this.tuner.replaceChildren(make("h2", {}, "What the tuner measured", make("span", {}, tuned.text)), tuned.table);
+    }
+  }
+}

@@ -1,0 +1,101 @@
+"""Run folders as training leaves them, and the page's server as a user starts it, for the tests of the page."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.train.config.settings import make_config
+from headrace.train.runs.events import EventLog
+
+
+def line(step: int, seconds: float, earned: float, **more: Any) -> dict[str, Any]:
+    """One measurement, as a run writes it."""
+    return {
+        "step": step, "updates": step // 100, "episodes": step // 200, "return": earned, "length": 200.0,
+        "loss": {"policy_loss": 1 / (1 + step / 1000), "entropy": 1.0, "gradient_norm": 0.5 + math.sin(step / 5000)},
+        "time": {"seconds": seconds, "env": 0.3 * seconds, "learning": 0.6 * seconds, "cores": 1.2,
+                 "memory": {"resident": 400 << 20}},
+        **more,
+    }  # fmt: skip
+
+
+def write_run(path: Path, *, lines: int = 50, end: str | None = "finished", **settings: Any) -> Path:
+    """A run folder: settings, metrics that rise, and a log that ends as is said; None for one that was killed."""
+    path.mkdir(parents=True)
+    config = make_config("CartPole-v1", **settings)
+    (path / "config.json").write_text(config.to_json())
+    chance = random.Random(config.seed)
+    rows = [
+        line(200 * (i + 1), 0.5 * (i + 1), 400 * (1 - math.exp(-4 * i / lines)) + chance.gauss(0, 8))
+        for i in range(lines)
+    ]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = EventLog(path / "events.jsonl")
+    log.note("began", "ppo on CartPole-v1", 0, 0.0)
+    if end is not None:
+        log.note(end, f"it has {end}", 200 * lines, 0.5 * lines)  # type: ignore[arg-type]
+    return path
+
+
+@contextmanager
+def serving(*arguments: str | Path, cwd: Path | None = None) -> Iterator[str]:
+    """``headrace watch`` with these arguments, in a process of its own; the address that it prints."""
+    command = [sys.executable, "-m", "headrace.cli.main", "watch", "--no-browser", "--port", "0", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd) as server:
+        try:
+            assert server.stdout
+            said = server.stdout.readline()
+            assert said.startswith("watch http://"), said
+            yield said.split()[1]
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def get(address: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """What a server answers: status, headers by lower-case name, and content."""
+    request = urllib.request.Request(address, headers=headers)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Stay())
+    try:
+        with opener.open(request, timeout=20) as answer:
+            return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, {name.lower(): value for name, value in error.headers.items()}, error.read()
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def wait_for(done: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Returns what ``done()`` returns once that is true."""
+    until = time.monotonic() + seconds
+    while not (found := done()):
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of this number, that has not ended."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False

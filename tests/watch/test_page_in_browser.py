@@ -1,0 +1,278 @@
+"""The page in a real browser, as a person sees and uses it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import line, serving, wait_for, write_run
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+Open = Callable[..., Any]
+
+
+def train(path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "headrace.cli.main", "train", "CartPole-v1", "--run-dir", str(path), "--quiet",
+               "--no-video", "--no-tensorboard", *arguments]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def status(page: Any) -> str:
+    return page.locator(".chip").inner_text()
+
+
+def rows(page: Any) -> list[str]:
+    return page.locator("#list .item").all_inner_texts()
+
+
+def label(page: Any) -> str:
+    """What the large chart says of itself to those who cannot see it."""
+    return page.locator("section[aria-label=Return] .chart").get_attribute("aria-label") or ""
+
+
+def is_drawn(page: Any, place: str) -> bool:
+    """Whether a canvas has anything on it."""
+    return page.locator(f"{place} canvas").first.evaluate(
+        "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((each) => each !== 0)"
+    )
+
+
+def choose(page: Any, *words: str) -> None:
+    for word in words:
+        page.locator("#list .item", has_text=word).locator("input").first.click()
+
+
+def test_a_run_is_seen_to_learn_and_then_to_be_dead(tmp_path: Path, open_page: Open) -> None:
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.get_by_text("no runs yet in").wait_for()
+        training = train(tmp_path / "run", "--total-steps", "100000000", "--stop-at-return", "100000")
+        try:
+            page.locator(".chip", has_text="running").wait_for(timeout=60_000)
+            wait_for(lambda: "steps: CartPole-v1 ppo" in label(page), 60)
+            before = label(page)
+            wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
+            wait_for(lambda: page.locator("[data-figure] canvas").count() > 3)
+            assert page.locator("[data-figure]", has_text="Entropy").count() == 1
+            page.locator("section[aria-label='Where the time goes'] .key", has_text="learning").wait_for()
+            wait_for(lambda: label(page) != before, 30)
+            assert page.locator(".fig", has_text="left").count() == 1
+        finally:
+            training.kill()
+            training.wait()
+        page.locator(".chip", has_text="killed").wait_for(timeout=20_000)
+        assert page.locator(".state", has_text="last seen").count() == 1
+        assert "killed · last seen" in rows(page)[0]
+
+
+def test_every_end_is_told_and_a_damaged_run_explained(tmp_path: Path, open_page: Open) -> None:
+    for end in ("solved", "finished", "failed"):
+        write_run(tmp_path / end, end=end)
+    write_run(tmp_path / "paused", end="interrupted", learning_rate=0.1)
+    (tmp_path / "paused" / "checkpoints" / "step-000000010000").mkdir(parents=True)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text('{"task": ')
+    write_run(tmp_path / "torn", seed=9)
+    with (tmp_path / "torn" / "metrics.jsonl").open("a") as more:
+        more.write("\0\0\0\0\n")
+    with serving(tmp_path, "--host", "127.0.0.1") as address:
+        page = open_page(address)
+        page.locator("#join").uncheck()
+        page.locator("#list .item", has_text="broken").click()
+        page.locator(".state.bad", has_text="config.json cannot be read").wait_for()
+        assert status(page) == "damaged"
+        page.locator("#list .item", has_text="seed 9").click()
+        page.locator(".state.bad", has_text="metrics.jsonl is damaged").wait_for()
+        assert "CartPole-v1 ppo · seed 9" in label(page)  # what could be read is drawn
+        page.locator("section", has_text="What happened").get_by_text("metrics.jsonl, line 51").wait_for()
+        page.locator("#list .item", has_text="interrupted").click()
+        page.locator("code", has_text=f"headrace train --resume {tmp_path}/paused").wait_for()
+        page.locator("#list .item", has_text="it has failed").click()
+        page.locator(".state.bad", has_text="it has failed").wait_for()
+
+
+def test_names_are_never_markup(tmp_path: Path, open_page: Open) -> None:
+    path = write_run(tmp_path / HOSTILE.replace("/", "∕"), end="failed")
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(
+        json.dumps(config | {"task": HOSTILE, "algo": HOSTILE, "env_options": {HOSTILE: HOSTILE}})
+    )
+    with (path / "metrics.jsonl").open("a") as more:
+        more.write(json.dumps(line(20_000, 60, 1.0, loss={HOSTILE: 3.0}, policies={HOSTILE: {"return": 1.0}})) + "\n")
+    with (path / "events.jsonl").open("a") as more:
+        more.write(json.dumps({"time": 1.0, "step": 1, "seconds": 1.0, "kind": HOSTILE, "text": HOSTILE}) + "\n")
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator("h1", has_text=HOSTILE).wait_for()
+        page.get_by_text("show all").last.click()
+        page.locator("main .log", has_text=HOSTILE).wait_for()
+        page.locator("section[aria-label=Return] .u-over").hover()
+        assert page.locator("img").count() == 0
+        assert page.locator("script").count() == 1
+
+
+def test_seeds_are_joined_and_runs_compared(tmp_path: Path, open_page: Open) -> None:
+    for seed in (1, 2, 3):
+        write_run(tmp_path / f"a{seed}", seed=seed)
+    write_run(tmp_path / "b", seed=1, learning_rate=0.1)
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator("#list .item", has_text="× 3 seeds").wait_for()
+        page.locator("#clear").click()
+        choose(page, "× 3 seeds", "seed 1")
+        page.locator("section[aria-label=Return] .key", has_text="3 seeds, mean and 95 % interval").wait_for()
+        assert "learning_rate 0.1" in page.locator("section[aria-label=Return] .key").inner_text()
+        settings = page.locator("section[aria-label=Settings]")
+        assert settings.locator("tbody tr").count() == 1 and "learning_rate" in settings.inner_text()
+        settings.get_by_text("show all").click()
+        assert settings.locator("tbody tr").count() > 30
+        page.locator(".more").click()
+        assert len([row for row in rows(page) if re.search(r"seed \d · a\d", row)]) == 3
+        page.reload()  # what is chosen is in the address
+        page.locator("section[aria-label=Return] .key", has_text="3 seeds, mean and 95 % interval").wait_for()
+        page.locator("#join").uncheck()
+        wait_for(lambda: page.locator("section[aria-label=Return] .key button").count() == 4)
+
+
+def test_a_hundred_runs_are_listed_and_filtered(tmp_path: Path, open_page: Open) -> None:
+    ends = ("finished", "solved", "interrupted", "failed", None)
+    for index in range(100):
+        write_run(tmp_path / f"run-{index}", seed=index, learning_rate=0.001 * (1 + index % 4), end=ends[index % 5])
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator("#count", has_text="100 runs").wait_for()
+        assert len(rows(page)) == 4
+        page.locator("#join").uncheck()
+        wait_for(lambda: len(rows(page)) == 100)
+        for words, number in (
+            ("killed", 20), ("status=solved", 20), ("learning_rate=0.002", 25), ("learning_rate>0.002 failed", 10),
+            ("seed=7", 1), ("CARTPOLE ppo", 100), ("nothing=1", 0), ("run-99", 1),
+        ):  # fmt: skip
+            page.locator("#filter").fill(words)
+            wait_for(lambda number=number: len(rows(page)) == number)
+        page.locator("#filter").fill("seed<20")
+        page.locator("#clear").click()
+        for box in page.locator("#list input").all():
+            box.click()
+        wait_for(lambda: page.locator("section[aria-label=Return] .key button").count() == 20)
+        wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
+
+
+def test_charts_are_read_and_zoomed_by_pointer_and_by_keys(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "run", lines=5000)
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        chart = page.locator("section[aria-label=Return] .chart")
+        wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
+        box = chart.locator(".u-over").bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)
+        chart.locator(".tip", has_text="steps").wait_for()
+        assert re.search(r"49\d,\d{3} steps|50\d,\d{3} steps", chart.locator(".tip").inner_text())
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 60, steps=3)
+        page.mouse.up()
+        all_of_it = page.locator("section[aria-label=Return]").get_by_text("show all")
+        all_of_it.wait_for()
+        page.mouse.move(box["x"] + 2, box["y"] + 50)
+        wait_for(lambda: re.search(r"(49|50)\d,\d{3} steps", chart.locator(".tip").inner_text()))
+        all_of_it.click()
+        all_of_it.wait_for(state="hidden")
+        chart.focus()
+        page.keyboard.press("ArrowRight")
+        chart.locator(".tip").wait_for()
+        page.keyboard.press("+")
+        all_of_it.wait_for()
+        page.keyboard.press("0")
+        all_of_it.wait_for(state="hidden")
+        page.get_by_role("button", name="seconds").click()
+        wait_for(lambda: "against seconds" in label(page))
+
+
+def test_curves_can_be_taken_home(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "run")
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
+        card = page.locator("section[aria-label=Return]")
+        with page.expect_download() as table:
+            card.get_by_text("CSV").click()
+        assert len(Path(table.value.path()).read_text().splitlines()) == 51
+        with page.expect_download() as picture:
+            card.get_by_text("PNG").click()
+        assert Path(picture.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (640, "dark"), (1280, "dark")])
+def test_nothing_sticks_out_on_small_screens(tmp_path: Path, open_page: Open, width: int, scheme: str) -> None:
+    """640 pixels are also what 1280 are at 200 %."""
+    write_run(tmp_path / "run", end="interrupted")
+    with serving(tmp_path) as address:
+        page = open_page(address, width=width, scheme=scheme)
+        wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+        ink, ground = page.evaluate(
+            "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+        )
+        assert (brightness(ink) > brightness(ground)) == (scheme == "dark")
+        page.locator("#theme").click()
+        assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def brightness(colour: str) -> int:
+    return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+
+def test_the_page_comes_back_with_its_server(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "run")
+    with serving(tmp_path) as address:
+        page = open_page(address, lost=True)
+        page.locator("h1", has_text="CartPole").wait_for()
+    page.locator("#link", has_text="does not answer").wait_for()
+    write_run(tmp_path / "other", seed=2, learning_rate=0.1)
+    with serving(tmp_path, "--port", address.rpartition(":")[2].strip("/")):
+        page.locator("#count", has_text="2 runs").wait_for(timeout=20_000)
+        page.locator("#link").wait_for(state="hidden")
+
+
+def test_the_agent_plays_as_long_as_it_is_looked_at(tmp_path: Path, open_page: Open) -> None:
+    assert train(tmp_path / "run", "--total-steps", "20000").wait(120) == 0
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        card = page.locator("section[aria-label='The agent']")
+        card.get_by_role("tab", name="best, at play").click()
+        card.locator("canvas").wait_for(timeout=90_000)
+        assert is_drawn(page, "section[aria-label='The agent']")
+        card.locator(".bars b", has_text="%").first.wait_for()
+        assert "weights of step" in card.locator(".value").inner_text()
+        assert players(tmp_path)
+        page.context.close()
+        wait_for(lambda: not players(tmp_path))
+
+
+def players(folder: Path) -> list[int]:
+    """The processes that play runs of a folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"headrace.watch.player" in command and str(folder).encode() in command:
+            found.append(int(process.name))
+    return found
+
+
+def test_an_agent_that_cannot_play_says_why(tmp_path: Path, open_page: Open) -> None:
+    path = write_run(tmp_path / "run")
+    (path / "checkpoints" / "step-000000010000").mkdir(parents=True)
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        card = page.locator("section[aria-label='The agent']")
+        card.get_by_role("tab", name="best, at play").click()
+        card.locator(".words", has_text="checkpoint").wait_for(timeout=90_000)

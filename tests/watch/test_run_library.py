@@ -1,0 +1,117 @@
+"""Runs are found, followed and summed up from their folders alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from pages import write_run
+
+from headrace.errors import OptionError
+from headrace.train.runs import lock
+from headrace.watch.library import Library
+from headrace.watch.run import Run
+
+
+def summaries(library: Library) -> dict[str, dict]:
+    library._scanned = float("-inf")  # as if some seconds had passed
+    library.look()
+    return {run.name: run.summary for run in library.runs.values()}
+
+
+def test_runs_are_found_in_folders_and_below(tmp_path: Path) -> None:
+    write_run(tmp_path / "a")
+    write_run(tmp_path / "sweep" / "trial-1")
+    (tmp_path / "a" / "inner").mkdir()
+    shutil.copytree(tmp_path / "sweep", tmp_path / "a" / "inner" / "sweep")  # of a run nothing below is another
+    (tmp_path / "notes").mkdir()
+    library = Library([tmp_path])
+    assert sorted(summaries(library)) == ["a", "sweep/trial-1"]
+    write_run(tmp_path / "b")
+    shutil.rmtree(tmp_path / "a")
+    assert sorted(summaries(library)) == ["b", "sweep/trial-1"]
+    assert sorted(summaries(Library([tmp_path / "b", tmp_path / "sweep"]))) == ["b", "trial-1"]
+    assert sorted(summaries(Library([tmp_path, tmp_path / "b"]))) == ["b", "sweep/trial-1"]  # none twice
+    with pytest.raises(OptionError, match="is no folder"):
+        Library([tmp_path / "none"])
+
+
+def test_each_status_is_told(tmp_path: Path) -> None:
+    for end in ("finished", "solved", "interrupted", "failed"):
+        write_run(tmp_path / end, end=end)
+    (tmp_path / "interrupted" / "checkpoints" / "step-000000010000").mkdir(parents=True)
+    write_run(tmp_path / "dead", end=None)
+    write_run(tmp_path / "alive", end=None)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    shutil.copytree(tmp_path / "finished", tmp_path / "torn")
+    with (tmp_path / "torn" / "metrics.jsonl").open("a") as more:
+        more.write("x\n")
+    with lock.held(tmp_path / "alive" / "train.lock"):
+        found = summaries(Library([tmp_path]))
+    kinds = {name: summary["status"]["kind"] for name, summary in found.items()}
+    assert kinds == {
+        "finished": "finished", "solved": "solved", "interrupted": "interrupted", "failed": "failed",
+        "dead": "killed", "alive": "running", "broken": "damaged", "torn": "damaged",
+    }  # fmt: skip
+    assert found["interrupted"]["status"]["resume"] == f"headrace train --resume {tmp_path}/interrupted"
+    assert "config.json" in found["broken"]["status"]["text"]
+    assert "metrics.jsonl" in found["torn"]["status"]["text"]
+    assert found["failed"]["status"]["text"] == "it has failed"
+    assert found["finished"]["step"] == 10_000 and found["finished"]["spark"]
+
+
+def test_a_run_that_has_just_begun_is_not_damaged(tmp_path: Path) -> None:
+    (tmp_path / "young").mkdir()
+    (tmp_path / "young" / "config.json").touch()
+    assert not summaries(Library([tmp_path]))
+    os.utime(tmp_path / "young" / "config.json", (1.0, time.time() - 60))
+    assert summaries(Library([tmp_path]))["young"]["status"]["kind"] == "damaged"
+
+
+def test_runs_that_differ_in_their_seed_alone_belong_together(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        write_run(tmp_path / f"seed-{seed}", seed=seed)
+    write_run(tmp_path / "other", seed=1, learning_rate=0.1)
+    found = summaries(Library([tmp_path]))
+    assert found["seed-1"]["group"] == found["seed-2"]["group"] != found["other"]["group"]
+
+
+def test_nothing_is_read_again_while_nothing_changes(tmp_path: Path) -> None:
+    run = Run(write_run(tmp_path / "run"), "run")
+    run.refresh()
+    summary = run.summary
+    run.refresh()
+    assert run.summary is summary and run.version == 1
+    with (run.path / "metrics.jsonl").open("a") as more:
+        more.write(json.dumps({"step": 99_999, "return": 7.0}) + "\n")
+    run.refresh()
+    assert run.version == 2 and run.summary["step"] == 99_999 and run.summary["return"] == 7.0
+
+
+def test_only_videos_of_the_run_itself_are_given_out(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
+    (tmp_path / "secret.mp4").write_bytes(b"secret")
+    for folder in ("episodes", "videos"):
+        (path / folder).mkdir()
+    (path / "episodes" / "episode-5.mp4").write_bytes(b"film")
+    (path / "episodes" / "link.mp4").symlink_to(tmp_path / "secret.mp4")
+    (path / "videos" / "step-000000000005.mp4").write_bytes(b"film")
+    names = ["episode-5.mp4", "link.mp4", "../../secret.mp4", "none.mp4", 3, None, ["x"]]
+    lines = [json.dumps({"file": name, "step": 5, "return": 1.5, "kind": "best"}) for name in names]
+    (path / "episodes" / "episodes.jsonl").write_text("\n".join([*lines, "x", "[]"]) + "\n")
+    run = Run(path, "run")
+    assert run.video("episodes", "episode-5.mp4")
+    for folder, name in (
+        ("episodes", "link.mp4"), ("episodes", "../config.json"), (".", "config.json"), ("..", "secret.mp4"),
+        ("episodes", ".."), ("checkpoints", "x.mp4"), ("episodes", "../../secret.mp4"),
+    ):  # fmt: skip
+        assert run.video(folder, name) is None
+    shown = run.details()["episodes"]
+    assert [(each["folder"], each["file"], each["step"]) for each in shown] == [
+        ("episodes", "episode-5.mp4", 5), ("videos", "step-000000000005.mp4", 5),
+    ]  # fmt: skip
