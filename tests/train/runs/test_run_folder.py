@@ -132,7 +132,7 @@ def test_a_damaged_config_is_an_error_that_names_it(run, content, capsys):
     for act in (headrace.train.resume, evaluate, plot_returns, headrace.train.log_episode):
         with pytest.raises(StateError, match=r"run/config\.json"):
             act(run)
-    for argv in (["play", str(run)], ["train", "--resume", str(run)], ["watch", str(run)]):
+    for argv in (["play", str(run)], ["train", "--resume", str(run)]):
         assert main(argv) == 1
         assert "config.json" in capsys.readouterr().err
 

@@ -19,6 +19,7 @@ from headrace.errors import HeadraceError, TrustError
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import record
 from headrace.train.runs.folder import RunFolder
+from headrace.watch.library import Library
 from nightly import rest_nightly
 
 TASK = """
@@ -97,7 +98,9 @@ def test_nothing_of_it_is_run_by_anything_that_opens_it(sent, capsys):
     for argv in (["play", str(run)], ["train", "--resume", str(run)], ["play", str(run), "--log", "all"]):
         assert main(argv) == 1
         assert "--trust" in capsys.readouterr().err
-    assert main(["watch", str(run), "--no-browser"]) == 1
+    library = Library([run])
+    library.look()
+    assert [each.summary["task"] != "" for each in library.runs.values()] == [True]
     RunFolder.read(run)
     assert not mark.exists()
 

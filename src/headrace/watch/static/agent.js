@@ -42,11 +42,17 @@ export class Agent {
     if (shape === this.shape) return;
     this.shape = shape;
     this.tabs.replaceChildren(...tabs.map((tab) => make("button", { type: "button", role: "tab", "data-key": tab.key,
-      on: { click: () => this.pick(this.tab?.key === tab.key && !tab.episode ? null : tab) } }, tab.label)));
+      on: { click: () => this.click(tab) } }, tab.label)));
     const film = tabs.find((tab) => tab.episode?.kind === "best") ?? tabs.find((tab) => tab.episode);
     if (!this.tab && film) this.pick(film);
     else if (!this.tab) this.clear(tabs.length ? "Choose live or best below to let the agent play." : "There is no agent yet: it comes with the first checkpoint.");
     this.mark();
+  }
+
+  /** A tab that plays already ends that. */
+  click(tab) {
+    this.pick(this.tab?.key === tab.key && !tab.episode ? null : tab);
+    if (tab.episode) this.video.play();
   }
 
   pick(tab) {

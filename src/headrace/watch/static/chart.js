@@ -121,6 +121,7 @@ export class Chart {
       height: this.height,
       series,
       bands,
+      pxAlign: 0,
       axes: this.axes(),
       scales: { x: { time: false, auto: false }, y: { range: (_, low, high) => spread(low, high) } },
       legend: { show: false },

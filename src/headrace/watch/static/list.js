@@ -21,6 +21,7 @@ export class List {
   /** Shows runs: `state` has runs, joined, chosen and filter; `lines` are what is drawn of the chosen ones. */
   show(state, lines) {
     this.state = state;
+    this.lines = lines;
     const fits = filterOf(state.filter);
     const runs = [...state.runs.values()].filter(fits);
     const entries = this.entries(runs, state.joined).sort((a, b) => rank(a) - rank(b) || b.when - a.when || byName(a, b));
@@ -109,13 +110,14 @@ export class List {
     Object.assign(row, { box, name, about: words, picture, more, entry });
     const ids = () => row.entry.runs.map((run) => run.id);
     box.addEventListener("change", () => this.toggle(ids(), false));
+    box.addEventListener("keydown", (event) => event.key === "Enter" && this.toggle(ids(), true));
     row.addEventListener("click", (event) => {
       if (event.target === box || event.target === more) return;
       this.toggle(ids(), !(event.ctrlKey || event.metaKey || event.shiftKey));
     });
     more?.addEventListener("click", () => {
       if (!this.opened.delete(row.entry.key)) this.opened.add(row.entry.key);
-      this.show(this.state, this.lines ?? []);
+      this.show(this.state, this.lines);
     });
     return row;
   }

@@ -50,7 +50,7 @@ export function moment(unix) {
 export function bytes(value) {
   if (!Number.isFinite(value)) return "–";
   for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
-    if (value >= size) return `${Number((value / size).toPrecision(3))} ${unit}`;
+    if (value >= size) return `${Number((value / size).toPrecision(4))} ${unit}`;
   }
   return `${value} B`;
 }
