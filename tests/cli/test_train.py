@@ -224,7 +224,7 @@ def test_a_rollout_that_is_made_whole_is_told_of(tmp_path: Path, capsys: pytest.
     words = ["train", "CartPole-v1", "--total-steps", "100", "--no-video", *TINY]
     assert main([*words, "--run-dir", str(tmp_path / "odd")]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("rollouts of 64 steps are made whole: 128 steps in place of 100\n")
+    assert out.splitlines()[1] == "rollouts of 64 steps are made whole: 128 steps in place of 100"
     assert "after 128 steps" in out
     assert main([*words[:3], "128", *words[4:], "--run-dir", str(tmp_path / "even")]) == 0
     assert "made whole" not in capsys.readouterr().out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ class PlayArgs:
       headrace play runs/mine --episodes 10 --checkpoint newest
       headrace play runs/mine --video pong.mp4
       headrace play runs/tag --log x,y --log-env 3 --log-file episode.npz
+      headrace play runs/cheetah --3d --checkpoint newest
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -51,6 +54,10 @@ class PlayArgs:
     """make a video"""
     video: Path | None = None
     """where the video goes; into the run's episodes/ by default"""
+    in_3d: Annotated[bool, tyro.conf.arg(name="3d")] = False
+    """show a robot in 3D in a browser until Ctrl-C, and print and record nothing; needs headrace[viewer3d]"""
+    port: int = 0
+    """with --3d, where the browser finds it; any that is free by default"""
     max_steps: int = 1500
     """longest part of the episode that is filmed, in agent steps"""
     trust: bool = False
@@ -74,6 +81,8 @@ def run(argv: list[str]) -> int:
     check_file("--log-file", args.log_file)
     _, config = RunFolder.read(args.run)
     trust = agreed(args.run, args.trust)
+    if args.in_3d:
+        return _show_in_3d(args, trust)
     console = Console(highlight=False)
     with _progress(console, f"playing {config.task}", args.episodes) as show:
         played = evaluate(
@@ -98,6 +107,18 @@ def run(argv: list[str]) -> int:
                 path = Path(shutil.copyfile(path, args.video))
         size = readable(path.stat().st_size)
         console.print(f"video {path}: {steps:,} steps of {config.task}, {size}", soft_wrap=True, markup=False)
+    return 0
+
+
+def _show_in_3d(args: PlayArgs, trust: bool) -> int:
+    """Show the run's robot until Ctrl-C; returns the exit status."""
+    if importlib.util.find_spec("mjviser") is None:
+        raise OptionError("--3d needs mjviser: pip install 'headrace[viewer3d]'")
+    from headrace.watch.robots import show
+
+    how = {"which": args.checkpoint, "deterministic": not args.sample, "seed": args.seed, "port": args.port}
+    with contextlib.suppress(KeyboardInterrupt):
+        show(args.run, **how, trust=trust, ready=lambda url: print(f"watch {url}   (Ctrl-C ends)", flush=True))
     return 0
 
 

@@ -206,10 +206,10 @@ class Player:
 
     def _show(self, pool: Pool, agent: Agent, over: bool, behind: bool) -> None:
         """Write the step's numbers, with a picture where one is due."""
-        since = time.monotonic() - self._drawn
-        picture = b""
-        if self._trouble is None and (over or since >= (1 / LEAST_PICTURES if behind else self._pause)):
-            picture = self._draw(pool)
+        pause = 1 / LEAST_PICTURES if behind else self._pause
+        # the last step of an episode is worth more than others
+        due = time.monotonic() - self._drawn >= (pause / 2 if over else pause)
+        picture = self._draw(pool) if due and self._trouble is None else b""
         self._writer.write(self._header(agent), picture)
 
     def _draw(self, pool: Pool) -> bytes:

@@ -25,6 +25,7 @@ def test_the_cores_of_children_count_and_those_in_sessions_of_their_own_do_not(m
     monkeypatch.setattr(hardware, "LEAST", 0.0)
     own = subprocess.Popen([sys.executable, "-c", PARENT])
     other = subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True)
+    family: list[int] = []
     try:
         until = time.monotonic() + 30
         while len(family := family_of(own.pid)) < 2:

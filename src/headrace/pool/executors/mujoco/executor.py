@@ -52,7 +52,7 @@ class MujocoExecutor(ThreadsExecutor):
         ring: BatchRing,
     ):
         native, n = native_module(), settings.num_envs
-        self._model, self._env, self._frame_skip = model, env, spec.frame_skip
+        self.model, self._env, self._frame_skip = model, env, spec.frame_skip
         self._memory = memory = Memory(env, model, observation, shown, spec, n)
         self._functions = functions = _compile(env, model, observation, spec, memory, n)
         physics = native.Physics(
@@ -126,7 +126,7 @@ class MujocoExecutor(ThreadsExecutor):
             num_threads: number of threads that share the environments, each with one ``mjData``.
         """
         return native_module().bare_loop(
-            model=self._model._address,
+            model=self.model._address,
             states=states,
             controls=controls,
             signature=self._signature,

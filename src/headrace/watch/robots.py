@@ -1,0 +1,173 @@
+"""Shows a run's robot in 3D in a browser, with the newest weights: ``headrace play RUN --3d``.
+
+The drawing is mjviser's, over viser: the browser draws, so that it costs this machine little. It needs the extra
+``viewer3d``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import OptionError, StateError
+from headrace.pool.pool import Pool
+from headrace.train.modules.action_masks import MASK
+from headrace.train.play.agent import Agent, load_checkpoint
+from headrace.train.play.evaluate import playing_pool
+from headrace.train.runs.folder import RunFolder
+from headrace.watch.player import LATE, Source
+
+HOST = "127.0.0.1"
+MOST_FRAMES = 60.0  # a second
+TOLD = 0.25  # seconds between updates of the words
+HELD = 0.5  # seconds that the end of an episode stays
+VIEW = np.array((0.6, -2.2, 0.8))  # from where one looks first, in sizes of the robot
+SHOWN = ("qpos", "mocap_pos", "mocap_quat")
+"""the arrays of a simulation that decide what is seen"""
+
+
+def show(
+    run_dir: str | Path,
+    *,
+    which: str = "newest",
+    deterministic: bool = True,
+    seed: int = 1000,
+    port: int = 0,
+    trust: bool = False,
+    ready: Callable[[str], object] = print,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Play until ``stop()`` or Ctrl-C; every browser at the address sees the same robot.
+
+    Args:
+        run_dir: the run folder.
+        which: the ``"newest"`` weights, also of a run that trains, or the ``"best"`` checkpoint.
+        deterministic: whether to take the most likely actions.
+        seed: of the environment.
+        port: where to listen on this machine; 0 for any that is free.
+        trust: as in `headrace.train.resume`.
+        ready: called with the page's address.
+        stop: asked at every step.
+
+    Raises:
+        ImportError: mjviser is not installed.
+        OptionError: the task is not one of MuJoCo's, or the run has no checkpoint yet.
+        TrustError: as in `headrace.train.resume`.
+    """
+    import viser
+
+    run, config = RunFolder.open(run_dir, trust=trust)
+    source = Source(run, "live" if which == "newest" else which)
+    with playing_pool(config, num_envs=1, num_threads=1, seed=seed, autoreset="next_step") as pool:
+        model = _model_of(pool)
+        agent = Agent(config, pool.spec, load_checkpoint(run, which))
+        label = f"{config.task}: {run.path}"
+        with _silence():
+            server = viser.ViserServer(host=HOST, port=port or _free_port(), label=label)
+        try:
+            pool.reset()
+            screen = _Screen(server, model, pool)
+            ready(f"http://{HOST}:{server.get_port()}")
+            _play(pool, agent, source, screen, deterministic, stop)
+        finally:
+            with _silence():
+                server.stop()
+
+
+class _Screen:
+    """What the browsers see: the robot, and some words beside it."""
+
+    def __init__(self, server: Any, model: Any, pool: Pool):
+        import mujoco
+        from mjviser import ViserMujocoScene
+
+        self._mujoco, self._model, self._data, self._pool = mujoco, model, mujoco.MjData(model), pool
+        self._scene = ViserMujocoScene(server, model, num_envs=1)
+        server.initial_camera.position = tuple(VIEW * self._size())
+        server.initial_camera.look_at = (0.0, 0.0, 0.0)  # where the scene keeps a robot that walks
+        server.gui.configure_theme(show_share_button=False)  # it would ask a server elsewhere
+        self._words = server.gui.add_markdown("")
+        self._names = [name for name in SHOWN if name in pool.state_arrays()]
+        self._drawn = self._told = 0.0
+
+    def _size(self) -> float:
+        """Of the robot as the model has it, in m: of all that moves, or of the model where nothing does."""
+        model, data = self._model, self._data
+        self._mujoco.mj_kinematics(model, data)
+        moves = (model.body_weldid[model.geom_bodyid] != 0) & (model.geom_rbound > 0)
+        if not moves.any():
+            return float(model.stat.extent)
+        places, radii = data.geom_xpos[moves], model.geom_rbound[moves, None]
+        return float(((places + radii).max(0) - (places - radii).min(0)).max())
+
+    def draw(self, words: str, at_once: bool) -> None:
+        """Show the environment as it is, unless that was done a moment ago."""
+        now = time.monotonic()
+        if now - self._drawn < 1 / MOST_FRAMES and not at_once:
+            return
+        for name, rows in self._pool.state_arrays(self._names).items():
+            there = getattr(self._data, name)
+            there[...] = rows[0].reshape(there.shape)
+        self._mujoco.mj_forward(self._model, self._data)
+        self._scene.update_from_mjdata(self._data)
+        self._drawn = now
+        if now - self._told >= TOLD or at_once:
+            self._words.content, self._told = words, now
+
+
+def _play(
+    pool: Pool, agent: Agent, source: Source, screen: _Screen, deterministic: bool, stop: Callable[[], bool]
+) -> None:
+    obs, info = pool.reset()
+    episode, steps, earned, trained, over = 1, 0, 0.0, 0, False
+    due = time.monotonic()
+    while not stop():
+        weights = source.newer()
+        if weights is not None:
+            with contextlib.suppress(StateError):  # of a run that was begun anew in the same folder
+                agent.load(weights.model)
+                trained = weights.step
+        obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
+        if over:
+            episode, steps, earned = episode + 1, 0, 0.0
+        else:
+            steps, earned = steps + 1, earned + float(agent.score(reward)[0])
+        over = bool(terminated[0] or truncated[0])
+        words = f"**{pool.spec.task}** after {trained:,} steps of training\n\nepisode {episode}, step {steps:,}"
+        screen.draw(f"{words}\n\nreturn {earned:,.1f}", at_once=over)
+        agent.forget(np.array([over]))
+        due += 1 / pool.spec.render_fps + (HELD if over else 0.0)
+        now = time.monotonic()
+        time.sleep(max(0.0, due - now))
+        due = max(due, now - LATE)
+
+
+def _silence() -> contextlib.AbstractContextManager[object]:
+    """Keeps viser, which prints a banner of its own, from the terminal."""
+    return contextlib.redirect_stdout(io.StringIO())
+
+
+def _model_of(pool: Pool) -> Any:
+    """The MuJoCo model of a pool's environments.
+
+    Raises:
+        OptionError: they have none.
+    """
+    from headrace.pool.executors.mujoco.executor import MujocoExecutor
+
+    if not isinstance(pool._executor, MujocoExecutor):
+        raise OptionError(f"{pool.spec.task} is no MuJoCo task: headrace watch shows it in pictures")
+    return pool._executor.model
+
+
+def _free_port() -> int:
+    """A port that is free now; viser would take the first from 8080 on, and 0 for 8080."""
+    with socket.create_server((HOST, 0)) as found:
+        return found.getsockname()[1]
