@@ -29,6 +29,7 @@ from headrace.version import __version__ as __version__
 if TYPE_CHECKING:
     from headrace import train as train
     from headrace.python.protocol import DMEnvPool, GymnasiumEnvPool
+    from headrace.train import load
 
 __all__ = [
     "Batch",
@@ -44,6 +45,7 @@ __all__ = [
     "TaskSpec",
     "get_include",
     "list_all_envs",
+    "load",
     "make",
     "make_dm",
     "make_gym",
@@ -62,6 +64,8 @@ def __getattr__(name: str) -> Any:
     # training needs torch, and time steps need dm_env; most users of a pool need neither
     if name == "train":
         return importlib.import_module("headrace.train")
+    if name == "load":
+        return importlib.import_module("headrace.train").load
     if name in ("DMEnvPool", "GymnasiumEnvPool"):
         return getattr(importlib.import_module("headrace.python.protocol"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.limits import limits_named
+from headrace.train.config import given
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig
 from headrace.train.config.settings import Config, make_config
@@ -34,13 +35,24 @@ if TYPE_CHECKING:
     import numpy as np
 
     from headrace.train.jobs.seeds import SeedResult
+    from headrace.train.play.agent import Agent
 
 
 # OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
 # would take the cores away from the threads that step environments, or from other programs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Config", "Result", "log_episode", "make_config", "resume", "resume_seeds", "train", "train_seeds"]
+__all__ = [
+    "Config",
+    "Result",
+    "load",
+    "log_episode",
+    "make_config",
+    "resume",
+    "resume_seeds",
+    "train",
+    "train_seeds",
+]
 
 CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer")
 
@@ -70,7 +82,8 @@ def train(
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
         trust: as in `resume`; what is named here is trusted anyway.
-        overrides: any other setting, of `Config` or of the algorithm.
+        overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
+            which the run learns a copy, or a function or class that makes one; see `docs/use-an-agent.md`.
 
     Raises:
         OptionError: an option is unknown or its value wrong, or another process trains into the folder.
@@ -82,13 +95,28 @@ def train(
     named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
     overrides |= {name: value for name, value in named.items() if value is not None}
     guard_main()
+    settings, objects = given.split_off(overrides)
+    with given.holding(objects):
+        return _train(task, settings, run_dir, resume, quiet, trust, objects)
+
+
+def _train(
+    task: str,
+    overrides: dict[str, Any],
+    run_dir: str | Path | None,
+    resume: bool,
+    quiet: bool,
+    trust: bool,
+    objects: Mapping[str, Any],
+) -> Result:
+    """As `train`, with objects by their names."""
     code.remember(code.named({"task": task, **overrides}))
     expect_workers(overrides)
     if resume and run_dir is not None and RunFolder(run_dir).config_file.exists():
         _, config = RunFolder.open(run_dir, trust=trust)
         asked = make_config(task, **overrides)
         changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
-        return _resume(run_dir, changes, quiet, trust)
+        return _resume(run_dir, changes, quiet, trust, objects)
     asked, config, players, why = _checked(task, overrides)
     if why and not quiet:
         unused = dict(pair for player in players.values() for pair in unused_defaults(player))
@@ -212,13 +240,21 @@ def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
 
 
 @limits_named("training")
-def resume(run_dir: str | Path, *, quiet: bool = False, trust: bool = False, **changes: Any) -> Result:
+def resume(
+    run_dir: str | Path,
+    *,
+    quiet: bool = False,
+    trust: bool = False,
+    network: Any = None,
+    **changes: Any,
+) -> Result:
     """Go on with a run where its newest checkpoint left it: without samplers exactly, with them in new episodes.
 
     Args:
         run_dir: the run folder.
         quiet: show no progress.
         trust: run the code of files that the run names, also if it did not begin here.
+        network: the object that the run began with, where it was one: they are not in the run folder.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
 
     Raises:
@@ -228,7 +264,9 @@ def resume(run_dir: str | Path, *, quiet: bool = False, trust: bool = False, **c
         TrustError: the run names code that is neither installed nor known from a run of this user's.
     """
     guard_main()
-    return _resume(run_dir, changes, quiet, trust)
+    objects = {"network": network}
+    with given.holding(objects):
+        return _resume(run_dir, changes, quiet, trust, objects)
 
 
 def log_episode(
@@ -268,8 +306,48 @@ def log_episode(
     return played_episode(config, load_checkpoint(run, which), names, env_id, seed, deterministic)
 
 
-def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool, trust: bool) -> Result:
+def load(
+    run_dir: str | Path,
+    *,
+    which: Literal["newest", "best"] = "best",
+    trust: bool = False,
+    network: Any = None,
+) -> Agent:
+    """Returns the trained agent of a run, on the CPU.
+
+    Args:
+        run_dir: the run folder.
+        which: the ``"newest"`` or the ``"best"`` checkpoint.
+        trust: as in `resume`.
+        network: the object that the run began with, if it was ``train(…, network=object)``: a module of the same
+            shape, or what makes one. Its weights are the checkpoint's.
+
+    Raises:
+        OptionError: there is no run, or no checkpoint yet, or ``network`` is missing or not the run's.
+        StateError: the checkpoint is damaged, or is of a network of another shape.
+        TrustError: as in `resume`.
+
+    Example:
+        >>> agent = headrace.load("runs/mine")
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> obs, info = env.reset()
+        >>> obs, reward, terminated, truncated, info = env.step(agent.act(obs))
+    """
+    from headrace.pool.registry import build_task
+    from headrace.train.play.agent import Agent, load_checkpoint
+
     run, config = RunFolder.open(run_dir, trust=trust)
+    objects = {"network": network}
+    given.check_wanted({"network": config.network}, objects)
+    with given.holding(objects):
+        return Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
+
+
+def _resume(
+    run_dir: str | Path, changes: dict[str, Any], quiet: bool, trust: bool, objects: Mapping[str, Any]
+) -> Result:
+    run, config = RunFolder.open(run_dir, trust=trust)
+    given.check_wanted(vars(config), objects)
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.errors import OptionError
 from headrace.pool.spec import MOST_THREADS
-from headrace.train.config import make
+from headrace.train.config import given, make
 from headrace.train.config.checks import check_devices, check_finite, check_points, interpolated, require
 from headrace.train.config.fields import IN_TURN, REQUIRED, WORKERS, Use, setting, settings_of
 from headrace.train.config.registry import find_algorithm, unknown
@@ -354,7 +354,8 @@ class Config:
                     dataclasses.replace(self, **{name: value}, schedules={})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (vars(self),)  # whose process imports a user's algorithm by its name
+        # whose process imports a user's algorithm by its name
+        return _unpickled, (vars(self), given.packed(vars(self)))
 
     @property
     def learns_on(self) -> str:
@@ -453,7 +454,8 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
     return settings(task=task, **values)
 
 
-def _unpickled(values: dict[str, Any]) -> Config:
+def _unpickled(values: dict[str, Any], objects: bytes | None = None) -> Config:
+    given.unpack(objects)
     config = object.__new__(find_algorithm(values["algo"]).settings)
     vars(config).update(values)
     return config

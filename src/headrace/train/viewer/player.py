@@ -191,7 +191,7 @@ class Show:
                 over = bool(terminated[0] or truncated[0])
                 due = self._keep_time(pool, episode, due + 1 / self.fps, over)
                 if over:
-                    agent.forget(np.ones(1, np.bool_))
+                    agent.reset()
                     self.last = episode
                     self.results.append((episode.earned, episode.steps, episode.version))
 
