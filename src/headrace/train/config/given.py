@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import OptionError
@@ -18,7 +19,7 @@ PREFIX = "<given>:"
 NAMES = ("network", "reward")
 """settings that may be objects"""
 
-_held: ContextVar[dict[str, Any]] = ContextVar("given", default={})
+_held: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyType({}))
 
 
 def is_given(value: object) -> bool:

@@ -146,6 +146,7 @@ class Player:
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
+        """Returns actions [B, …] of its agents, drawn with a generator, or the likeliest ones without."""
         seen = torch.from_numpy(np.ascontiguousarray(observations))
         if self.policy.memory_size:
             self._remember(len(seen))
