@@ -25,6 +25,7 @@ from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.start import guard_main, worker_context
+from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.here import train_here
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
@@ -43,8 +44,10 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
+    "Callback",
     "Config",
     "Result",
+    "Training",
     "load",
     "log_episode",
     "make_config",
@@ -69,6 +72,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     trust: bool = False,
+    callback: CallbackLike | Sequence[CallbackLike] | None = None,
     **overrides: Any,
 ) -> Result:
     """Train an agent, with the settings tuned for the task unless told otherwise.
@@ -82,6 +86,8 @@ def train(
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
         trust: as in `resume`; what is named here is trusted anyway.
+        callback: a `Callback`, or a function ``(training, line)`` that is called before each line of metrics is
+            written; or several.
         overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
             which the run learns a copy, or a function or class that makes one; see `docs/use-an-agent.md`.
 
@@ -97,7 +103,7 @@ def train(
     guard_main()
     settings, objects = given.split_off(overrides)
     with given.holding(objects):
-        return _train(task, settings, run_dir, resume, quiet, trust, objects)
+        return _train(task, settings, run_dir, resume, quiet, trust, objects, callbacks_of(callback))
 
 
 def _train(
@@ -108,6 +114,7 @@ def _train(
     quiet: bool,
     trust: bool,
     objects: Mapping[str, Any],
+    callbacks: Sequence[Callback],
 ) -> Result:
     """As `train`, with objects by their names."""
     code.remember(code.named({"task": task, **overrides}))
@@ -116,7 +123,7 @@ def _train(
         _, config = RunFolder.open(run_dir, trust=trust)
         asked = make_config(task, **overrides)
         changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
-        return _resume(run_dir, changes, quiet, trust, objects)
+        return _resume(run_dir, changes, quiet, trust, objects, callbacks)
     asked, config, players, why = _checked(task, overrides)
     if why and not quiet:
         unused = dict(pair for player in players.values() for pair in unused_defaults(player))
@@ -128,7 +135,7 @@ def _train(
     run = RunFolder.create(run_dir, config)
     try:
         with run.held():
-            return _run(config, run, None, quiet)
+            return _run(config, run, None, quiet, callbacks)
     except BaseException:
         run.leave()
         raise
@@ -245,6 +252,7 @@ def resume(
     *,
     quiet: bool = False,
     trust: bool = False,
+    callback: CallbackLike | Sequence[CallbackLike] | None = None,
     network: Any = None,
     **changes: Any,
 ) -> Result:
@@ -254,6 +262,7 @@ def resume(
         run_dir: the run folder.
         quiet: show no progress.
         trust: run the code of files that the run names, also if it did not begin here.
+        callback: as in `train`; a run folder holds no callbacks.
         network: the object that the run began with, where it was one: they are not in the run folder.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
 
@@ -266,7 +275,7 @@ def resume(
     guard_main()
     objects = {"network": network}
     with given.holding(objects):
-        return _resume(run_dir, changes, quiet, trust, objects)
+        return _resume(run_dir, changes, quiet, trust, objects, callbacks_of(callback))
 
 
 def log_episode(
@@ -344,7 +353,12 @@ def load(
 
 
 def _resume(
-    run_dir: str | Path, changes: dict[str, Any], quiet: bool, trust: bool, objects: Mapping[str, Any]
+    run_dir: str | Path,
+    changes: dict[str, Any],
+    quiet: bool,
+    trust: bool,
+    objects: Mapping[str, Any],
+    callbacks: Sequence[Callback],
 ) -> Result:
     run, config = RunFolder.open(run_dir, trust=trust)
     given.check_wanted(vars(config), objects)
@@ -364,7 +378,7 @@ def _resume(
         if newest is None and lines:
             told = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
             raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {told}: begin another run")
-        return _run(config, run, newest, quiet)
+        return _run(config, run, newest, quiet, callbacks)
 
 
 def _check_task(config: Config) -> dict[str, Player]:
@@ -454,14 +468,16 @@ def why_in_turn(config: Config) -> str | None:
     return None
 
 
-def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
+def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool, callbacks: Sequence[Callback]) -> Result:
     try:
         if config.devices:
             from headrace.train.runners.data_parallel import train_together
 
+            if callbacks:
+                raise OptionError("callbacks are for a run with one process that learns: leave devices out")
             result = train_together(config, run.path, saved, quiet)
         else:
-            result = train_here(config, run, saved, quiet)
+            result = train_here(config, run, saved, quiet, callbacks=callbacks)
     except StorageError as error:
         raise StorageError(f"{error}; {_rest(run)}") from error
     if result.reason == "interrupted":

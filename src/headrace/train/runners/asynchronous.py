@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import all_finite
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.throughput import Throughput
+from headrace.train.play.agent import Agent
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
@@ -52,11 +53,13 @@ class Learner(Protocol):
 
     Attributes:
         updates: gradient steps so far, those before a resumption included.
+        config: the run's settings, of which it reads those that change.
         generator: of all that learning leaves to chance.
     """
 
     updates: int
     generator: torch.Generator
+    config: Config
 
     def publish(self) -> None:
         """Give samplers the weights as they are."""
@@ -64,6 +67,10 @@ class Learner(Protocol):
 
     def statistics(self) -> Tensor | None:
         """Means over the updates since the last call, as the policy's `statistics`; None if there were none."""
+        ...
+
+    def settle(self) -> None:
+        """Take in all that another process has learnt."""
         ...
 
     def staleness(self) -> dict[str, float]:
@@ -163,6 +170,20 @@ class AsyncTrainer(Runner):
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
         return stop, save and not self.writing.busy
+
+    def set_rates(self, values: Mapping[str, float]) -> None:
+        """As `Runner.set_rates`."""
+        if getattr(self.config, "apart", False):
+            raise OptionError(
+                f"{min(values, default='')} cannot change while the actor learns in a process of its own: "
+                "train with actor_device=''"
+            )
+        super().set_rates(values)
+        self.learner.config = self.config
+
+    def agent(self) -> Agent:
+        self.learner.settle()
+        return super().agent()
 
     def _finish(self) -> None:
         """Has the last weights evaluated, and ends the workers."""

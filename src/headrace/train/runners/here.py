@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
+from headrace.train.runners.callbacks import Callback, Callbacks
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 
@@ -15,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def train_here(
-    config: Config, run: RunFolder, saved: Path | None, quiet: bool, group: ProcessGroup | None = None
+    config: Config,
+    run: RunFolder,
+    saved: Path | None,
+    quiet: bool,
+    group: ProcessGroup | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Train in this process and its workers, from a checkpoint and in a process group if they are given."""
     from headrace.train.logging.dashboard import Dashboard
@@ -30,6 +37,7 @@ def train_here(
         trainer = (OffPolicyTrainer if replay else OnPolicyTrainer)(config, run, point)
     else:
         trainer = Trainer(config, run, point, group)
+    trainer.callbacks = Callbacks(callbacks, trainer)
     try:
         dashboard = Dashboard(quiet=quiet)
         if isinstance(trainer, Trainer) and trainer.end > 1.01 * config.total_steps and not quiet:

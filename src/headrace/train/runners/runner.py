@@ -6,6 +6,7 @@ sample, learn and evaluate at the same time.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
@@ -25,6 +27,8 @@ from headrace.train.logging.finite import check_statistics, naming_what_is_kept
 from headrace.train.logging.memory import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
+from headrace.train.play.agent import Agent
+from headrace.train.runners.callbacks import Callbacks
 from headrace.train.runners.result import Reason
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -65,6 +69,7 @@ class Runner(ABC):
         self.evaluation: dict[str, float] = {}
         self.remarks: deque[str] = deque(maxlen=REMARKS)
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
+        self.callbacks = Callbacks((), self)
 
     # -- the loop --------------------------------------------------------------------------------
 
@@ -73,13 +78,15 @@ class Runner(ABC):
         if self.over():
             return self._reason()
         self._since = saved = time.monotonic()
-        stop = False
         with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard:
+            self.callbacks.start()
+            stop = self.callbacks.stopped
             while not (stop or self._at_end()):
                 self.iterate()
+                self.callbacks.update()
                 dashboard.update(self.progress)
                 due = time.monotonic() - saved >= self.config.checkpoint_seconds
-                stop, due = self._agree(bool(interrupt), due)
+                stop, due = self._agree(bool(interrupt) or self.callbacks.stopped, due)
                 if due:
                     self._save_meanwhile()
                     saved = time.monotonic()
@@ -87,6 +94,7 @@ class Runner(ABC):
             dashboard.update(self.progress, force=True)
             self.save()
         self._trained, self._since = self.seconds, None
+        self.callbacks.end(self._reason())
         return self._reason()
 
     @abstractmethod
@@ -192,6 +200,7 @@ class Runner(ABC):
             **self._details(),
             "time": self._time(),
         }
+        self.callbacks.log(line)
         self.writer.write(line)
 
     @abstractmethod
@@ -241,6 +250,23 @@ class Runner(ABC):
         folder = self.run.checkpoints
         checkpoints.save(folder, name, point)
         checkpoints.prune(folder, self.config.keep_checkpoints)
+        self.callbacks.note_checkpoint(folder / name)
+
+    # -- for callbacks ---------------------------------------------------------------------------
+
+    def set_rates(self, values: Mapping[str, float]) -> None:
+        """Set settings that may have a schedule to these values, from the next update on; see `Training.set`."""
+        points = {name: [(0, float(value))] for name, value in values.items()}
+        self.config = dataclasses.replace(self.config, schedules=self.config.schedules | points)
+        for policy in self.policies:
+            own = {name: each for name, each in points.items() if hasattr(policy.config, name)}
+            policy.config = dataclasses.replace(policy.config, schedules=policy.config.schedules | own)
+
+    def agent(self) -> Agent:
+        """The policies as they are now, in an agent of their own; training does not notice."""
+        spec = build_task(self.config.task, **self.config.env_options).spec
+        with torch.random.fork_rng(devices=[]):
+            return Agent(self.config, spec, Checkpoint(self._model(), {}, {}, {}))
 
     def checkpoint(self) -> Checkpoint:
         """Everything that decides the rest of the run, as far as this process knows it."""
