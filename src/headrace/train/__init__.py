@@ -89,7 +89,8 @@ def train(
         callback: a `Callback`, or a function ``(training, line)`` that is called before each line of metrics is
             written; or several.
         overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
-            which the run learns a copy, or a function or class that makes one; see `docs/use-an-agent.md`.
+            which the run learns a copy, or a function or class that makes one; and ``reward`` a function of a
+            `headrace.wrappers.Step`.
 
     Raises:
         OptionError: an option is unknown or its value wrong, or another process trains into the folder.
@@ -254,6 +255,7 @@ def resume(
     trust: bool = False,
     callback: CallbackLike | Sequence[CallbackLike] | None = None,
     network: Any = None,
+    reward: Any = None,
     **changes: Any,
 ) -> Result:
     """Go on with a run where its newest checkpoint left it: without samplers exactly, with them in new episodes.
@@ -263,7 +265,7 @@ def resume(
         quiet: show no progress.
         trust: run the code of files that the run names, also if it did not begin here.
         callback: as in `train`; a run folder holds no callbacks.
-        network: the object that the run began with, where it was one: they are not in the run folder.
+        network, reward: the objects that the run began with, where these were some: they are not in the run folder.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
 
     Raises:
@@ -273,7 +275,7 @@ def resume(
         TrustError: the run names code that is neither installed nor known from a run of this user's.
     """
     guard_main()
-    objects = {"network": network}
+    objects = {"network": network, "reward": reward}
     with given.holding(objects):
         return _resume(run_dir, changes, quiet, trust, objects, callbacks_of(callback))
 
@@ -388,12 +390,14 @@ def _check_task(config: Config) -> dict[str, Player]:
         Policy name → what it is.
     """
     from headrace.pool.registry import build_task
-    from headrace.train.collect.setup import find_device, players_of
+    from headrace.train.collect.setup import find_device, players_of, reward_function
     from headrace.train.play.loading import check_loads
 
     for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
         if name:
             find_device(name)
+    if config.reward is not None:
+        reward_function(config.reward)
     players = players_of(config, build_task(config.task, **config.env_options).spec)
     check_loads(config, players)
     return players

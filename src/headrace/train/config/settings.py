@@ -101,6 +101,14 @@ class Config:
     env_options: dict[str, Any] = setting(
         {}, "Options of the task, such as frame_skip or episodic_life.", group="environments", shared=True
     )
+    reward: str | None = setting(
+        None,
+        "A function of your own that makes the rewards which are learnt from, file.py:name or package.module:name: of "
+        "a headrace.wrappers.Step of all environments, it returns their rewards. Returns are reported, and evaluations "
+        "made, with the game's own.",
+        group="environments",
+        shared=True,
+    )
     action_masks: bool = setting(
         True,
         'Never take an action that info["action_mask"] forbids, where the task has one and actions are discrete. '
@@ -316,6 +324,7 @@ class Config:
             known.check(name, getattr(self, name))
         require(self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
         require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
+        require(self.reward is None or ":" in self.reward, "reward", self.reward, "file.py:name of a function")
         own = ":" in self.network
         require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
         batch = self.batch_size

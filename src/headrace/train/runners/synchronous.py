@@ -20,6 +20,7 @@ from torch import Tensor
 
 from headrace.errors import ActionError, StateError
 from headrace.pool.torch.pool import TorchPool
+from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.device import DeviceCollector
@@ -88,7 +89,8 @@ class Trainer(Runner):
 
     @contextmanager
     def _running(self) -> Iterator[Any]:
-        faults = self.pool.faults_named() if isinstance(self.pool, TorchPool) else nullcontext()
+        pool = unwrapped(self.pool)
+        faults = pool.faults_named() if isinstance(pool, TorchPool) else nullcontext()
         if not self.iteration:
             self.save()  # whatever happens, there is a good state to go back to
         with self.group.interrupt() as interrupt, faults:

@@ -18,6 +18,7 @@ import headrace
 from headrace.machine import usable_cores
 from headrace.pool.spec import AutoresetMode
 from headrace.train.collect.acting import Acted, act, buffer
+from headrace.train.collect.setup import rewarded
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
@@ -52,9 +53,8 @@ class Sampler(ABC):
         self.distribution, self.encoder = self.policy.distribution, self.policy.encoder
         seed, rows = seed_of(config, number, life, int(counters.begun[0])), config.num_envs
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
-        self.pool = headrace.make(
-            config.task, num_envs=rows, num_threads=threads, seed=seed, autoreset=autoreset, **options
-        )
+        pool = headrace.make(config.task, num_envs=rows, num_threads=threads, seed=seed, autoreset=autoreset, **options)
+        self.pool = rewarded(config, pool)
         self._generator = torch.Generator().manual_seed(seed)
         self._inputs = buffer(self.policy, rows)
         self._noise = torch.empty(rows, self.distribution.noise_size)
