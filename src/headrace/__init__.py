@@ -28,6 +28,7 @@ from headrace.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from headrace import train as train
+    from headrace import wrappers as wrappers
     from headrace.python.protocol import DMEnvPool, GymnasiumEnvPool
     from headrace.train import load
 
@@ -55,6 +56,7 @@ __all__ = [
     "make_vec",
     "register",
     "train",
+    "wrappers",
 ]
 
 register_with_gymnasium(FAMILIES)
@@ -64,6 +66,8 @@ def __getattr__(name: str) -> Any:
     # training needs torch, and time steps need dm_env; most users of a pool need neither
     if name == "train":
         return importlib.import_module("headrace.train")
+    if name == "wrappers":
+        return importlib.import_module("headrace.wrappers")
     if name == "load":
         return importlib.import_module("headrace.train").load
     if name in ("DMEnvPool", "GymnasiumEnvPool"):

@@ -1,4 +1,4 @@
-"""Wrapped pools: results are the functions' of the pool's own, sync and async, at ends of episodes, in caller's arrays."""
+"""Wrapped pools: the functions' results of the pool's own, sync and async, at ends of episodes, in callers' arrays."""
 
 from __future__ import annotations
 
@@ -171,9 +171,9 @@ def test_a_function_that_answers_something_else_is_named():
         with pytest.raises(OptionError, match=r"returned shape \(\), not \(5,\)"):
             pool.step(np.ones(5, np.int64))
     _, inner = pools()
-    with TransformObservation(inner, lambda obs: obs[:, :2].astype(np.float64), HALF) as pool:
-        with pytest.raises(OptionError, match=r"returned float64\[5, 2\], not float32\[5, 2\]"):
-            pool.reset()
+    wide = TransformObservation(inner, lambda obs: obs[:, :2].astype(np.float64), HALF)
+    with wide as pool, pytest.raises(OptionError, match=r"returned float64\[5, 2\], not float32\[5, 2\]"):
+        pool.reset()
     with pytest.raises(OptionError, match="not 3"):
         TransformReward(inner, 3)  # type: ignore[arg-type]
 

@@ -1,9 +1,9 @@
 """Decides whether the code that a run folder names may be run.
 
-A run's settings may name code: a task, an algorithm, a network or a function of rewards in a file or a module. A run folder may come from an
-untrusted source, so this code is run only if it is known: part of an installed package, already loaded by this program,
-or named by the user before and unchanged since. Known code is recorded in the user's cache by path and contents, not in
-the run folder, which its sender wrote.
+A run's settings may name code: a task, an algorithm, a network or a function of rewards in a file or a module. A run
+folder may come from an untrusted source, so this code is run only if it is known: part of an installed package, already
+loaded by this program, or named by the user before and unchanged since. Known code is recorded in the user's cache by
+path and contents, not in the run folder, which its sender wrote.
 """
 
 from __future__ import annotations
