@@ -155,6 +155,7 @@ def test_normalised_rewards_have_the_returns_spread():
         pool.reset()
         rng = np.random.default_rng(1)
         returns, raw = np.zeros(16), []
+        reward, info = np.zeros(16), {}
         for _ in range(300):
             _, reward, terminated, truncated, info = pool.step(rng.uniform(-2, 2, (16, 1)).astype(np.float32))
             returns = returns * 0.9 + info["reward"]

@@ -68,9 +68,11 @@ class PoolWrapper:
     def reset(self, env_id: Any = None, *, out: Any = None, **more: Any) -> tuple[Any, dict[str, Any]]:
         """As the pool's."""
         if out is None:
-            return self.begun(*self.pool.reset(env_id, **more), {})
+            obs, info = self.pool.reset(env_id, **more)
+            return self.begun(obs, info, {})
         batch = self._bound(out)
-        return self.begun(*self.pool.reset(env_id, out=batch.inner, **more), batch.own)
+        obs, info = self.pool.reset(env_id, out=batch.inner, **more)
+        return self.begun(obs, info, batch.own)
 
     def step(self, action: Any, env_id: Any = None, *, out: Any = None) -> tuple[Any, ...]:
         """As the pool's."""
@@ -235,7 +237,7 @@ class NormalizeReward(TransformReward):
     """
 
     def __init__(self, pool: BasePool[Any] | PoolWrapper, gamma: float = 0.99, clip: float = 10.0):
-        if str(pool.device) != "cpu" or (hasattr(pool, "bind") and not hasattr(pool, "send")):
+        if not hasattr(unwrapped(pool), "send"):  # a pool of tensors
             raise OptionError("NormalizeReward is for pools of arrays; training has the setting normalise_rewards")
         super().__init__(pool, self._scaled)
         self._gamma, self._clip = gamma, clip

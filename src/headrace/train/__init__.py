@@ -23,6 +23,7 @@ from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
+from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.start import guard_main, worker_context
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
@@ -57,7 +58,7 @@ __all__ = [
     "train_seeds",
 ]
 
-CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer")
+CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log")
 
 
 @limits_named("training")
@@ -368,6 +369,7 @@ def _resume(
     if fixed:
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
     if changes:
+        check_loggers(changes.get("log", ()))
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
     lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
     with run.held():
@@ -396,6 +398,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
         if name:
             find_device(name)
+    check_loggers(config.log)
     if config.reward is not None:
         reward_function(config.reward)
     players = players_of(config, build_task(config.task, **config.env_options).spec)

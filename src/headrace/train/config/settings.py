@@ -19,6 +19,7 @@ from headrace.train.config.checks import check_devices, check_finite, check_poin
 from headrace.train.config.fields import IN_TURN, REQUIRED, WORKERS, Use, setting, settings_of
 from headrace.train.config.registry import find_algorithm, unknown
 
+LOGGERS = ("tensorboard", "wandb", "trackio")
 NETWORKS = ("auto", "mlp", "cnn", "gru")
 _IN_TURN, _WORKERS = Use(ways=(IN_TURN,)), Use(ways=(WORKERS,))
 _LAYERS = Use(networks=("mlp", "gru"))
@@ -311,6 +312,13 @@ class Config:
         group="files",
         shared=True,
     )
+    log: tuple[str, ...] = setting(
+        (),
+        "Where the metrics go, too: wandb (Weights & Biases; WANDB_MODE=offline keeps them in the run folder), "
+        "trackio, tensorboard.",
+        group="files",
+        shared=True,
+    )
     video: bool = setting(True, "Record a video of the trained agent at the end.", group="files", shared=True)
 
     if TYPE_CHECKING:
@@ -325,6 +333,8 @@ class Config:
         require(self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
         require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
         require(self.reward is None or ":" in self.reward, "reward", self.reward, "file.py:name of a function")
+        for each in self.log:
+            require(each in LOGGERS, "log", each, f"one or more of {', '.join(LOGGERS)}")
         own = ":" in self.network
         require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
         batch = self.batch_size

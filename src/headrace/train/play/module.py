@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ class PolicyModule(nn.Module):
             actor-critic its value, of DQN the best action's, of SAC, TD3 and DDPG the lowest critic's.
         """
         inputs = self.inputs(observations)
-        after: tuple[Tensor, ...] = ()
+        after: Sequence[Tensor] = ()
         if self.memory_size:
             before = inputs.new_zeros(inputs.shape[0], self.memory_size) if memory is None else memory
             params, values, *after = self.network.step(inputs, before)

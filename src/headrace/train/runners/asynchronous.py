@@ -25,6 +25,7 @@ from headrace.train.config.settings import Config
 from headrace.train.config.uses import check_asked_for
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import all_finite
+from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.throughput import Throughput
 from headrace.train.play.agent import Agent
@@ -117,8 +118,7 @@ class AsyncTrainer(Runner):
             begin_with_network(policy)
             self.learner.publish()
         offset = self.load(resume) if resume is not None else 0
-        events = run.tensorboard if config.tensorboard else None
-        self.writer = MetricsWriter(run.metrics_file, offset, events, self.step)
+        self.writer = MetricsWriter(run.metrics_file, offset, make_loggers(config, run, self.step))
         self.supervisor, self.writing = Supervisor(self.counters.stop), Writing()
         self._interrupt = Interrupt()
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from headrace.errors import HeadraceError, OptionError
 from headrace.train.config.settings import Config
@@ -151,9 +151,10 @@ class _Runner(Protocol):
     config: Config
     run: Any
     step: int
-    policies: Sequence[Any]
     evaluation: dict[str, float]
 
+    @property
+    def policies(self) -> Sequence[Any]: ...
     @property
     def seconds(self) -> float: ...
     @property
@@ -246,7 +247,7 @@ def callbacks_of(given: object) -> tuple[Callback, ...]:
     if isinstance(given, Callback):
         return (given,)
     if callable(given) and not isinstance(given, type):
-        return (_Function(given),)
+        return (_Function(cast(Any, given)),)
     raise OptionError(f"callback must be a headrace.train.Callback or a function (training, line), not {given!r}")
 
 

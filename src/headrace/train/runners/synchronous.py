@@ -28,6 +28,7 @@ from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import find_device, make_collector, make_policies, training_pool
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.timer import Timer
 from headrace.train.play.episode_log import played_episode
@@ -82,8 +83,9 @@ class Trainer(Runner):
         self.collector.start()
         offset = self.load(resume) if resume is not None else 0
         self.group.merge(self.policies)
-        events = run.tensorboard if config.tensorboard else None
-        self.writer = MetricsWriter(run.metrics_file, offset, events, self.step) if self.group.leads else None
+        leads = self.group.leads
+        loggers = make_loggers(config, run, self.step) if leads else []
+        self.writer = MetricsWriter(run.metrics_file, offset, loggers) if leads else None
 
     # -- the loop --------------------------------------------------------------------------------
 
