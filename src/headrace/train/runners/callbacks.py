@@ -211,6 +211,8 @@ class Callbacks:
     def _tell_of_checkpoints(self) -> None:
         while self._written:
             path = self._written.popleft()
+            if not path.exists():  # newer ones have taken its place meanwhile
+                continue
             self._call(lambda each, path=path: each.on_checkpoint(self._training, path))
 
     def _call(self, moment: Callable[[Callback], None], save: bool = True) -> None:
