@@ -267,7 +267,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             if name in offered or not any(map(algorithm.capabilities.admit, known.uses)):
                 continue
             offered.add(name)
-            hint = JSON if name in ("schedules", "policies") else None
+            hint = JSON if name in ("schedules", "policies", "curriculum") else None
             marks = (tyro.conf.arg(help=known.help.replace("%", "%%")), *([hint] if hint else []))
             kind = Annotated[(Any if hint else types[name], *marks)]
             default = defaults[name]

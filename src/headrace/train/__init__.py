@@ -392,6 +392,7 @@ def _check_task(config: Config) -> dict[str, Player]:
         Policy name → what it is.
     """
     from headrace.pool.registry import build_task
+    from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, players_of, reward_function
     from headrace.train.play.loading import check_loads
 
@@ -399,6 +400,7 @@ def _check_task(config: Config) -> dict[str, Player]:
         if name:
             find_device(name)
     check_loggers(config.log)
+    check_curriculum(config)
     if config.reward is not None:
         reward_function(config.reward)
     players = players_of(config, build_task(config.task, **config.env_options).spec)

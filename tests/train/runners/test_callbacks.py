@@ -28,7 +28,10 @@ RUNS = {
     "on the host": ("CartPole-v1", IN_TURN | {"batch_size": 4}),
     "many agents": ("TagGridWorld-v0", IN_TURN),
     "replay": ("CartPole-v1", WORKERS),
-    "rollouts": ("CartPole-v1", IN_TURN | {"samplers": 1, "keep_checkpoints": 100, "total_steps": 4096, "evaluate_episodes": 0, "epochs": 1}),
+    "rollouts": (
+        "CartPole-v1",
+        IN_TURN | {"samplers": 1, "keep_checkpoints": 100, "total_steps": 4096, "evaluate_episodes": 0, "epochs": 1},
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headrace.errors import OptionError
 from headrace.pool.spec import MOST_THREADS
 from headrace.train.config import given, make
-from headrace.train.config.checks import check_devices, check_finite, check_points, interpolated, require
+from headrace.train.config.checks import check_devices, check_finite, check_points, check_stages, interpolated, require
 from headrace.train.config.fields import IN_TURN, REQUIRED, WORKERS, Use, setting, settings_of
 from headrace.train.config.registry import find_algorithm, unknown
 
@@ -101,6 +101,14 @@ class Config:
     num_threads: int = setting(0, "Threads of the pool; 0 lets it choose.", low=0, group="environments", shared=True)
     env_options: dict[str, Any] = setting(
         {}, "Options of the task, such as frame_skip or episodic_life.", group="environments", shared=True
+    )
+    curriculum: dict[str, list[tuple[int, Any]]] = setting(
+        {},
+        "Options of the task that change with the agent steps so far: name → [(step, value), …], each value from its "
+        "step on. A change makes new environments, in which new episodes begin. Evaluations, videos and play keep to "
+        "env_options.",
+        group="environments",
+        shared=True,
     )
     reward: str | None = setting(
         None,
@@ -343,6 +351,8 @@ class Config:
         if self.deterministic:
             self._check_deterministic()
         self._check_schedules()
+        for name, points in self.curriculum.items():
+            check_stages(name, points)
         for name in self.policies:
             if name == "" or "." in name:  # which parts the names of tensors in a checkpoint
                 raise OptionError(f"policy {name!r} must have a name, without dots")

@@ -7,6 +7,7 @@ asynchronous pool).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.curriculum import options_at, words_of
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import find_device, make_collector, make_policies, training_pool
@@ -63,12 +65,11 @@ class Trainer(Runner):
         self.group = group or ProcessGroup()
         config = self.group.share_of(config)
         super().__init__(config, run, find_device(config.device))
-        self.pool = training_pool(config)
+        self._options = options_at(config, 0 if resume is None else resume.counters["step"])
+        self.pool = self._training_pool()
         self.policies = make_policies(config, self.pool, self.device)
         self.collector = make_collector(config, self.pool, self.policies, self.device)
-        whole = config.graphs and isinstance(self.collector, DeviceCollector)
-        captured = whole and self.group.may_capture(self.collector.experiences)
-        self._collect = Graph(self.collector.collect, self.device, captured)
+        self._collect = self._whole_rollout()
         self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
         self.iteration = 0
@@ -133,8 +134,33 @@ class Trainer(Runner):
         self._watch.lap("learning")
         self.step += self.rollout
         self.iteration += 1
+        if options_at(self.config, self.step) != self._options:
+            self._next_stage()
         if self.step - self._logged >= min(self.config.log_steps, self.config.total_steps / LEAST_LINES):
             self._log()
+
+    def _training_pool(self) -> Any:
+        return training_pool(dataclasses.replace(self.config, env_options=self._options))
+
+    def _whole_rollout(self) -> Graph:
+        """A rollout as a graph, where it can be one."""
+        whole = self.config.graphs and isinstance(self.collector, DeviceCollector)
+        captured = whole and self.group.may_capture(self.collector.experiences)
+        return Graph(self.collector.collect, self.device, captured)
+
+    def _next_stage(self) -> None:
+        """Go on in environments with the options that the curriculum has now."""
+        self._options = options_at(self.config, self.step)
+        self.remarks.append(f"from step {self.step:,}: {words_of(self.config, self._options)}")
+        spent = self.collector.seconds
+        self.pool.close()
+        self.pool = self._training_pool()
+        self.collector = make_collector(self.config, self.pool, self.policies, self.device)
+        self.collector.seconds = spent
+        self._collect = self._whole_rollout()
+        for experience in self.collector.experiences:
+            experience.static = experience.static or self.group.size > 1
+        self._begin_anew()
 
     def _collected(self) -> list[Any]:
         """One rollout, as `Collector.collect`, whose rewards are finite as far as that can be seen at once."""
