@@ -29,7 +29,7 @@ def test_each_value_holds_from_its_step_on():
     later = make_config(
         "CartPole-v1", curriculum={"max_episode_steps": [(100, 7)]}, env_options={"max_episode_steps": 3}
     )
-    assert options_at(later, 99) == options and options_at(later, 100) == {"max_episode_steps": 7}
+    assert options_at(later, 99) == {"max_episode_steps": 3} and options_at(later, 100) == {"max_episode_steps": 7}
 
 
 class Limits(Callback):
