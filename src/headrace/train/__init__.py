@@ -464,11 +464,13 @@ def _decided_by_cores(asked: Config, config: Config) -> str | None:
 
 def why_in_turn(config: Config) -> str | None:
     """In words, what an algorithm with a replay has no samplers for, unless it is told to; None if it has some."""
-    from headrace.pool.registry import build_task
+    from headrace.pool.registry import build_task, is_known_here_only
 
     task = build_task(config.task, **config.env_options)
     if task.spec.agents:
         return f"{config.task} has several agents"
+    if is_known_here_only(config.task):
+        return f"{config.task} is registered where no other process can import it, in place of a file"
     for name in ("deterministic", "devices", "batch_size"):
         if value := getattr(config, name):
             return f"{name}={value}"

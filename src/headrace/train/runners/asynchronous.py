@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import HeadraceError, NotFiniteError, OptionError
-from headrace.pool.registry import build_task
+from headrace.pool.registry import build_task, is_known_here_only
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, players_of, prepare
 from headrace.train.config.settings import Config
@@ -380,5 +380,10 @@ def check_workers(config: Config) -> None:
     spec = build_task(config.task, **config.env_options).spec
     if spec.agents:
         raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    if is_known_here_only(config.task):
+        raise OptionError(
+            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
+            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
+        )
     (player,) = players_of(config, spec).values()
     check_asked_for(player)
