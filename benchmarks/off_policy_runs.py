@@ -21,8 +21,8 @@ import torch
 
 from headrace.machine import cpu_model
 from headrace.pool.registry import build_task
-from headrace.train import settled
 from headrace.train.config.settings import Config, make_config
+from headrace.train.launch.checks import settled
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.progress import Progress
 from headrace.train.play.agent import Agent

@@ -27,7 +27,8 @@ import tyro
 
 from bootstrap import DRAWS, NINETY_FIVE
 from common import OURS, Args, Case, Report, alternate
-from headrace.train import make_config, settled
+from headrace.train import make_config
+from headrace.train.launch.checks import settled
 from headrace.train.logging.hardware import processor_seconds
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runs.folder import RunFolder

@@ -28,7 +28,9 @@ from headrace.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from headrace import train as train
+    from headrace import wrappers as wrappers
     from headrace.python.protocol import DMEnvPool, GymnasiumEnvPool
+    from headrace.train import load
 
 __all__ = [
     "Batch",
@@ -44,6 +46,7 @@ __all__ = [
     "TaskSpec",
     "get_include",
     "list_all_envs",
+    "load",
     "make",
     "make_dm",
     "make_gym",
@@ -53,6 +56,7 @@ __all__ = [
     "make_vec",
     "register",
     "train",
+    "wrappers",
 ]
 
 register_with_gymnasium(FAMILIES)
@@ -62,6 +66,10 @@ def __getattr__(name: str) -> Any:
     # training needs torch, and time steps need dm_env; most users of a pool need neither
     if name == "train":
         return importlib.import_module("headrace.train")
+    if name == "wrappers":
+        return importlib.import_module("headrace.wrappers")
+    if name == "load":
+        return importlib.import_module("headrace.train").load
     if name in ("DMEnvPool", "GymnasiumEnvPool"):
         return getattr(importlib.import_module("headrace.python.protocol"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -22,6 +22,7 @@ COMMANDS = {
     "play": "play episodes with a trained agent, and record a video",
     "sweep": "search for settings, with many runs",
     "plot": "plot the returns of runs, with bands over seeds",
+    "export": "write a trained policy as ONNX or TorchScript",
     "bench": "measure how fast a task's environments run",
     "scale": "measure how many environments train a task fastest",
     "tune": "measure how many samplers, and which minibatch, suit this machine",

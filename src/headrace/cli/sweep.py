@@ -14,10 +14,10 @@ from rich.table import Table
 
 from headrace.cli import train as training
 from headrace.errors import OptionError
-from headrace.train import side_by_side
 from headrace.train.config.settings import Config
 from headrace.train.jobs.display import shown
 from headrace.train.jobs.seeds import plain
+from headrace.train.launch.checks import side_by_side
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import fresh_path
 from headrace.train.sweep.pruning import Rule

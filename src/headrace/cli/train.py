@@ -20,12 +20,13 @@ from headrace.cli.options import JSON, parse_json, parse_options
 from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
-from headrace.train import Result, expect_workers, resume, resume_seeds, settled, train, train_seeds
+from headrace.train import Result, resume, resume_seeds, train, train_seeds
 from headrace.train.config.fields import settings_of
 from headrace.train.config.make import algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
 from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain
+from headrace.train.launch.checks import expect_workers, settled
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 
@@ -273,7 +274,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             if name in offered or not any(map(algorithm.capabilities.admit, known.uses)):
                 continue
             offered.add(name)
-            hint = JSON if name in ("schedules", "policies") else None
+            hint = JSON if name in ("schedules", "policies", "curriculum") else None
             marks = (tyro.conf.arg(help=known.help.replace("%", "%%")), *([hint] if hint else []))
             kind = Annotated[(Any if hint else types[name], *marks)]
             default = defaults[name]

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
-from headrace.train import settled
 from headrace.train.config.settings import Config, make_config
+from headrace.train.launch.checks import settled
 from headrace.train.tuning.measure import Probe
 from headrace.train.tuning.tune import FINDINGS, LIMIT, Scope, Tuning, forget, tune
 

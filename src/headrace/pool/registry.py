@@ -18,7 +18,7 @@ from headrace.limits import limits_named
 from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
 from headrace.pool.seeds import SeedLike, seeds_of
-from headrace.pool.sources import import_source, is_loaded, module_of, split
+from headrace.pool.sources import import_source, is_importable_main, is_loaded, module_of, split
 from headrace.pool.spec import LAST_CORE, MOST_ENVS, MOST_THREADS, AutoresetMode, PoolSettings
 from headrace.pool.task import Task
 
@@ -65,6 +65,11 @@ def register_family(tasks: Iterable[str], build: str) -> None:
 def is_registered(task: str) -> bool:
     """Whether a task of exactly this name is registered; names with a file or module in front never are."""
     return task in _builders
+
+
+def is_known_here_only(task: str) -> bool:
+    """Whether a task was registered in a notebook, or by a script from standard input, which no process can import."""
+    return _registrars.get(task) == "__main__" and not is_importable_main()
 
 
 def list_all_envs() -> list[str]:

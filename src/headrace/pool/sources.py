@@ -101,6 +101,13 @@ def _loaded(source: str) -> ModuleType | None:
     return next((each for each in list(sys.modules.values()) if getattr(each, "__file__", None) == file), None)
 
 
+def is_importable_main() -> bool:
+    """Whether another process can import this program's script: not in a notebook, nor one from standard input."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    return getattr(main, "__spec__", None) is not None or (file is not None and Path(file).is_file())
+
+
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UnknownTaskError(f"there is no file {path} to import")

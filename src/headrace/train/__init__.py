@@ -8,7 +8,6 @@ The module itself can be called: ``headrace.train("CartPole-v1")``.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,34 +15,41 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.limits import limits_named
-from headrace.train.config.registry import begins_workers, find_algorithm
-from headrace.train.config.replay import ActorCriticConfig
+from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
-from headrace.train.logging.metrics import read_metrics
-from headrace.train.processes.page import page_of
-from headrace.train.processes.start import guard_main, worker_context
-from headrace.train.runners.here import train_here
+from headrace.train.launch.checks import side_by_side
+from headrace.train.launch.run import CONTINUABLE, Wishes, begin, go_on, go_on_or_begin
+from headrace.train.processes.start import guard_main
+from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import is_newer
 
 if TYPE_CHECKING:
     import numpy as np
 
     from headrace.train.jobs.seeds import SeedResult
+    from headrace.train.play.agent import Agent
 
 
 # OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
 # would take the cores away from the threads that step environments, or from other programs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Config", "Result", "log_episode", "make_config", "resume", "resume_seeds", "train", "train_seeds"]
-
-CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer")
+__all__ = [
+    "Callback",
+    "Config",
+    "Result",
+    "Training",
+    "load",
+    "log_episode",
+    "make_config",
+    "resume",
+    "resume_seeds",
+    "train",
+    "train_seeds",
+]
 
 
 @limits_named("training")
@@ -58,6 +64,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     trust: bool = False,
+    callback: CallbackLike | Sequence[CallbackLike] | None = None,
     tuned: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Result:
@@ -72,8 +79,12 @@ def train(
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
         trust: as in `resume`; what is named here is trusted anyway.
+        callback: a `Callback`, or a function ``(training, line)`` that is called before each line of metrics is
+            written; or several.
         tuned: what the tuner found before, as `headrace.train.tuning.tune.Tuning.record`, for the run's log of events.
-        overrides: any other setting, of `Config` or of the algorithm.
+        overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
+            which the run learns a copy, or a function or class that makes one; and ``reward`` a function of a
+            `headrace.wrappers.Step`.
 
     Raises:
         OptionError: an option is unknown or its value wrong, or another process trains into the folder.
@@ -85,39 +96,10 @@ def train(
     named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
     overrides |= {name: value for name, value in named.items() if value is not None}
     guard_main()
-    code.remember(code.named({"task": task, **overrides}))
-    expect_workers(overrides)
-    if resume and run_dir is not None and RunFolder(run_dir).config_file.exists():
-        _, config = RunFolder.open(run_dir, trust=trust)
-        asked = make_config(task, **overrides)
-        changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
-        return _resume(run_dir, changes, quiet, trust)
-    asked, config, players, why = _checked(task, overrides)
-    remarks = [] if why is None else [_in_turn_since(why, config, players)]
-    remarks += filter(None, (*map(learns_nothing, players.values()), _decided_by_cores(asked, config)))
-    run = RunFolder.create(run_dir, config)
-    try:
-        with run.held():
-            if tuned is not None:
-                run.events.note("tuned", tuned["text"], 0, 0.0, tuned["data"])
-            return _run(config, run, None, quiet, remarks)
-    except BaseException:
-        run.leave()
-        raise
-
-
-def _checked(task: str, overrides: Mapping[str, Any]) -> tuple[Config, Config, dict[str, Player], str | None]:
-    """What is asked for, the settings with which a run begins, its policies, and why it has no samplers, if it might.
-
-    Raises as `train` for what is wrong with them.
-    """
-    asked = make_config(task, **overrides)
-    config = settled(asked)
-    why = why_in_turn(config) if asked.samplers < 0 and find_algorithm(config.algo).capabilities.replay else None
-    players = _check_task(config)
-    check_used(config, overrides, players, why)
-    check_learns(config, overrides, players, why)
-    return asked, config, players, why
+    settings, objects = given.split_off(overrides)
+    with given.holding(objects):
+        wishes = Wishes(quiet, trust, objects, callbacks_of(callback), tuned)
+        return (go_on_or_begin if resume else begin)(task, settings, run_dir, wishes)
 
 
 def train_seeds(
@@ -199,26 +181,25 @@ def resume_seeds(
     return several.run_seeds(folder, plan, config, jobs or most, quiet)
 
 
-def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
-    """Returns the settings with which a run begins, and how many such runs the cores can train side by side.
-
-    Raises as `train` for what is wrong with them.
-    """
-    from headrace.pool.registry import build_task
-    from headrace.train.jobs.processes import jobs_for
-
-    _, config, players, _ = _checked(task, overrides)
-    return config, jobs_for(players, build_task(task, **config.env_options).kernel is not None)
-
-
 @limits_named("training")
-def resume(run_dir: str | Path, *, quiet: bool = False, trust: bool = False, **changes: Any) -> Result:
+def resume(
+    run_dir: str | Path,
+    *,
+    quiet: bool = False,
+    trust: bool = False,
+    callback: CallbackLike | Sequence[CallbackLike] | None = None,
+    network: Any = None,
+    reward: Any = None,
+    **changes: Any,
+) -> Result:
     """Go on with a run where its newest checkpoint left it: without samplers exactly, with them in new episodes.
 
     Args:
         run_dir: the run folder.
         quiet: show no progress.
         trust: run the code of files that the run names, also if it did not begin here.
+        callback: as in `train`; a run folder holds no callbacks.
+        network, reward: the objects that the run began with, where these were some: they are not in the run folder.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
 
     Raises:
@@ -228,7 +209,9 @@ def resume(run_dir: str | Path, *, quiet: bool = False, trust: bool = False, **c
         TrustError: the run names code that is neither installed nor known from a run of this user's.
     """
     guard_main()
-    return _resume(run_dir, changes, quiet, trust)
+    objects = {"network": network, "reward": reward}
+    with given.holding(objects):
+        return go_on(run_dir, changes, Wishes(quiet, trust, objects, callbacks_of(callback)))
 
 
 def log_episode(
@@ -268,193 +251,41 @@ def log_episode(
     return played_episode(config, load_checkpoint(run, which), names, env_id, seed, deterministic)
 
 
-def _resume(run_dir: str | Path, changes: dict[str, Any], quiet: bool, trust: bool) -> Result:
-    run, config = RunFolder.open(run_dir, trust=trust)
-    fixed = sorted(set(changes) - set(CONTINUABLE))
-    if fixed:
-        raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
-    if changes:
-        config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
-    lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
-    with run.held():
-        if changes:
-            run.write_config(config)
-        expect_workers(vars(config))
-        from headrace.train.runs import checkpoint as checkpoints
-
-        newest = checkpoints.newest(run.checkpoints)
-        if newest is None and lines:
-            told = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
-            raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {told}: begin another run")
-        return _run(config, run, newest, quiet)
-
-
-def _check_task(config: Config) -> dict[str, Player]:
-    """What a task, this machine, or another run does not have ends a run before there is a folder for it.
-
-    Returns:
-        Policy name → what it is.
-    """
-    from headrace.pool.registry import build_task
-    from headrace.train.collect.setup import find_device, players_of
-    from headrace.train.play.loading import check_loads
-
-    for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
-        if name:
-            find_device(name)
-    players = players_of(config, build_task(config.task, **config.env_options).spec)
-    check_loads(config, players)
-    return players
-
-
-def expect_workers(settings: Mapping[str, Any]) -> None:
-    """Let what workers are forked from be imported while this process imports the same, if the run may have some.
+def load(
+    run_dir: str | Path,
+    *,
+    which: Literal["newest", "best"] = "best",
+    trust: bool = False,
+    network: Any = None,
+) -> Agent:
+    """Returns the trained agent of a run, on the CPU.
 
     Args:
-        settings: those that are known, name → value.
+        run_dir: the run folder.
+        which: the ``"newest"`` or the ``"best"`` checkpoint.
+        trust: as in `resume`.
+        network: the object that the run began with, if it was ``train(…, network=object)``: a module of the same
+            shape, or what makes one. Its weights are the checkpoint's.
+
+    Raises:
+        OptionError: there is no run, or no checkpoint yet, or ``network`` is missing or not the run's.
+        StateError: the checkpoint is damaged, or is of a network of another shape.
+        TrustError: as in `resume`.
+
+    Example:
+        >>> agent = headrace.load("runs/mine")
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> obs, info = env.reset()
+        >>> obs, reward, terminated, truncated, info = env.step(agent.act(obs))
     """
-    samplers = settings.get("samplers", -1)
-    if not isinstance(samplers, int):  # which is an error that others raise
-        return
-    in_turn = samplers < 0 and (not begins_workers(settings.get("algo", "ppo")) or settings.get("deterministic"))
-    if samplers != 0 and not in_turn:
-        worker_context()
-
-
-def settled(config: Config) -> Config:
-    """The configuration with which a run begins: what it leaves open is decided for its task and this machine."""
-    from headrace.machine import usable_cores
-
-    settled: dict[str, Any] = {}
-    if config.deterministic:
-        settled["torch_threads"] = config.torch_threads or 1  # how many cores there are decides nothing then
-    if config.samplers < 0:
-        replay = find_algorithm(config.algo).capabilities.replay
-        settled["samplers"] = int(replay and why_in_turn(config) is None)
-    if isinstance(config, ActorCriticConfig) and config.actor_device == "auto":
-        halves = _has_halves(dataclasses.replace(config, **settled))
-        settled["actor_device"] = "cpu" if halves and usable_cores() > 1 else ""
-    return dataclasses.replace(config, **settled)
-
-
-def _is_apart(config: Config) -> bool:
-    """Whether the actor learns in a process of its own."""
-    return isinstance(config, ActorCriticConfig) and config.apart
-
-
-def _has_halves(config: Config) -> bool:
-    """Whether the halves of an update are learnt apart, where there are cores for both."""
-    # with a fixed replay ratio the samplers leave a core to the second half
-    pace = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
-    return pace and config.learns_on == "cpu"
-
-
-def _decided_by_cores(asked: Config, config: Config) -> str | None:
-    """In words, what the number of cores has decided of what is learnt; None where it has decided nothing.
-
-    An actor that learns apart has critics that are a little old.
-    """
-    if not _has_halves(config) or asked.actor_device != "auto":
-        return None
-    if config.apart:
-        return "the actor learns in a process of its own (actor_device=cpu), as there are several cores"
-    return "actor and critics learn in turn (actor_device=''), as there is one core"
-
-
-def why_in_turn(config: Config) -> str | None:
-    """In words, what an algorithm with a replay has no samplers for, unless it is told to; None if it has some."""
     from headrace.pool.registry import build_task
+    from headrace.train.play.agent import Agent, load_checkpoint
 
-    task = build_task(config.task, **config.env_options)
-    if task.spec.agents:
-        return f"{config.task} has several agents"
-    for name in ("deterministic", "devices", "batch_size"):
-        if value := getattr(config, name):
-            return f"{name}={value}"
-    if config.device != "cpu" and task.kernel is not None:
-        return f"{config.task} lives on the policy's device, {config.device}"
-    return None
-
-
-def _in_turn_since(why: str, config: Config, players: Mapping[str, Player]) -> str:
-    unused = dict(pair for player in players.values() for pair in unused_defaults(player))
-    without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
-    return f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}"
-
-
-def _run(config: Config, run: RunFolder, saved: Path | None, quiet: bool, remarks: Sequence[str] = ()) -> Result:
-    """Train in a run folder; what there is to say beforehand follows the address of the run's page."""
-    with page_of(run, config.viewer) as address:
-        for words in () if quiet else (*([f"watch {address}"] if address else []), *remarks):
-            print(words, flush=True)
-        return _trained(config, run, saved, quiet)
-
-
-def _trained(config: Config, run: RunFolder, saved: Path | None, quiet: bool) -> Result:
-    try:
-        if config.devices:
-            from headrace.train.runners.data_parallel import train_together
-
-            result = train_together(config, run.path, saved, quiet)
-        else:
-            result = train_here(config, run, saved, quiet)
-    except StorageError as error:
-        raise StorageError(f"{error}; {_rest(run)}") from error
-    if result.reason == "interrupted":
-        result = dataclasses.replace(result, plot=_plot(run))
-        if not quiet:
-            print(f"stopped; go on with:  headrace train --resume {run.path}")
-            print(f"   see it play with:  headrace play {run.path}")
-            if result.plot is not None:
-                print(f"               plot:  {result.plot}")
-        return result
-    return dataclasses.replace(result, plot=_plot(run), video=_video(config, run, quiet))
-
-
-def _rest(run: RunFolder) -> str:
-    """What is left of a run that could not write any more."""
-    from headrace.train.runs import checkpoint as checkpoints
-
-    newest = checkpoints.newest_learnt(run.checkpoints)
-    if newest is None:
-        return "the run was ended before its first checkpoint"
-    return f"make room, then go on from {newest.name}:  headrace train --resume {run.path}"
-
-
-def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:
-    """A video of the agent, where PyAV is installed and the task can be rendered; Ctrl-C leaves it out.
-
-    One that is of the best checkpoint already stays as it is.
-    """
-    if not config.video:
-        return None
-    try:
-        from headrace.train.play.video import best_film, record
-
-        known = best_film(run)
-        return known if known is not None else record(run.path, trust=True)
-    except ImportError as error:
-        return None if quiet else print(f"no video: it needs {error.name}: pip install 'headrace[train]'")
-    except (RenderError, KeyboardInterrupt):
-        return None
-    except (OSError, StorageError) as error:
-        print(f"no video: {error}")
-        return None
-
-
-def _plot(run: RunFolder) -> Path | None:
-    """The return curve, where matplotlib is installed; one of the same metrics and settings stays as it is."""
-    if is_newer(run.plot_file, run.metrics_file, run.config_file):
-        return run.plot_file
-    try:
-        from headrace.train.plots.figures import plot_returns
-
-        return plot_returns(run.path)
-    except ImportError:
-        return None
-    except OSError as error:
-        print(f"no plot: {error}")
-        return None
+    run, config = RunFolder.open(run_dir, trust=trust)
+    objects = {"network": network}
+    given.check_wanted({"network": config.network}, objects)
+    with given.holding(objects):
+        return Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
 
 
 class _CallableModule(ModuleType):

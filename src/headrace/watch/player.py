@@ -191,7 +191,7 @@ class Player:
             due += 1 / fps
             if over[0] or self._steps % every == 0:
                 self._show(pool, agent, bool(over[0]), behind=time.monotonic() > due + every / fps)
-            agent.forget(over)
+            agent.reset(over)
             due += HELD if over[0] else 0.0
             now = time.monotonic()
             time.sleep(max(0.0, due - now))

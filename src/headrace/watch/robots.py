@@ -142,7 +142,7 @@ def _play(
         over = bool(terminated[0] or truncated[0])
         words = f"**{pool.spec.task}** after {trained:,} steps of training\n\nepisode {episode}, step {steps:,}"
         screen.draw(f"{words}\n\nreturn {earned:,.1f}", at_once=over)
-        agent.forget(np.array([over]))
+        agent.reset([over])
         due += 1 / pool.spec.render_fps + (HELD if over else 0.0)
         now = time.monotonic()
         time.sleep(max(0.0, due - now))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from headrace import machine
-from headrace.train import make_config, settled
+from headrace.train import make_config
+from headrace.train.launch.checks import settled
 
 training: Any = sys.modules["headrace.train"]
 

@@ -10,13 +10,14 @@ import pytest
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train import settled, train, why_in_turn
+from headrace.train import train
 from headrace.train.collect.setup import players_of
 from headrace.train.config.algorithms import dqn_presets, ppo_presets
 from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import make_config
 from headrace.train.config.uses import Player, check_learns, check_used
+from headrace.train.launch.checks import settled, why_in_turn
 
 TASKS = {*ppo_presets.PRESETS, *dqn_presets.PRESETS}
 SETTINGS = [(algo, name) for algo in algorithms() for name in settings_of(find_algorithm(algo).settings)]

@@ -12,8 +12,9 @@ import torch
 import headrace
 from headrace.cli.main import main
 from headrace.errors import OptionError
-from headrace.train import resume, settled
+from headrace.train import resume
 from headrace.train.config.settings import Config, make_config
+from headrace.train.launch.checks import settled
 from headrace.train.runs.checkpoint import load
 from whole_runs import SMALL, assert_same_run, facts
 

@@ -73,6 +73,10 @@ class DQN(DQNDeclaration, OffPolicy):
         """Set the share of random actions to that of agent step `step`."""
         self.distribution.epsilon.fill_(epsilon_at(self.config, step))
 
+    def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
+        """As `Policy.worth`: what the best action is worth."""
+        return params.amax(1)
+
     # -- updates ---------------------------------------------------------------------------------
 
     @torch.inference_mode()

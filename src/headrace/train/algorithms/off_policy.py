@@ -133,6 +133,11 @@ class OffPolicy(Policy):
         """Explore as is due at agent step `step`: widely until the first update, while the actor knows nothing."""
         self.distribution.explore(widely=step < self.config.learning_starts)
 
+    def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
+        """As `Policy.worth`: what the least confident critic says of the likeliest actions, where there are critics."""
+        critic = getattr(self.network, "critic", None)
+        return values if critic is None else critic(inputs, self.distribution.mode(params).flatten(1)).amin(0)
+
     def optimiser_of(self, part: str) -> FlatAdam:
         """What learns a part."""
         return self._optimisers[part]

@@ -76,6 +76,14 @@ class Policy:
         """Make ``distribution``, ``network`` and ``acting``, and what learns the network."""
         raise NotImplementedError
 
+    def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
+        """Returns what the policy expects to earn from here, discounted, float32[B].
+
+        Args:
+            inputs, params, values: what the network takes, and what it answers.
+        """
+        return values
+
     def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
         """All updates that are due after one rollout, ``step`` agent steps into the run.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -17,12 +17,15 @@ from headrace.machine import readable, usable_cores
 from headrace.pool.batch import observation_fields
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task
+from headrace.pool.sources import module_of
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.pool import TorchPool
+from headrace.pool.wrappers import Step, TransformReward, unwrapped
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
 from headrace.train.collect.self_play import check_copies
+from headrace.train.config import given
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
@@ -54,6 +57,31 @@ def training_pool(config: Config) -> Pool | TorchPool:
     Groups of environments that take turns (``batch_size``) are for simulators that are worth waiting for; a pool
     of them is on the host.
     """
+    return rewarded(config, _training_pool(config))
+
+
+def rewarded(config: Config, pool: Any) -> Any:
+    """A pool with the rewards that a configuration asks for."""
+    return pool if config.reward is None else TransformReward(pool, reward_function(config.reward))
+
+
+def reward_function(name: str) -> Callable[[Step], Any]:
+    """The function of rewards that a setting names, or stands for.
+
+    Raises:
+        OptionError: there is no such function.
+    """
+    if given.is_given(name):
+        found = given.find("reward", name)
+    else:
+        source, _, function = name.rpartition(":")
+        found = getattr(module_of(source), function, None)
+    if not callable(found):
+        raise OptionError(f"training option reward={name!r} is no function of a headrace.wrappers.Step")
+    return found
+
+
+def _training_pool(config: Config) -> Pool | TorchPool:
     task = build_task(config.task, **config.env_options)
     on_device = task.kernel is not None or (task.make_on_device is not None and config.device != "cpu")
     if config.batch_size or not on_device:
@@ -70,17 +98,17 @@ def training_pool(config: Config) -> Pool | TorchPool:
 
 
 def make_collector(
-    config: Config, pool: Pool | TorchPool, policies: Sequence[Policy], device: torch.device
+    config: Config, pool: Any, policies: Sequence[Policy], device: torch.device
 ) -> DeviceCollector | HostCollector:
     """What fills the rollout buffer from this kind of pool.
 
     Raises:
         OptionError: the rollout's observations alone need more memory than is free.
     """
-    there = isinstance(pool, TorchPool)
+    there = isinstance(unwrapped(pool), TorchPool)
     with contextlib.suppress(OSError):  # a system that does not say
         _check_room(config, pool.spec, free(device if there else torch.device("cpu")))
-    if isinstance(pool, TorchPool):
+    if there:
         return DeviceCollector(config, pool, policies)
     return HostCollector(config, pool, policies, device)
 
@@ -148,7 +176,7 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
     """The policies of a run, their networks initialised from the configuration's seed; `prepare` comes first."""
     dealt = agent_groups(config, pool.spec)
     prepare(config, dealt.values())
-    there = isinstance(pool, TorchPool)
+    there = isinstance(unwrapped(pool), TorchPool)
     return [
         make_policy(name, config.of_policy(name), agent_group.on(device) if there else agent_group, device)
         for name, agent_group in dealt.items()

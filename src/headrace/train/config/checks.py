@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import types
 from collections.abc import Sequence
@@ -45,6 +46,23 @@ def check_points(name: str, points: Any) -> None:
         raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
     for value in itertools.chain.from_iterable(points):
         check_finite(f"schedules[{name!r}]", value)
+
+
+def check_stages(name: str, points: Any) -> None:
+    """Raises `OptionError` unless these are [(step, value), …] with growing steps, and values that a file can hold."""
+    pairs = isinstance(points, list | tuple) and all(isinstance(p, list | tuple) and len(p) == 2 for p in points)
+    if pairs and points:
+        steps = [step for step, _ in points]
+        whole = all(isinstance(step, int) and not isinstance(step, bool) and step >= 0 for step in steps)
+        if whole and all(a < b for a, b in itertools.pairwise(steps)):
+            try:
+                json.dumps([value for _, value in points])
+                return
+            except TypeError as error:
+                raise OptionError(
+                    f"the curriculum of {name} has a value that config.json cannot hold: {error}"
+                ) from None
+    raise OptionError(f"the curriculum of {name} must be [(step, value), …] with growing steps, not {points!r}")
 
 
 def as_lists(points: Any) -> Any:

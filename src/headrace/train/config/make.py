@@ -110,7 +110,7 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
     value = tuple(value) if get_origin(hint) is tuple and isinstance(value, list) else value
     if not matches(value, hint):
         raise OptionError(f"training option {name}={value!r} must be {describe(hint)}")
-    if name == "schedules":  # points as a file gives them back
+    if name in ("schedules", "curriculum"):  # points as a file gives them back
         value = {key: as_lists(points) for key, points in value.items()}
     return value
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.errors import OptionError
 from headrace.pool.spec import MOST_THREADS
-from headrace.train.config import make
-from headrace.train.config.checks import check_devices, check_finite, check_points, interpolated, require
+from headrace.train.config import given, make
+from headrace.train.config.checks import check_devices, check_finite, check_points, check_stages, interpolated, require
 from headrace.train.config.fields import IN_TURN, REQUIRED, WORKERS, Use, setting, settings_of
 from headrace.train.config.registry import find_algorithm, unknown
 
+LOGGERS = ("tensorboard", "wandb", "trackio")
 NETWORKS = ("auto", "mlp", "cnn", "gru")
 _IN_TURN, _WORKERS = Use(ways=(IN_TURN,)), Use(ways=(WORKERS,))
 _LAYERS = Use(networks=("mlp", "gru"))
@@ -100,6 +101,22 @@ class Config:
     num_threads: int = setting(0, "Threads of the pool; 0 lets it choose.", low=0, group="environments", shared=True)
     env_options: dict[str, Any] = setting(
         {}, "Options of the task, such as frame_skip or episodic_life.", group="environments", shared=True
+    )
+    curriculum: dict[str, list[tuple[int, Any]]] = setting(
+        {},
+        "Options of the task that change with the agent steps so far: name → [(step, value), …], each value from its "
+        "step on. A change makes new environments, in which new episodes begin. Evaluations, videos and play keep to "
+        "env_options.",
+        group="environments",
+        shared=True,
+    )
+    reward: str | None = setting(
+        None,
+        "A function of your own that makes the rewards which are learnt from, file.py:name or package.module:name: of "
+        "a headrace.wrappers.Step of all environments, it returns their rewards. Returns are reported, and evaluations "
+        "made, with the game's own.",
+        group="environments",
+        shared=True,
     )
     action_masks: bool = setting(
         True,
@@ -286,6 +303,13 @@ class Config:
         group="files",
         shared=True,
     )
+    log: tuple[str, ...] = setting(
+        (),
+        "Where the metrics go, too: wandb (Weights & Biases; WANDB_MODE=offline keeps them in the run folder), "
+        "trackio, tensorboard.",
+        group="files",
+        shared=True,
+    )
     video: bool = setting(
         True,
         "Keep a few episodes as videos in the run folder, if PyAV is installed: of the trained agent at the end, and "
@@ -311,6 +335,9 @@ class Config:
             known.check(name, getattr(self, name))
         require(self.seed < 2**63, "seed", self.seed, "between 0 and 2**63")
         require(len(self.hidden) >= 1, "hidden", self.hidden, "at least one layer")
+        require(self.reward is None or ":" in self.reward, "reward", self.reward, "file.py:name of a function")
+        for each in self.log:
+            require(each in LOGGERS, "log", each, f"one or more of {', '.join(LOGGERS)}")
         own = ":" in self.network
         require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
         batch = self.batch_size
@@ -319,6 +346,8 @@ class Config:
         if self.deterministic:
             self._check_deterministic()
         self._check_schedules()
+        for name, points in self.curriculum.items():
+            check_stages(name, points)
         for name in self.policies:
             if name == "" or "." in name:  # which parts the names of tensors in a checkpoint
                 raise OptionError(f"policy {name!r} must have a name, without dots")
@@ -349,7 +378,8 @@ class Config:
                     dataclasses.replace(self, **{name: value}, schedules={})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (vars(self),)  # whose process imports a user's algorithm by its name
+        # whose process imports a user's algorithm by its name
+        return _unpickled, (vars(self), given.packed(vars(self)))
 
     @property
     def learns_on(self) -> str:
@@ -448,7 +478,8 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
     return settings(task=task, **values)
 
 
-def _unpickled(values: dict[str, Any]) -> Config:
+def _unpickled(values: dict[str, Any], objects: bytes | None = None) -> Config:
+    given.unpack(objects)
     config = object.__new__(find_algorithm(values["algo"]).settings)
     vars(config).update(values)
     return config

@@ -7,36 +7,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import StateError
-from headrace.train.logging import events
+from headrace.train.logging.loggers import Logger
 from headrace.train.runs.writing import write_all, writing
 
 
 class MetricsWriter:
-    """Appends lines to ``metrics.jsonl``, and the same numbers to TensorBoard if there is one.
+    """Appends lines to ``metrics.jsonl``, and gives the same numbers to loggers.
 
     Args:
         file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
             lines after its last checkpoint.
         offset: bytes to keep.
-        tensorboard: folder for events, or None.
+        loggers: where the numbers go, too.
     """
 
-    def __init__(self, file: Path, offset: int = 0, tensorboard: Path | None = None, step: int = 0):
+    def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
         # unbuffered: data that a full disk refuses must not be written again when the file is closed
         self._path, self._file = file, file.open("ab", buffering=0)
         if self._file.tell() > offset:  # otherwise its modification time stays
             self._file.seek(self._file.truncate(offset))
-        self._events = None
-        if tensorboard is not None and events.available():
-            self._events = events.EventsFile(tensorboard, step)
+        self._loggers = loggers
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """Append one line; numbers in nested objects become ``outer/inner`` in TensorBoard, others ``train/name``.
+        """Append one line; numbers in nested objects become ``outer/inner`` for loggers, others ``train/name``.
 
         Raises:
             StorageError: it cannot be written, as on a full disk.
@@ -44,9 +42,10 @@ class MetricsWriter:
         line = json.dumps(metrics).encode() + b"\n"
         with writing(self._path):
             write_all(self._file, line)
-        if self._events is not None:
-            numbers = ((name if "/" in name else f"train/{name}", number) for name, number in _flat(metrics))
-            self._events.write(numbers, metrics["step"])
+        if self._loggers:
+            numbers = [(name if "/" in name else f"train/{name}", number) for name, number in _flat(metrics)]
+            for logger in self._loggers:
+                logger.write(numbers, metrics["step"])
 
     def offset(self) -> int:
         """Bytes written so far."""
@@ -55,8 +54,8 @@ class MetricsWriter:
     def close(self) -> None:
         """Close the files."""
         self._file.close()
-        if self._events is not None:
-            self._events.close()
+        for logger in self._loggers:
+            logger.close()
 
 
 def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:

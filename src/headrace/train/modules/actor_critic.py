@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.modules.network import input_size, made_by
+from headrace.train.modules.network import input_size, made_by, tried
 
 
 class ActorCritic(nn.Module):
@@ -27,7 +27,7 @@ class ActorCritic(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Action parameters for inputs, and zeros in place of values: collecting needs none."""
-        return self.actor(x), x.new_zeros(len(x))
+        return self.actor(x), x.new_zeros(x.shape[0])
 
 
 class OwnActor(nn.Module):
@@ -81,7 +81,7 @@ def own_actor_critic(
     if {*map(id, actor.parameters())} & {*map(id, critic.parameters())}:
         raise OptionError(f"{name}: actor and critic must not share parameters, as each is learnt by its own loss")
     rows, size = 2, input_size(space)
-    with torch.no_grad():
+    with torch.no_grad(), tried(name, (rows, size), (rows, actions)):
         params = actor(torch.zeros(rows, size))
         values = critic(torch.zeros(rows, size), torch.zeros(rows, actions))
     if params.shape != (rows, outputs):

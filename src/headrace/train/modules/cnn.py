@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.modules.layers import gradient_of, initialised, through_activation, with_log_std
+from headrace.train.modules.layers import gradient_of, initialised, is_exporting, through_activation, with_log_std
 
 SMALL_SIDE = 8  # least side of an image for a CNN
 NATURE_SIDE = 36  # least side for which the Nature-CNN's three layers have an output
@@ -52,7 +52,14 @@ class NatureTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        return self.forward_saving(x)[0]
+        return self._exported(x) if is_exporting() else self.forward_saving(x)[0]
+
+    def _exported(self, x: Tensor) -> Tensor:
+        """As `forward`, in float32 and layers that every library has."""
+        x = x.float() * (1 / 255)
+        for layer in self._convolutions():
+            x = F.relu(layer(x))
+        return F.relu(self.dense(x.flatten(1)))
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
         """As `forward`, and what `backward_into_gradients` needs."""

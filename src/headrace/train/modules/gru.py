@@ -58,7 +58,7 @@ class GRU(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Returns action parameters and values of the first step of an episode, with zero memory."""
-        return self.step(x, x.new_zeros(len(x), self.memory_size))[:2]
+        return self.step(x, x.new_zeros(x.shape[0], self.memory_size))[:2]
 
     def _heads(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         return with_log_std(self.policy(memory), self.log_std), self.value(memory).squeeze(1)

@@ -33,7 +33,12 @@ NARROW = 64
 
 def narrow(columns: int) -> AbstractContextManager[object]:
     """Returns a context for products with a factor of ``columns`` columns: in full precision if these are few."""
-    return FullPrecision() if columns <= NARROW else nullcontext()
+    return FullPrecision() if not is_exporting() and columns <= NARROW else nullcontext()
+
+
+def is_exporting() -> bool:
+    """Whether a network is being exported: it is then to consist of standard layers, for any number of rows."""
+    return torch.compiler.is_exporting() or torch._C._is_tracing()
 
 
 class FullPrecision:

@@ -61,7 +61,7 @@ class MLP(nn.Module):
         act = torch.relu_ if self.relu else torch.tanh_
         own: dict[str, Any] = self._parameters  # attribute lookup in nn.Module takes as long as a small product
         h = act(F.linear(x, own["first_weight"], own["first_bias"]))  # [B, K·H]
-        h = h.view(len(x), self.towers, -1).transpose(0, 1)  # [K, B, H]
+        h = h.view(x.shape[0], self.towers, -1).transpose(0, 1)  # [K, B, H]
         saved = [x, h]
         for weight, bias in self._layers:
             h = act(torch.baddbmm(bias, h, weight))  # [K, B, H']

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
@@ -14,6 +17,7 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.pool.sources import module_of
+from headrace.train.config import given
 from headrace.train.config.settings import Config
 from headrace.train.modules.cnn import NATURE_SIDE, NatureCNN, SmallCNN, is_image
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
@@ -82,7 +86,7 @@ class OwnNetwork(nn.Module):
     def _try(self, name: str, space: gym.Space, outputs: int) -> None:
         shape = space.shape or () if is_image(space) else (input_size(space),)
         x = torch.zeros(2, *shape, dtype=torch.uint8 if is_image(space) else torch.float32)
-        with torch.no_grad():
+        with torch.no_grad(), tried(name, tuple(x.shape)):
             answer = self.step(x, x.new_zeros(2, self.memory_size))[:2] if self.memory_size else self.module(x)
         wanted = (2, outputs), (2,)
         if not (isinstance(answer, tuple) and len(answer) == 2):
@@ -92,19 +96,37 @@ class OwnNetwork(nn.Module):
             raise OptionError(f"{name}: for 2 inputs the network must answer shapes {wanted}, not {given}")
 
 
+@contextmanager
+def tried(name: str, *shapes: tuple[int, ...]) -> Iterator[None]:
+    """A context in which a user's network sees inputs of these shapes; what it raises becomes an `OptionError`."""
+    try:
+        yield
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise OptionError(f"{name} fails on inputs of shape {' and '.join(map(str, shapes))}: {error}") from error
+
+
 def made_by(name: str, *arguments: Any) -> nn.Module:
-    """The module that a user's function (or class) makes of some arguments.
+    """The module that a user's function (or class) makes of some arguments; or a copy of a module of a user's.
 
     Args:
-        name: ``file.py:name`` or ``package.module:name``.
+        name: ``file.py:name`` or ``package.module:name``; or what stands for an object that was given.
 
     Raises:
         OptionError: there is no such function, or it makes something else.
     """
+    if given.is_given(name):
+        own = given.find("network", name)
+        return copy.deepcopy(own) if isinstance(own, nn.Module) else _module(name, own, arguments)
     source, _, function = name.rpartition(":")
     make = getattr(module_of(source), function, None)
     if make is None:
         raise OptionError(f"{source} has no {function!r} to make a network with")
+    return _module(name, make, arguments)
+
+
+def _module(name: str, make: Any, arguments: tuple[Any, ...]) -> nn.Module:
+    if not callable(make):
+        raise OptionError(f"network must be a torch.nn.Module, or a function or class that makes one, not {make!r}")
     module = make(*arguments)
     if not isinstance(module, nn.Module):
         raise OptionError(f"{name} must make a torch.nn.Module, not {type(module).__name__}")

@@ -71,7 +71,7 @@ class Perceptron(Layers):
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns outputs float32[B, outputs] of inputs float32[B, inputs]."""
-        with narrow(len(x)):
+        with narrow(x.shape[0]):
             return self.activations(x)[-1]
 
 

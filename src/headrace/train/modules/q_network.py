@@ -30,7 +30,7 @@ class QNetwork(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs [B, …] to action values float32[B, A], and zeros in place of values: collecting needs none."""
         q = self.q(x)
-        return q, q.new_zeros(len(q))
+        return q, q.new_zeros(q.shape[0])
 
 
 class Head(nn.Module):

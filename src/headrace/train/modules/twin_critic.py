@@ -12,7 +12,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from headrace.train.modules.layers import gradient_of, narrow, pass_activation_
+from headrace.train.modules.layers import gradient_of, is_exporting, narrow, pass_activation_
 
 
 class TwinCritic(nn.Module):
@@ -43,6 +43,8 @@ class TwinCritic(nn.Module):
 
     def joined(self, *parts: Tensor) -> Tensor:
         """Parts of the inputs side by side, and the column of ones: float32[B, D + 1], for the other methods."""
+        if is_exporting():
+            return torch.cat((*parts, parts[0].new_ones(parts[0].shape[0], 1)), 1)
         rows, device = len(parts[0]), parts[0].device
         if len(self._ones) != rows or self._ones.device != device:
             self._ones = torch.ones(rows, 1, device=device)

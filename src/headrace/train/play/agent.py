@@ -1,4 +1,4 @@
-"""A trained policy loaded from a run folder, for evaluation, videos and `headrace play`."""
+"""A trained agent, loaded from a run folder: `headrace.load`, evaluation, videos and `headrace play` use the same."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from headrace.errors import OptionError, StateError
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.spec import TaskSpec
+from headrace.pool.structure import mapped
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.setup import make_policy
@@ -20,6 +21,8 @@ from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, forbidden, masked_heads
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.insight import Insight, insight
+from headrace.train.play.layout import batched
+from headrace.train.play.module import PolicyModule
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
@@ -32,12 +35,16 @@ class Agent:
         config: the run's configuration.
         spec: the task.
         point: the checkpoint.
+
+    Example:
+        >>> agent = headrace.load("runs/mine")
+        >>> action = agent.act(obs)
     """
 
     def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint):
         self.config, self.spec = config, spec
         self._players = [
-            _Player(config.of_policy(name), name, spec, agent_group, point)
+            Player(config.of_policy(name), name, spec, agent_group, point)
             for name, agent_group in policy_mapping(spec, config.policies).items()
         ]
         self._generator = torch.Generator().manual_seed(config.seed)
@@ -47,31 +54,61 @@ class Agent:
         """The acting policies, in the order of the task's agents."""
         return [player.policy for player in self._players]
 
+    @property
+    def policy(self) -> PolicyModule:
+        """The policy as a `torch.nn.Module`; of several policies the first, see `policy_named`."""
+        return self._players[0].module
+
+    def policy_named(self, name: str) -> PolicyModule:
+        """Returns one of several policies as a `torch.nn.Module`; raises `OptionError` where there is none so named."""
+        return self.player_named(name).module
+
+    def player_named(self, name: str) -> Player:
+        """Returns one of several policies with its agents; raises `OptionError` where there is none of this name."""
+        for player in self._players:
+            if player.policy.name == name:
+                return player
+        names = ", ".join(player.policy.name for player in self._players)
+        raise OptionError(f"the run has no policy {name!r}; it has {names}" if names else "the run has one policy")
+
     @torch.inference_mode()
     def act(self, observations: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
-        """Returns actions for a pool's observations: the most likely ones, or a sample.
+        """Returns actions for observations of one environment or of several: the most likely ones, or a sample.
 
-        Recurrent policies keep a memory for each row until `forget` is called.
+        Recurrent policies keep a memory for each row until `reset` is called, and see the same rows in every call.
 
         Args:
-            observations: a batch as a pool returns it.
+            observations: of one environment, as its ``reset`` and ``step`` return them; or a batch as a pool does, with
+                one more dimension in front. Multi-agent tasks have all agents' observations in it, as in a pool.
             deterministic: whether to take the most likely actions.
-            action_mask: the ``info["action_mask"]`` of the same result, [B, K] or [B, agents, K]; None without masks.
+            action_mask: the ``info["action_mask"]`` of the same result, [B, K] or [B, agents, K], without B for one
+                environment; None without masks.
+
+        Returns:
+            Actions of the environment's own dtypes and layout, for one environment or [B, …], as ``observations`` are.
 
         Raises:
-            OptionError: the agent was trained with action masks, and none is given.
+            OptionError: observations or masks have a wrong shape or dtype, there are other rows than in the call before
+                and the policy has a memory of those, or the agent was trained with action masks and none is given.
         """
         generator = None if deterministic else self._generator
+        seen, single = batched(observations, self.spec.observation)
+        mask = None if action_mask is None else np.asarray(action_mask)[None if single else ...]
+        actions = self._act(seen, generator, mask)
+        return mapped(lambda array: array[0], actions) if single else actions
+
+    def _act(self, observations: Any, generator: torch.Generator | None, mask: np.ndarray | None) -> Any:
+        """As `act`, for a batch."""
+        fields = action_fields(self.spec.action)
         if not self.spec.agents:
-            return self._players[0].act(np.asarray(observations), generator, action_mask)
-        fields = action_fields(self.spec.action).items()
+            return self._players[0].act(observations, generator, mask).astype(fields[ACTION][0], copy=False)
         rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
-        actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields}
+        actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields.items()}
         for player in self._players:
             group = player.agent_group
             seen: Any = observations if group.sees.key is None else observations[group.sees.key]
-            mask = None if action_mask is None else action_mask[:, group.agents].reshape(rows * group.width, -1)
-            group.put(player.act(group.seen(seen), generator, mask), actions)
+            own = None if mask is None else mask[:, group.agents].reshape(rows * group.width, -1)
+            group.put(player.act(group.seen(seen), generator, own), actions)
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
 
     def load(self, model: Mapping[str, torch.Tensor]) -> None:
@@ -88,12 +125,17 @@ class Agent:
         """
         return self._players[0].insight(row)
 
-    @torch.inference_mode()
-    def forget(self, ends: np.ndarray) -> None:
-        """Reset the memory of recurrent policies where an episode has ended, bool[B]."""
+    def reset(self, ends: Any = None) -> None:
+        """Begin new episodes: recurrent policies forget what they have seen. Others need no reset.
+
+        Args:
+            ends: bool[B], the rows whose episodes are over; all by default, and the next call may have other rows.
+
+        Raises:
+            OptionError: the last call of `act` had another number of rows.
+        """
         for player in self._players:
-            if player.memory is not None:
-                player.memory[torch.from_numpy(ends.repeat(player.agent_group.width))] = 0.0
+            player.reset(None if ends is None else np.asarray(ends, bool))
 
     def score(self, rewards: np.ndarray) -> np.ndarray:
         """Returns the mean reward of the first policy's agents, [B], from rewards [B] or [B, agents]."""
@@ -101,8 +143,13 @@ class Agent:
         return rewards if agents is None else rewards[:, agents].mean(-1)
 
 
-class _Player:
-    """One policy of a checkpoint."""
+class Player:
+    """One policy of a checkpoint.
+
+    Attributes:
+        agent_group: the agents that it plays.
+        policy: what the run learnt; module: the same as a `torch.nn.Module`.
+    """
 
     def __init__(self, config: Config, name: str, spec: TaskSpec, agent_group: AgentGroup, point: Checkpoint):
         # frozen: no optimiser is needed
@@ -110,20 +157,20 @@ class _Player:
         policy = make_policy(name, config, agent_group, torch.device("cpu"))
         policy.load_model(point.model)
         self.agent_group, self.policy, self.distribution = agent_group, policy, policy.distribution
-        self._heads = masked_heads(config, spec, agent_group)
+        self.heads = masked_heads(config, spec, agent_group)
+        self.module = PolicyModule(policy, self.heads).requires_grad_(False).eval()
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
         self._inputs: torch.Tensor | None = None
         self._acted: Acted | None = None
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
+        """Returns actions [B, …] of its agents, drawn with a generator, or the likeliest ones without."""
         seen = torch.from_numpy(np.ascontiguousarray(observations))
-        if self.policy.memory_size and (self.memory is None or len(self.memory) != len(seen)):
-            self.memory = torch.zeros(len(seen), self.policy.memory_size)
+        if self.policy.memory_size:
+            self._remember(len(seen))
         closed = noise = None
-        if self._heads:
-            if mask is None:
-                raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
-            closed = forbidden(torch.from_numpy(np.ascontiguousarray(mask)), self._heads)
+        if self.heads:
+            closed = forbidden(self._masks(mask, len(seen)), self.heads)
         if generator is not None:
             noise = self.distribution.draw(torch.empty(len(seen), self.distribution.noise_size), generator)
         inputs = buffer(self.policy, len(seen))
@@ -137,6 +184,39 @@ class _Player:
             raise StateError("the agent has not acted yet")
         column = slice(row * self.agent_group.width, row * self.agent_group.width + 1)
         return insight(self.policy, self._inputs[column], self._acted, column)
+
+    def _remember(self, rows: int) -> None:
+        """Have a memory for so many rows."""
+        if self.memory is None:
+            self.memory = torch.zeros(rows, self.policy.memory_size)
+        elif len(self.memory) != rows:
+            each = self.agent_group.width
+            raise OptionError(
+                f"the agent remembers {len(self.memory) // each} environments, but sees {rows // each}: "
+                "reset() it before it plays in others"
+            )
+
+    def _masks(self, mask: np.ndarray | None, rows: int) -> torch.Tensor:
+        if mask is None:
+            raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
+        if mask.ndim != 2 or len(mask) != rows or mask.shape[1] < sum(self.heads):
+            wanted = f"a row of {sum(self.heads)} for each of {rows}"
+            raise OptionError(f"action_mask has shape {mask.shape}; this policy needs {wanted}")
+        return torch.from_numpy(np.ascontiguousarray(mask))
+
+    @torch.inference_mode()
+    def reset(self, ends: np.ndarray | None) -> None:
+        """As `Agent.reset`."""
+        if ends is None:
+            self.memory = None
+        elif self.memory is not None:
+            rows = ends.repeat(self.agent_group.width)
+            if rows.shape != self.memory.shape[:1]:
+                each = self.agent_group.width
+                raise OptionError(
+                    f"ends must have {len(self.memory) // each} rows, as observations had, not {len(ends)}"
+                )
+            self.memory[torch.from_numpy(rows)] = 0.0
 
 
 def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:

@@ -107,6 +107,7 @@ def play_episodes(
     returns: list[float] = []
     lengths: list[int] = []
     stopped = 0
+    agent.reset()
     obs, info = pool.reset()
     while left.any():
         if stop():
@@ -126,7 +127,7 @@ def play_episodes(
         if late.any():
             _restart(pool, obs, info, np.flatnonzero(late))
         earned[done], length[done] = 0.0, 0
-        agent.forget(done)
+        agent.reset(done)
     return Evaluation(returns, lengths, stopped)
 
 

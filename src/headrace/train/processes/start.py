@@ -13,6 +13,8 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import connection, forkserver
 from typing import Any, NoReturn
@@ -20,6 +22,7 @@ from typing import Any, NoReturn
 from headrace.errors import HeadraceError, WorkerError
 from headrace.limits import need_files
 from headrace.pool.executors.processes.crew import FILES_TO_START, deaf
+from headrace.pool.sources import is_importable_main
 
 PRELOADED = "headrace.train.workers.replay_sampler"
 UNGUARDED = 79  # exit status of a worker whose import of the user's script started the script's training again
@@ -46,6 +49,25 @@ def worker_context() -> Any:
     with deaf():
         forkserver.ensure_running()
     return context
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Processes started within this context ignore Ctrl-C, and import this program's script only if it is a file.
+
+    Of a program from standard input there is none, whatever its ``__file__`` says.
+    """
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    hidden = file is not None and not is_importable_main()
+    if hidden:
+        del main.__file__
+    try:
+        with deaf():
+            yield
+    finally:
+        if hidden:
+            main.__file__ = file
 
 
 @dataclass(frozen=True)

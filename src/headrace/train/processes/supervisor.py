@@ -23,9 +23,9 @@ from headrace.pool.executors.processes.crew import FILES_TO_START
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
-    deaf,
     end_with_parent,
     raise_unguarded,
+    starting,
     worker_context,
 )
 
@@ -139,7 +139,7 @@ class Supervisor:
                 name=f"headrace-{worker.name}",
             )
             try:
-                with deaf():
+                with starting():
                     process.start()
                 return process
             except (EOFError, OSError) as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -18,15 +18,17 @@ import torch
 from torch import Tensor
 
 from headrace.errors import HeadraceError, NotFiniteError, OptionError
-from headrace.pool.registry import build_task
+from headrace.pool.registry import build_task, is_known_here_only
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, players_of, prepare
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import check_asked_for
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import all_finite
+from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.throughput import Throughput
+from headrace.train.play.agent import Agent
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
@@ -50,11 +52,13 @@ class Learner(Protocol):
 
     Attributes:
         updates: gradient steps so far, those before a resumption included.
+        config: the run's settings, of which it reads those that change.
         generator: of all that learning leaves to chance.
     """
 
     updates: int
     generator: torch.Generator
+    config: Config
 
     def publish(self) -> None:
         """Give samplers the weights as they are."""
@@ -62,6 +66,10 @@ class Learner(Protocol):
 
     def statistics(self) -> Tensor | None:
         """Means over the updates since the last call, as the policy's `statistics`; None if there were none."""
+        ...
+
+    def settle(self) -> None:
+        """Take in all that another process has learnt."""
         ...
 
     def staleness(self) -> dict[str, float]:
@@ -108,8 +116,7 @@ class AsyncTrainer(Runner):
             begin_with_network(policy)
             self.learner.publish()
         offset = self.load(resume) if resume is not None else 0
-        events = run.tensorboard if config.tensorboard else None
-        self.writer = MetricsWriter(run.metrics_file, offset, events, self.step)
+        self.writer = MetricsWriter(run.metrics_file, offset, make_loggers(config, run, self.step))
         self.supervisor, self.writing = Supervisor(self.counters.stop), Writing()
         self._interrupt = Interrupt()
 
@@ -161,6 +168,20 @@ class AsyncTrainer(Runner):
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
         return stop, save and not self.writing.busy
+
+    def set_rates(self, values: Mapping[str, float]) -> None:
+        """As `Runner.set_rates`."""
+        if getattr(self.config, "apart", False):
+            raise OptionError(
+                f"{min(values, default='')} cannot change while the actor learns in a process of its own: "
+                "train with actor_device=''"
+            )
+        super().set_rates(values)
+        self.learner.config = self.config
+
+    def agent(self) -> Agent:
+        self.learner.settle()
+        return super().agent()
 
     def _finish(self) -> None:
         """Has the last weights evaluated, and ends the workers."""
@@ -345,5 +366,10 @@ def check_workers(config: Config) -> None:
     spec = build_task(config.task, **config.env_options).spec
     if spec.agents:
         raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    if is_known_here_only(config.task):
+        raise OptionError(
+            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
+            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
+        )
     (player,) = players_of(config, spec).values()
     check_asked_for(player)

@@ -25,7 +25,14 @@ from rich.console import Console
 from headrace.errors import WorkerError
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.start import Report, cause_of_death, deaf, end_with_parent, raise_unguarded, take_cores
+from headrace.train.processes.start import (
+    Report,
+    cause_of_death,
+    end_with_parent,
+    raise_unguarded,
+    starting,
+    take_cores,
+)
 from headrace.train.runners.here import train_here
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
@@ -70,7 +77,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     run = RunFolder(run_dir)
     with run.events.failure_noted(lambda: _reached(run)), Interrupt() as interrupt:
         try:
-            with deaf():
+            with starting():
                 for rank, device in enumerate(config.devices):
                     pipe, theirs = context.Pipe(duplex=False)
                     place = (rank, size, store.port, stop, theirs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
+from headrace.train.runners.callbacks import Callback, Callbacks
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def train_here(
-    config: Config, run: RunFolder, saved: Path | None, quiet: bool, group: ProcessGroup | None = None
+    config: Config,
+    run: RunFolder,
+    saved: Path | None,
+    quiet: bool,
+    group: ProcessGroup | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Train in this process and its workers, from a checkpoint and in a process group if they are given."""
     from headrace.train.logging.dashboard import Dashboard
@@ -27,6 +34,7 @@ def train_here(
 
     point = checkpoints.load(saved) if saved is not None else None
     with closing(runner_for(config, run, point, group)) as trainer:
+        trainer.callbacks = Callbacks(callbacks, trainer)
         dashboard = Dashboard(quiet=quiet)
         if isinstance(trainer, Trainer) and trainer.end > 1.01 * config.total_steps and not quiet:
             whole = f"rollouts of {trainer.rollout:,} steps are made whole: {trainer.end:,} steps in place of"

@@ -6,6 +6,7 @@ sample, learn and evaluate at the same time.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from abc import ABC, abstractmethod
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
@@ -28,7 +30,9 @@ from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.memory import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
+from headrace.train.play.agent import Agent
 from headrace.train.processes.page import address_of
+from headrace.train.runners.callbacks import Callbacks
 from headrace.train.runners.result import Reason
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -76,6 +80,7 @@ class Runner(ABC):
         self._address = address_of(run) if config.viewer else None
         self._hardware = HardwareUse(device, self._root)
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
+        self.callbacks = Callbacks((), self)
 
     # -- the loop --------------------------------------------------------------------------------
 
@@ -85,15 +90,17 @@ class Runner(ABC):
             return self._note_end()
         self._since = saved = time.monotonic()
         self._note_beginning()
-        stop = False
         with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard:
+            self.callbacks.start()
+            stop = self.callbacks.stopped
             while not (stop or self._at_end()):
                 self.iterate()
+                self.callbacks.update()
                 dashboard.update(self.progress)
                 if self.writer is not None:
                     self._live.write_if_watched(self._acting_model, self.step)
                 due = time.monotonic() - saved >= self.config.checkpoint_seconds
-                stop, due = self._agree(bool(interrupt), due)
+                stop, due = self._agree(bool(interrupt) or self.callbacks.stopped, due)
                 if due:
                     self._save_meanwhile()
                     saved = time.monotonic()
@@ -101,7 +108,9 @@ class Runner(ABC):
             dashboard.update(self.progress, force=True)
             self.save()
         self._trained, self._since = self.seconds, None
-        return self._note_end()
+        reason = self._note_end()
+        self.callbacks.end(reason)
+        return reason
 
     def _note_end(self) -> Reason:
         """Returns why the run ended, which is noted unless it is known, as of one that is resumed behind its end."""
@@ -124,7 +133,9 @@ class Runner(ABC):
         """Why the run ended, in words."""
         if reason == "solved":
             return f"mean return {self.tracker.mean_return():.1f} reached the goal of {self.config.stop_at_return:g}"
-        return "all steps done" if reason == "finished" else "stopped by Ctrl-C"
+        if reason == "finished":
+            return "all steps done"
+        return "stopped by a callback" if self.callbacks.stopped else "stopped by Ctrl-C"
 
     @abstractmethod
     def _running(self) -> AbstractContextManager[Any]:
@@ -241,6 +252,7 @@ class Runner(ABC):
             **self._details(),
             "time": self._time(),
         }
+        self.callbacks.log(line)
         self.writer.write(line)
 
     def _reported(self, policy: Policy) -> dict[str, float]:
@@ -298,6 +310,23 @@ class Runner(ABC):
         folder = self.run.checkpoints
         self._save_point(name, point)
         checkpoints.prune(folder, self.config.keep_checkpoints)
+        self.callbacks.note_checkpoint(folder / name)
+
+    # -- for callbacks ---------------------------------------------------------------------------
+
+    def set_rates(self, values: Mapping[str, float]) -> None:
+        """Set settings that may have a schedule to these values, from the next update on; see `Training.set`."""
+        points = {name: [(0, float(value))] for name, value in values.items()}
+        self.config = dataclasses.replace(self.config, schedules=self.config.schedules | points)
+        for policy in self.policies:
+            own = {name: each for name, each in points.items() if hasattr(policy.config, name)}
+            policy.config = dataclasses.replace(policy.config, schedules=policy.config.schedules | own)
+
+    def agent(self) -> Agent:
+        """The policies as they are now, in an agent of their own; training does not notice."""
+        spec = build_task(self.config.task, **self.config.env_options).spec
+        with torch.random.fork_rng(devices=[]):
+            return Agent(self.config, spec, Checkpoint(self._model(), {}, {}, {}))
 
     def _save_point(self, name: str, point: Checkpoint) -> None:
         """Writes a checkpoint of this name, and notes it; may be called in any thread."""

@@ -7,6 +7,7 @@ asynchronous pool).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import time
@@ -21,13 +22,16 @@ from torch import Tensor
 
 from headrace.errors import ActionError, StateError
 from headrace.pool.torch.pool import TorchPool
+from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.curriculum import options_at, words_of
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import find_device, make_collector, make_policies, training_pool
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.timer import Timer
 from headrace.train.play.episode_log import played_episode
@@ -62,12 +66,11 @@ class Trainer(Runner):
         self.group = group or ProcessGroup()
         config = self.group.share_of(config)
         super().__init__(config, run, find_device(config.device))
-        self.pool = training_pool(config)
+        self._options = options_at(config, 0 if resume is None else resume.counters["step"])
+        self.pool = self._training_pool()
         self.policies = make_policies(config, self.pool, self.device)
         self.collector = make_collector(config, self.pool, self.policies, self.device)
-        whole = config.graphs and isinstance(self.collector, DeviceCollector)
-        captured = whole and self.group.may_capture(self.collector.experiences)
-        self._collect = Graph(self.collector.collect, self.device, captured)
+        self._collect = self._whole_rollout()
         self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
         self.iteration = 0
@@ -82,14 +85,16 @@ class Trainer(Runner):
         self.collector.start()
         offset = self.load(resume) if resume is not None else 0
         self.group.merge(self.policies)
-        events = run.tensorboard if config.tensorboard else None
-        self.writer = MetricsWriter(run.metrics_file, offset, events, self.step) if self.group.leads else None
+        leads = self.group.leads
+        loggers = make_loggers(config, run, self.step) if leads else []
+        self.writer = MetricsWriter(run.metrics_file, offset, loggers) if leads else None
 
     # -- the loop --------------------------------------------------------------------------------
 
     @contextmanager
     def _running(self) -> Iterator[Any]:
-        faults = self.pool.faults_named() if isinstance(self.pool, TorchPool) else nullcontext()
+        pool = unwrapped(self.pool)
+        faults = pool.faults_named() if isinstance(pool, TorchPool) else nullcontext()
         if not self.iteration:
             self.save()  # whatever happens, there is a good state to go back to
         with self.group.interrupt() as interrupt, faults:
@@ -130,8 +135,33 @@ class Trainer(Runner):
         self._watch.lap("learning")
         self.step += self.rollout
         self.iteration += 1
+        if options_at(self.config, self.step) != self._options:
+            self._next_stage()
         if self.step - self._logged >= min(self.config.log_steps, self.config.total_steps / LEAST_LINES):
             self._log()
+
+    def _training_pool(self) -> Any:
+        return training_pool(dataclasses.replace(self.config, env_options=self._options))
+
+    def _whole_rollout(self) -> Graph:
+        """A rollout as a graph, where it can be one."""
+        whole = self.config.graphs and isinstance(self.collector, DeviceCollector)
+        captured = whole and self.group.may_capture(self.collector.experiences)
+        return Graph(self.collector.collect, self.device, captured)
+
+    def _next_stage(self) -> None:
+        """Go on in environments with the options that the curriculum has now."""
+        self._options = options_at(self.config, self.step)
+        self.remarks.append(f"from step {self.step:,}: {words_of(self.config, self._options)}")
+        spent = self.collector.seconds
+        self.pool.close()
+        self.pool = self._training_pool()
+        self.collector = make_collector(self.config, self.pool, self.policies, self.device)
+        self.collector.seconds = spent
+        self._collect = self._whole_rollout()
+        for experience in self.collector.experiences:
+            experience.static = experience.static or self.group.size > 1
+        self._begin_anew()
 
     def _collected(self) -> list[Any]:
         """One rollout, as `Collector.collect`, whose rewards are finite as far as that can be seen at once."""

@@ -1,9 +1,9 @@
 """Decides whether the code that a run folder names may be run.
 
-A run's settings may name code: a task, an algorithm or a network in a file or a module. A run folder may come from an
-untrusted source, so this code is run only if it is known: part of an installed package, already loaded by this program,
-or named by the user before and unchanged since. Known code is recorded in the user's cache by path and contents, not in
-the run folder, which its sender wrote.
+A run's settings may name code: a task, an algorithm, a network or a function of rewards in a file or a module. A run
+folder may come from an untrusted source, so this code is run only if it is known: part of an installed package, already
+loaded by this program, or named by the user before and unchanged since. Known code is recorded in the user's cache by
+path and contents, not in the run folder, which its sender wrote.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_known(source: str) -> bool:
 
 
 def remember(names: Iterable[object]) -> None:
-    """Record the files of tasks, algorithms and networks that the user has named; other values are ignored."""
+    """Record the files of tasks, algorithms, networks and rewards that the user has named; other values are ignored."""
     for source in sources(names):
         files = _files(source)
         with suppress(OSError):  # a cache that cannot be written is none
@@ -56,11 +56,15 @@ def named(settings: Mapping[str, Any]) -> list[object]:
     """Returns the values of settings, name → value, that may name code."""
     policies = settings.get("policies")
     own = [each for each in policies.values() if isinstance(each, dict)] if isinstance(policies, dict) else []
-    return [settings.get("task"), *(each.get(name) for each in (settings, *own) for name in ("algo", "network"))]
+    return [
+        settings.get("task"),
+        settings.get("reward"),
+        *(each.get(name) for each in (settings, *own) for name in ("algo", "network")),
+    ]
 
 
 def sources(names: Iterable[object]) -> list[str]:
-    """Returns the files and modules among the names of tasks, algorithms and networks."""
+    """Returns the files and modules among the names of tasks, algorithms, networks and rewards."""
     words = (name for name in names if isinstance(name, str) and not is_registered(name))
     return [source for source in (split(name)[0] for name in words) if source]
 

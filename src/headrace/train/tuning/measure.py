@@ -31,8 +31,8 @@ from headrace.train.logging.hardware import gpu_use, processor_seconds
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
-    deaf,
     end_with_parent,
+    starting,
     take_cores,
     worker_context,
 )
@@ -165,7 +165,7 @@ def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Pa
     pipe, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, config, size, seconds, share, run_dir), name="headrace-probe")
     try:
-        with deaf():
+        with starting():
             process.start()
         theirs.close()
         try:

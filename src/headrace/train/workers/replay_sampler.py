@@ -62,8 +62,13 @@ class ReplaySampler(Sampler):
         self.writer, self._stack = writer, frames.stack
         self._resets = np.zeros(config.num_envs, np.bool_)  # whether an environment's next step only begins an episode
         self._take_weights()
-        writer.row.observation[...], _ = self.pool.reset()
-        writer.begin()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin new episodes in all environments."""
+        self.writer.row.observation[...], _ = self.pool.reset()
+        self.writer.begin()
+        self._resets[:] = False
 
     @torch.inference_mode()
     def step(self) -> None:
@@ -71,6 +76,8 @@ class ReplaySampler(Sampler):
         clock = time.perf_counter
         began = clock()
         self._take_weights()
+        if self._next_stage():
+            self._begin()
         row = self.writer.row
         actions = self._act(row.observation)
         row.action[...] = actions.numpy()

@@ -62,6 +62,9 @@ class RolloutLearner:
         """Publish the weights and the statistics of observations."""
         self._acting.publish(self.weights)
 
+    def settle(self) -> None:
+        """Nothing is learnt elsewhere."""
+
     def statistics(self) -> Tensor | None:
         """Returns the statistics of the last update; None if there was none."""
         return self.policy.losses

@@ -44,6 +44,9 @@ class RolloutSampler(Sampler):
     @torch.inference_mode()
     def fill(self, slot: Slot) -> bool:
         """Collect one rollout; returns whether it is complete, False if the run was stopped meanwhile."""
+        if self._next_stage():
+            self._seen, _ = self.pool.reset()
+            self._fresh = True
         slot.begin(self._fresh)
         slot.observations[0], self._begun = self._seen, int(self.counters.steps[self.number])
         for t in range(self.config.num_steps):

@@ -18,6 +18,8 @@ import headrace
 from headrace.machine import usable_cores
 from headrace.pool.spec import AutoresetMode
 from headrace.train.collect.acting import Acted, act, buffer
+from headrace.train.collect.curriculum import options_at
+from headrace.train.collect.setup import rewarded
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
@@ -52,14 +54,35 @@ class Sampler(ABC):
         self.distribution, self.encoder = self.policy.distribution, self.policy.encoder
         seed, rows = seed_of(config, number, life, int(counters.begun[0])), config.num_envs
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
-        self.pool = headrace.make(
-            config.task, num_envs=rows, num_threads=threads, seed=seed, autoreset=autoreset, **options
-        )
+        self._fixed = dict(options)
+        self._arguments: dict[str, Any] = {"num_envs": rows, "num_threads": threads, "autoreset": autoreset}
+        self._stage = options_at(config, int(counters.begun[0]))
+        self.pool = self._make_pool(seed)
         self._generator = torch.Generator().manual_seed(seed)
         self._inputs = buffer(self.policy, rows)
         self._noise = torch.empty(rows, self.distribution.noise_size)
         self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
         self._acting, self._version = PolicyCopy(self.policy), 0
+
+    def _make_pool(self, seed: int) -> Any:
+        """The environments of this stage of the curriculum."""
+        stage = {name: self._stage[name] for name in self.config.curriculum if name in self._stage}
+        pool = headrace.make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
+        return rewarded(self.config, pool)
+
+    def _next_stage(self) -> bool:
+        """Go on in new environments where the curriculum has other options now; returns whether that is so."""
+        if not self.config.curriculum:
+            return False
+        stage = options_at(self.config, self.counters.total_steps())
+        if stage == self._stage:
+            return False
+        self._stage = stage
+        self.pool.close()
+        self.pool = self._make_pool(int(torch.randint(2**31, (), generator=self._generator)))
+        self._returns.fill(0.0)
+        self._lengths.fill(0)
+        return True
 
     @abstractmethod
     def run(self) -> None:

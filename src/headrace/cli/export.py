@@ -1,0 +1,64 @@
+"""``headrace export``: writes a trained policy as ONNX or TorchScript."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headrace.cli.options import check_file
+from headrace.cli.trust import agreed
+from headrace.train import load
+
+
+@dataclass(frozen=True)
+class ExportArgs:
+    """Write the policy of a run to a file that runs without Headrace: observations go in, actions come out.
+
+    policy.onnx is an ONNX model, checked against the agent if onnxruntime is installed; policy.pt is TorchScript.
+
+    examples:
+      headrace export runs/mine policy.onnx
+      headrace export runs/mine policy.pt --checkpoint newest
+      headrace export runs/tag runner.onnx --policy runner
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """the run folder that headrace train named"""
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+    """where the policy goes: a name that ends in .onnx or .pt"""
+    policy: str | None = None
+    """which policy, where the run has several"""
+    checkpoint: Literal["best", "newest"] = "best"
+    """which of the run's checkpoints to load"""
+    trust: bool = False
+    """run the code of files that the run names, though it was not trained here"""
+
+
+def run(argv: list[str]) -> int:
+    """Export, and print what goes in and comes out; returns the exit status."""
+    args = tyro.cli(ExportArgs, prog="headrace export", args=argv)
+    check_file("FILE", args.file)
+    trust = agreed(args.run, args.trust)
+    from headrace.train.play.export import export_policy  # which brings torch
+
+    done = export_policy(load(args.run, which=args.checkpoint, trust=trust), args.file, args.policy)
+    table = Table()
+    for column in ("", "array", "rows", "what"):
+        table.add_column(column)
+    for kind, arrays in (("in", done.inputs), ("out", done.outputs)):
+        for array in arrays:
+            shape = ", ".join(("batch", *map(str, array.shape)))
+            table.add_row(kind, array.name, rf"{array.dtype} \[{shape}]", array.meaning)
+    Console(highlight=False).print(table)
+    runtime = "TorchScript" if args.file.suffix == ".pt" else "onnxruntime"
+    if done.difference is None:
+        print("not checked, as onnxruntime is not installed: pip install 'headrace[export]'")
+    else:
+        print(f"checked in {runtime}: differs from the agent by {done.difference:.1g} at most")
+    print(f"policy {done.path}")
+    return 0

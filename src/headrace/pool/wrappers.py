@@ -1,0 +1,391 @@
+"""Wrappers of pools that change rewards or observations, a whole batch at a time.
+
+A function of arrays over the batch costs a few operations a step, however many environments there are, and nothing in
+the processes or threads that step them. A wrapped pool has all methods of the pool and can be wrapped again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.pool.batch import FINAL, INFO, OBS, observation_fields
+from headrace.pool.spec import Field, TaskSpec
+from headrace.pool.structure import assembled, at, leaf_name, leaves, mapped
+
+if TYPE_CHECKING:
+    from headrace.pool.base import BasePool
+
+REWARD = "reward"
+
+
+class PoolWrapper:
+    """A pool whose results a subclass changes; all else is the pool's own.
+
+    Attributes:
+        pool: what is wrapped.
+    """
+
+    def __init__(self, pool: BasePool[Any] | PoolWrapper):
+        self.pool: Any = pool
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "pool":  # of an object that is being unpickled
+            raise AttributeError(name)
+        return getattr(self.pool, name)
+
+    @property
+    def unwrapped(self) -> Any:
+        """The pool under all wrappers."""
+        return unwrapped(self.pool)
+
+    # -- what subclasses change ------------------------------------------------------------------
+
+    def changed(self, result: tuple[Any, ...], own: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Returns a step's result ``(obs, reward, terminated, truncated, info)`` as the wrapper gives it.
+
+        Args:
+            result: the pool's; the info dict is new.
+            own: of arrays that the caller has bound, those that `takes` names.
+        """
+        return result
+
+    def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Returns a reset's result as the wrapper gives it; arguments as in `changed`."""
+        return obs, info
+
+    def takes(self, name: str) -> bool:
+        """Whether it writes the array of a batch of this name itself."""
+        return False
+
+    # -- the pool's calls ------------------------------------------------------------------------
+
+    def reset(self, env_id: Any = None, *, out: Any = None, **more: Any) -> tuple[Any, dict[str, Any]]:
+        """As the pool's."""
+        if out is None:
+            obs, info = self.pool.reset(env_id, **more)
+            return self.begun(obs, info, {})
+        batch = self._bound(out)
+        obs, info = self.pool.reset(env_id, out=batch.inner, **more)
+        return self.begun(obs, info, batch.own)
+
+    def step(self, action: Any, env_id: Any = None, *, out: Any = None) -> tuple[Any, ...]:
+        """As the pool's."""
+        if out is None:
+            return self.changed(self.pool.step(action, env_id), {})
+        batch = self._bound(out)
+        return self.changed(self.pool.step(action, env_id, out=batch.inner), batch.own)
+
+    def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
+        """As the pool's."""
+        obs, reward, terminated, truncated, info = self.changed(self.pool.recv(timeout), {})
+        if reset:
+            return (obs, info) if return_info else obs
+        return obs, reward, terminated, truncated, info
+
+    def make_batch(self, arrays: Mapping[str, Any] | None = None, **more: Any) -> WrappedBatch:
+        """As the pool's."""
+        given = {**(arrays or {}), **more}
+        own = {name: array for name, array in given.items() if self.takes(name)}
+        rest = {name: array for name, array in given.items() if name not in own}
+        if own and not rest:  # something must say how many rows there are
+            rest = {"truncated": _flags_like(next(iter(own.values())))}
+        return WrappedBatch(self, self.pool.make_batch(rest), own)
+
+    def bind(self, action: Any, out: WrappedBatch) -> Callable[[], tuple[Any, ...]]:
+        """As a `TorchPool`'s."""
+        batch = self._bound(out)
+        step, own = self.pool.bind(action, batch.inner), batch.own
+        return lambda: self.changed(step(), own)
+
+    def _bound(self, out: Any) -> WrappedBatch:
+        batch = out if isinstance(out, WrappedBatch) else self.make_batch(out)
+        if batch.owner is not self:
+            raise OptionError("out= belongs to another pool: make it with this pool's make_batch")
+        return batch
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+    def __enter__(self) -> Self:
+        self.pool.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.pool.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.pool!r}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class WrappedBatch:
+    """Arrays bound to a wrapped pool: those of the pool beneath, and those that the wrapper writes."""
+
+    owner: PoolWrapper
+    inner: Any
+    own: dict[str, Any]
+
+
+class Step:
+    """One step of k environments, as a function of rewards sees it: NumPy arrays, or tensors of a `TorchPool`.
+
+    Attributes:
+        reward: float32[k], or [k, agents].
+        terminated, truncated: bool[k].
+        info: the step's info, with ``env_id`` int32[k].
+    """
+
+    __slots__ = ("_obs", "info", "reward", "terminated", "truncated")
+
+    def __init__(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Mapping[str, Any]):
+        self._obs, self.reward, self.terminated, self.truncated, self.info = obs, reward, terminated, truncated, info
+
+    @property
+    def obs(self) -> Any:
+        """The observations that the step led to, [k, …]: also where an episode ended and the next has begun."""
+        final = self.info.get("final_obs")
+        if final is None:
+            return self._obs
+        done = self.terminated | self.truncated
+        return mapped(lambda now, last: _where(done, last, now), self._obs, final)
+
+
+class TransformReward(PoolWrapper):
+    """A pool whose rewards are a function of its steps.
+
+    ``info["reward"]`` keeps the reward as it was (where the task has no such info itself), for reports of the game's
+    own score. Rows that only begin an episode keep the reward 0.
+
+    Args:
+        pool: the pool, synchronous or not, on the host or a device.
+        function: of a `Step` of k environments, returns rewards [k], or [k, agents].
+
+    Raises:
+        OptionError: what the function returns has another shape; raised by the step.
+
+    Example:
+        >>> pool = headrace.wrappers.TransformReward(pool, lambda step: step.reward - 0.1 * abs(step.obs[:, 0]))
+    """
+
+    def __init__(self, pool: BasePool[Any] | PoolWrapper, function: Callable[[Step], Any]):
+        super().__init__(pool)
+        if not callable(function):
+            raise OptionError(f"a function of steps makes rewards, not {function!r}")
+        self._function = function
+        spec: TaskSpec = pool.spec
+        self._kept = all(each.name != REWARD for each in spec.info)
+        if self._kept:
+            field = Field(REWARD, np.dtype(np.float32), spec.reward_shape, per_agent=bool(spec.agents))
+            spec = dataclasses.replace(spec, info=(*spec.info, field))
+        self.spec = spec
+
+    def takes(self, name: str) -> bool:
+        return self._kept and name in (INFO + REWARD, FINAL + INFO + REWARD)
+
+    def changed(self, result: tuple[Any, ...], own: Mapping[str, Any]) -> tuple[Any, ...]:
+        _, reward, terminated, truncated, info = result
+        new = self._function(Step(*result))
+        if tuple(np.shape(new)) != tuple(reward.shape):
+            raise OptionError(f"the function of rewards returned shape {np.shape(new)}, not {tuple(reward.shape)}")
+        if self._kept:
+            self._keep(reward, info, own)
+        began = (info["elapsed_step"] == 0) & ~(terminated | truncated)
+        _assign(reward, _where(began, reward, new))
+        return result
+
+    def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if self._kept:
+            rows, shape = len(info["env_id"]), self.spec.reward_shape
+            info[REWARD] = _zeros_like(info["env_id"], (rows, *shape))
+        return obs, info
+
+    def _keep(self, reward: Any, info: dict[str, Any], own: Mapping[str, Any]) -> None:
+        """Put the pool's reward into info, of an episode that has ended too."""
+        kept = own.get(INFO + REWARD)
+        if kept is None:
+            kept = _copy(reward)
+        else:
+            _assign(kept, reward)
+        info[REWARD] = kept
+        final = own.get(FINAL + INFO + REWARD)
+        if final is not None:
+            _assign(final, reward)
+        if "final_info" in info:
+            info["final_info"][REWARD] = kept if final is None else final
+
+
+class NormalizeReward(TransformReward):
+    """A pool on the host whose rewards are divided by the running standard deviation of the discounted return.
+
+    For learners of other libraries; Headrace's own have the setting ``normalise_rewards``.
+
+    Args:
+        pool: the pool.
+        gamma: the discount.
+        clip: the largest magnitude of a reward then.
+
+    Attributes:
+        variance: of the discounted return so far; 1 before the first step.
+
+    Source: Engstrom et al. 2020 (arXiv:2005.12729).
+    """
+
+    def __init__(self, pool: BasePool[Any] | PoolWrapper, gamma: float = 0.99, clip: float = 10.0):
+        if not hasattr(unwrapped(pool), "send"):  # a pool of tensors
+            raise OptionError("NormalizeReward is for pools of arrays; training has the setting normalise_rewards")
+        super().__init__(pool, self._scaled)
+        self._gamma, self._clip = gamma, clip
+        self._returns = np.zeros((pool.num_envs, *pool.spec.reward_shape))
+        self._count, self._mean, self._squares = 0, 0.0, 0.0
+
+    @property
+    def variance(self) -> float:
+        return self._squares / self._count if self._count else 1.0
+
+    def _scaled(self, step: Step) -> Any:
+        ids = step.info["env_id"]
+        returns = self._returns[ids] * self._gamma + step.reward
+        done = (step.terminated | step.truncated).reshape(-1, *(1,) * (returns.ndim - 1))
+        self._returns[ids] = np.where(done, 0.0, returns)
+        count, mean = returns.size, float(returns.mean())
+        delta, total = mean - self._mean, self._count + returns.size
+        self._squares += float(((returns - mean) ** 2).sum()) + delta**2 * self._count * count / total
+        self._mean += delta * count / total
+        self._count = total
+        return np.clip(step.reward / np.sqrt(self.variance + 1e-8), -self._clip, self._clip)
+
+
+class TransformObservation(PoolWrapper):
+    """A pool whose observations are a function of its own.
+
+    Args:
+        pool: the pool, synchronous or not, on the host or a device.
+        function: of observations [k, …] of any number of rows, nested as the pool's; returns as many of ``space``.
+        space: of one environment's new observation.
+
+    Raises:
+        OptionError: what the function returns is not of the space; raised by the reset or step.
+
+    Example:
+        >>> space = gymnasium.spaces.Box(-1, 1, (2,))
+        >>> pool = headrace.wrappers.TransformObservation(pool, lambda obs: obs[:, :2], space)
+    """
+
+    def __init__(self, pool: BasePool[Any] | PoolWrapper, function: Callable[[Any], Any], space: gym.Space):
+        super().__init__(pool)
+        if not callable(function) or not isinstance(space, gym.Space):
+            raise OptionError("TransformObservation needs a function of observations, and the space of what it returns")
+        self._function = function
+        self.spec = dataclasses.replace(pool.spec, observation=space)
+        self.observation_space = self.single_observation_space = space
+        self._names = {each.name for each in observation_fields(space)}
+        self._names |= {FINAL + name for name in self._names}
+
+    def takes(self, name: str) -> bool:
+        return name in self._names
+
+    def changed(self, result: tuple[Any, ...], own: Mapping[str, Any]) -> tuple[Any, ...]:
+        obs, reward, terminated, truncated, info = result
+        if "final_obs" in info:
+            info["final_obs"] = self._final(info["final_obs"], terminated | truncated, own)
+        return self._new(obs, own, ""), reward, terminated, truncated, info
+
+    def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return self._new(obs, own, ""), info
+
+    def _final(self, final: Any, done: Any, own: Mapping[str, Any]) -> Any:
+        """The last observations of episodes that ended; other rows of the pool's hold anything."""
+        if _is_tensor(done):
+            return self._new(final, own, FINAL)
+        part = self._checked(self._function(mapped(lambda array: array[done], final)), int(done.sum()))
+        whole = mapped(lambda array: np.zeros((len(done), *array.shape[1:]), array.dtype), part)
+        mapped(lambda into, rows: into.__setitem__(done, rows), whole, part)
+        return self._into(whole, own, FINAL)
+
+    def _new(self, obs: Any, own: Mapping[str, Any], prefix: str) -> Any:
+        first = obs
+        while isinstance(first, dict | tuple):
+            first = next(iter(first.values() if isinstance(first, dict) else first))
+        return self._into(self._checked(self._function(obs), len(first)), own, prefix)
+
+    def _into(self, new: Any, own: Mapping[str, Any], prefix: str) -> Any:
+        """New observations, where the caller wants them."""
+        arrays = {}
+        for path in leaves(self.observation_space):
+            name = leaf_name(prefix + OBS, path)
+            arrays[name] = at(new, path)
+            if name in own:
+                _assign(own[name], arrays[name])
+                arrays[name] = own[name]
+        return assembled(prefix + OBS, self.observation_space, arrays)
+
+    def _checked(self, new: Any, rows: int) -> Any:
+        for path, leaf in leaves(self.observation_space).items():
+            try:
+                found = at(new, path)
+                shape, dtype = tuple(found.shape), str(found.dtype).removeprefix("torch.")
+            except (KeyError, IndexError, TypeError, AttributeError):
+                raise OptionError(f"the function of observations must return arrays nested as {leaf}") from None
+            if shape != (wanted := (rows, *(leaf.shape or ()))) or dtype != str(leaf.dtype):
+                raise OptionError(
+                    f"the function of observations returned {dtype}{list(shape)}, not {leaf.dtype}{list(wanted)}"
+                )
+        return new
+
+
+def unwrapped(pool: Any) -> Any:
+    """Returns the pool under all wrappers; a pool itself if there are none."""
+    while isinstance(pool, PoolWrapper):
+        pool = pool.pool
+    return pool
+
+
+# -- arrays and tensors --------------------------------------------------------------------------
+
+
+def _is_tensor(array: Any) -> bool:
+    return not isinstance(array, np.ndarray | np.generic)
+
+
+def _flags_like(array: Any) -> Any:
+    """bool[k] for the k rows of an array."""
+    if not _is_tensor(array):
+        return np.zeros(len(array), np.bool_)
+    import torch
+
+    return torch.zeros(len(array), dtype=torch.bool, device=array.device)
+
+
+def _where(condition: Any, yes: Any, no: Any) -> Any:
+    """Rows [k, …] of one where a condition [k] holds, and of the other elsewhere."""
+    wide = condition.reshape(-1, *(1,) * (len(yes.shape) - 1))
+    if not _is_tensor(condition):
+        return np.where(wide, yes, no)
+    import torch
+
+    return torch.where(wide, yes, torch.as_tensor(no, dtype=yes.dtype, device=yes.device))
+
+
+def _assign(into: Any, values: Any) -> None:
+    if _is_tensor(into):
+        into.copy_(values)
+    else:
+        into[...] = values
+
+
+def _copy(array: Any) -> Any:
+    return array.clone() if _is_tensor(array) else array.copy()
+
+
+def _zeros_like(ids: Any, shape: tuple[int, ...]) -> Any:
+    if not _is_tensor(ids):
+        return np.zeros(shape, np.float32)
+    import torch
+
+    return torch.zeros(shape, device=ids.device)

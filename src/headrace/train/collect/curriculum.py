@@ -1,0 +1,44 @@
+"""A curriculum: options of the task that change with the agent steps so far.
+
+Options are what environments are built with, so a change makes new environments, in which new episodes begin. It comes
+between two rollouts; nothing else of the run notices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.pool.registry import build_task
+from headrace.train.config.settings import Config
+
+
+def options_at(config: Config, step: int) -> dict[str, Any]:
+    """Returns the options of the task with which environments are trained in at agent step ``step``."""
+    if not config.curriculum:
+        return config.env_options
+    now = {name: [value for since, value in points if since <= step][-1:] for name, points in config.curriculum.items()}
+    return config.env_options | {name: value[0] for name, value in now.items() if value}
+
+
+def words_of(config: Config, options: dict[str, Any]) -> str:
+    """Returns in words what the options of the curriculum are."""
+    return ", ".join(f"{name}={options[name]!r}" for name in config.curriculum if name in options)
+
+
+def check_curriculum(config: Config) -> None:
+    """Checks all that a curriculum will ask for, before the run begins.
+
+    Raises:
+        OptionError: an option is unknown or a value wrong, or the task then has other observations, actions or agents.
+    """
+    base = build_task(config.task, **config.env_options).spec
+    for step in sorted({since for points in config.curriculum.values() for since, _ in points}):
+        options = options_at(config, step)
+        there = build_task(config.task, **options).spec
+        for what in ("observation", "action", "agents", "info"):
+            if getattr(there, what) != getattr(base, what):
+                raise OptionError(
+                    f"the curriculum changes the task's {what} at step {step:,} ({words_of(config, options)}), "
+                    "for which the network is not made: give it options that change none"
+                )

@@ -1,0 +1,96 @@
+"""Objects that a program gives in place of names: a network, a function of rewards.
+
+The settings, and so ``config.json``, hold a name in their place, ``<given>:NAME``. The object itself is known while the
+call runs that it was given to, also in the processes that this call starts: settings that are pickled bring it along.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+from headrace.errors import OptionError
+
+PREFIX = "<given>:"
+NAMES = ("network", "reward")
+"""settings that may be objects"""
+
+_held: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyType({}))
+
+
+def is_given(value: object) -> bool:
+    """Whether a setting's value stands for an object."""
+    return isinstance(value, str) and value.startswith(PREFIX)
+
+
+def split_off(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns settings with names in place of objects, and the objects, setting → object."""
+    objects = {
+        name: settings[name] for name in NAMES if name in settings and not isinstance(settings[name], str | None)
+    }
+    named = {name: PREFIX + getattr(given, "__qualname__", type(given).__qualname__) for name, given in objects.items()}
+    return {**settings, **named}, objects
+
+
+@contextmanager
+def holding(objects: Mapping[str, Any]) -> Iterator[None]:
+    """Know these objects, setting → object, and no others, within this context."""
+    token = _held.set({name: given for name, given in objects.items() if given is not None})
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
+def find(setting: str, name: str) -> Any:
+    """Returns the object that a setting's value stands for.
+
+    Raises:
+        OptionError: it is not known, since it was given to another call.
+    """
+    try:
+        return _held.get()[setting]
+    except KeyError:
+        own = name.removeprefix(PREFIX)
+        raise OptionError(
+            f"the run's {setting} is {own}, an object that the program gave which began it: give it again, {setting}=…"
+        ) from None
+
+
+def check_wanted(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> None:
+    """Raises `OptionError` where an object is given for a setting of a run which is none, or is missing where it is."""
+    for name in NAMES:
+        value, given = settings.get(name), objects.get(name)
+        if is_given(value):
+            with holding(objects):
+                find(name, str(value))
+        elif given is not None:
+            raise OptionError(f"the run has {name}={value!r}, which is no object of a program: leave {name} out")
+
+
+def packed(settings: Mapping[str, Any]) -> bytes | None:
+    """Returns the objects that settings stand for, pickled by value; None if there are none.
+
+    Raises:
+        OptionError: one cannot be pickled.
+    """
+    if not any(is_given(settings.get(name)) for name in NAMES):
+        return None
+    from headrace.pool import by_value
+
+    objects = {name: find(name, settings[name]) for name in NAMES if is_given(settings.get(name))}
+    try:
+        return by_value.dumps(objects)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        names = " and ".join(objects)
+        raise OptionError(f"{names} cannot be sent to another process: {error}; train with samplers=0") from error
+
+
+def unpack(objects: bytes | None) -> None:
+    """Know what `packed` returned, in this process, from now on."""
+    if objects is not None:
+        _held.set(pickle.loads(objects))

@@ -1,0 +1,136 @@
+"""Where a run's numbers go beside ``metrics.jsonl``: TensorBoard, Weights & Biases, trackio.
+
+A logger gets the numbers of each line by name. A library is imported only where a run asks for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from headrace.errors import OptionError
+from headrace.train.config.settings import LOGGERS, Config
+from headrace.train.logging import events
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.writing import replace
+
+PROJECT = "headrace"  # unless the library's own environment variable names another
+
+
+class Logger(Protocol):
+    """What receives the numbers of a run."""
+
+    def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
+        """Receive numbers by name (``loss/value``, ``train/return``) at an agent step."""
+        ...
+
+    def close(self) -> None:
+        """The run ends."""
+        ...
+
+
+class Wandb:
+    """Weights & Biases: a run of the folder's name in the project ``$WANDB_PROJECT``.
+
+    ``WANDB_MODE=offline`` keeps everything in the run folder, ``wandb sync`` sends it later. A run that is resumed goes
+    on with its curves.
+
+    Raises:
+        OptionError: the run cannot begin, as without a key.
+    """
+
+    def __init__(self, config: Config, run: RunFolder):
+        import wandb
+
+        folder = run.path / "wandb"
+        folder.mkdir(exist_ok=True)
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", PROJECT),
+                name=run.path.name,
+                id=_identity(folder / "id"),
+                resume="allow",
+                dir=str(run.path),
+                config=dataclasses.asdict(config),
+                settings=wandb.Settings(console="off"),  # the screen is the dashboard's
+            )
+        except (wandb.errors.Error, OSError) as error:  # pyright: ignore[reportAttributeAccessIssue]
+            raise OptionError(f"log=wandb: {error}; log in with wandb login, or set WANDB_MODE=offline") from error
+        # a run that was killed takes some steps again, which W&B's own count of them does not allow
+        self._run.define_metric("*", step_metric="train/step")
+
+    def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
+        """See `Logger.write`."""
+        self._run.log({**dict(numbers), "train/step": step})
+
+    def close(self) -> None:
+        """See `Logger.close`."""
+        self._run.finish()
+
+
+class Trackio:
+    """trackio: a run of the folder's name in the project ``$TRACKIO_PROJECT``, on this machine.
+
+    ``trackio show`` shows it.
+
+    Raises:
+        OptionError: the run cannot begin.
+    """
+
+    def __init__(self, config: Config, run: RunFolder):
+        import trackio
+
+        try:
+            self._run = trackio.init(
+                project=os.environ.get("TRACKIO_PROJECT", PROJECT),
+                name=run.path.name,
+                resume="allow",
+                config=dataclasses.asdict(config),
+                embed=False,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise OptionError(f"log=trackio: {error}") from error
+
+    def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
+        """See `Logger.write`."""
+        self._run.log(dict(numbers), step=step)
+
+    def close(self) -> None:
+        """See `Logger.close`."""
+        self._run.finish()
+
+
+def check_loggers(names: Iterable[str]) -> None:
+    """Raises `OptionError` where one of the loggers that a run asks for is not installed."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            extra = "train" if name == "tensorboard" else name
+            raise OptionError(f"log={name!r} needs {name}: pip install 'headrace[{extra}]'")
+
+
+def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
+    """Returns the loggers that a run's settings ask for.
+
+    Args:
+        config: the settings: ``log``, and ``tensorboard``, which asks for it only where it is installed.
+        run: its folder.
+        step: the agent step from which it goes on.
+    """
+    loggers: list[Logger] = []
+    if "tensorboard" in config.log or (config.tensorboard and events.available()):
+        loggers.append(events.EventsFile(run.tensorboard, step))
+    kinds: dict[str, Any] = {"wandb": Wandb, "trackio": Trackio}
+    assert {"tensorboard", *kinds} == {*LOGGERS}
+    return loggers + [kinds[name](config, run) for name in dict.fromkeys(config.log) if name in kinds]
+
+
+def _identity(file: Path) -> str:
+    """The run's identity at Weights & Biases, which a resumed run needs again."""
+    if not file.exists():
+        replace(file, uuid.uuid4().hex[:8])
+    return file.read_text().strip()

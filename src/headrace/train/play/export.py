@@ -1,0 +1,281 @@
+"""Writes a trained policy to a file that runs without Headrace: ONNX, or TorchScript.
+
+The file takes observations as environments give them and answers the actions that they take, so that whoever runs it
+needs to know nothing of encodings, normalisation or units. Its metadata say what goes in and what comes out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headrace.errors import OptionError
+from headrace.train.modules.action_masks import MASK
+from headrace.train.modules.cnn import NatureTrunk
+from headrace.train.play.agent import Agent, Player
+from headrace.train.play.module import PolicyModule
+from headrace.train.runs.writing import writing
+from headrace.version import __version__
+
+METADATA = "headrace"
+"""the entry of an ONNX file's metadata that describes it in JSON; of a TorchScript file, the extra file"""
+KINDS = (".onnx", ".pt")
+CLOSE = 1e-5
+ROWS = 7  # of the observations with which a file is checked
+
+
+@dataclass(frozen=True)
+class Array:
+    """An input or output of an exported policy.
+
+    Attributes:
+        name, dtype: of the array.
+        shape: of one row; arrays have one more dimension in front, of any length.
+        meaning: in words.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        path: the file.
+        inputs, outputs: its arrays, in order.
+        difference: the largest difference between its outputs in onnxruntime and the agent's; None where it was not
+            checked, as onnxruntime is not installed.
+    """
+
+    path: Path
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    difference: float | None
+
+
+class _Deployed(nn.Module):
+    """Observations, memory and masks to actions, parameters, values and memory, as `Exported` lists them."""
+
+    def __init__(self, module: PolicyModule, action_dtype: torch.dtype):
+        super().__init__()
+        self.policy, self.dtype = module, action_dtype
+
+    def forward(self, observation: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        rest = list(more)
+        memory = rest.pop(0) if self.policy.memory_size else None
+        params, values, *after = self.policy(observation, memory, rest.pop(0) if rest else None)
+        distribution = self.policy.distribution
+        return distribution.to_env(distribution.mode(params)).to(self.dtype), params, values, *after
+
+
+def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> Exported:
+    """Write a policy of an agent to ``path``, as ONNX (``.onnx``) or TorchScript (``.pt``).
+
+    It takes the most likely actions. An ONNX file is checked against the agent where onnxruntime is installed.
+
+    Args:
+        agent: from `headrace.load`.
+        path: the file.
+        policy: which of several policies; its inputs are then of one of its agents a row.
+
+    Raises:
+        OptionError: there is no such policy, or several and none is named; the file has another suffix; what exports
+            is not installed; or the network (a user's own) cannot be exported.
+        StorageError: the file cannot be written.
+        ArithmeticError: the file answers otherwise than the agent, by more than 1e-5.
+    """
+    path = Path(path)
+    if path.suffix not in KINDS:
+        raise OptionError(f"{path}: a policy is exported to a file whose name ends in {' or '.join(KINDS)}")
+    if policy is None and len(agent.policies) > 1:
+        names = ", ".join(each.name for each in agent.policies)
+        raise OptionError(f"the run has several policies, each of which is a file: name one of {names}")
+    player = agent.player_named(agent.policies[0].name if policy is None else policy)
+    inputs, outputs = _arrays(player)
+    examples = _examples(player, inputs, 2)
+    deployed = _Deployed(player.module, getattr(torch, outputs[0].dtype)).eval()
+    facts = _facts(agent, player, inputs, outputs)
+    with _quiet(), _in_float32(player.module), torch.no_grad():
+        if path.suffix == ".pt":
+            _write_script(path, deployed, examples, facts)
+            difference = _compare(torch.jit.load(str(path)), deployed, _examples(player, inputs, ROWS))
+        else:
+            _write_onnx(path, deployed, examples, inputs, outputs, facts)
+            session = _session(path, inputs)
+            difference = None if session is None else _compare(session, deployed, _examples(player, inputs, ROWS))
+    if difference is not None and not difference <= CLOSE:
+        path.unlink()
+        raise ArithmeticError(f"{path} would answer otherwise than the agent, by {difference:.3g}: it was removed")
+    return Exported(path, inputs, outputs, difference)
+
+
+def _arrays(player: Player) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    group, module = player.agent_group, player.module
+    seen, done = group.observation, group.action
+    memory = (module.memory_size,) if module.memory_size else None
+    inputs = [Array("observation", str(np.dtype(seen.dtype)), tuple(seen.shape or ()), "as the environment gives it")]
+    if memory:
+        inputs.append(Array("memory", "float32", memory, "zeros at the start of an episode"))
+    if player.heads:
+        inputs.append(Array(MASK, "int8", (sum(player.heads),), f"info[{MASK!r}]; 0 for forbidden actions"))
+    size = player.distribution.size
+    outputs = [
+        Array("action", str(np.dtype(done.dtype)), tuple(done.shape or ()), "the most likely, for env.step"),
+        Array("parameters", "float32", (size,), "logits or values of actions; or means, and log standard deviations"),
+        Array("value", "float32", (), "what the policy expects to earn, discounted"),
+    ]
+    if memory:
+        outputs.append(Array("next_memory", "float32", memory, "the memory of the next step"))
+    return tuple(inputs), tuple(outputs)
+
+
+def _examples(player: Player, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
+    """Inputs of so many rows, as the spaces have them."""
+    space = player.agent_group.observation
+    space.seed(rows)
+    generator = torch.Generator().manual_seed(rows)
+    found = []
+    for array in inputs:
+        if array.name == "observation":
+            found.append(torch.from_numpy(np.stack([np.asarray(space.sample()) for _ in range(rows)])))
+        elif array.name == MASK:
+            allowed = torch.rand(rows, *array.shape, generator=generator) < 0.7
+            found.append(allowed.to(torch.int8))
+        else:
+            found.append(torch.randn(rows, *array.shape, generator=generator).tanh())
+    return tuple(found)
+
+
+def _facts(agent: Agent, player: Player, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
+    """What the metadata say."""
+    listed = [{each: list(map(_as_dict, arrays))} for each, arrays in (("inputs", inputs), ("outputs", outputs))]
+    return {
+        "headrace": __version__,
+        "task": agent.spec.task,
+        "env_options": json.loads(json.dumps(agent.config.env_options, default=str)),
+        "algo": player.policy.config.algo,
+        "policy": player.policy.name,
+        "observation_space": str(player.agent_group.observation),
+        "action_space": str(player.agent_group.action),
+        **listed[0],
+        **listed[1],
+    }
+
+
+def _as_dict(array: Array) -> dict[str, Any]:
+    return {"name": array.name, "dtype": array.dtype, "shape": ["batch", *array.shape], "meaning": array.meaning}
+
+
+def _write_script(path: Path, deployed: _Deployed, examples: tuple[Tensor, ...], facts: dict[str, Any]) -> None:
+    try:
+        script = torch.jit.trace(deployed, examples, check_trace=False)
+    except Exception as error:  # of whatever a user's network does
+        raise OptionError(f"the network cannot be traced: {error}") from error
+    with writing(path):
+        torch.jit.save(script, str(path), _extra_files={f"{METADATA}.json": json.dumps(facts, indent=2)})
+
+
+def _write_onnx(
+    path: Path,
+    deployed: _Deployed,
+    examples: tuple[Tensor, ...],
+    inputs: tuple[Array, ...],
+    outputs: tuple[Array, ...],
+    facts: dict[str, Any],
+) -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise OptionError(f"ONNX files need {error.name}: pip install 'headrace[export]'") from error
+    batch = torch.export.Dim("batch")
+    rows = [{0: batch} for _ in examples]
+    try:
+        program = torch.onnx.export(
+            deployed,
+            examples,
+            input_names=[array.name for array in inputs],
+            output_names=[array.name for array in outputs],
+            dynamic_shapes=(rows[0], tuple(rows[1:]))[: len(rows)],
+            dynamo=True,
+            verbose=False,
+        )
+    except Exception as error:  # of whatever a user's network does
+        words = str(error.__cause__ or error).strip().partition("\n")[0]
+        raise OptionError(f"the network cannot be exported to ONNX: {words}") from error
+    assert program is not None
+    program.model.metadata_props[METADATA] = json.dumps(facts)
+    with writing(path):
+        program.save(str(path), external_data=False)
+
+
+def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
+    """The file in onnxruntime, called as a module; None where that is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [array.name for array in inputs]
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        given = {name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)}
+        return [torch.from_numpy(np.asarray(found)) for found in session.run(None, given)]
+
+    return run
+
+
+def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -> float:
+    """The largest difference between outputs, but for actions of equal parameters; relative to those beyond 1."""
+    found, own = exported(*examples), deployed(*examples)
+    worst = 0.0
+    for theirs, ours in zip(found[1:], own[1:], strict=True):
+        theirs, ours = theirs.double(), ours.double()
+        worst = max(worst, float(((theirs - ours).abs() / ours.abs().clamp(min=1.0)).max()))
+    distribution = deployed.policy.distribution
+    chosen = distribution.to_env(distribution.mode(found[1])).double()
+    return max(worst, float((found[0].double() - chosen).abs().max()))
+
+
+@contextmanager
+def _in_float32(module: nn.Module) -> Iterator[None]:
+    """Products in float32, also where the run had ``bf16``: files have no other."""
+    trunks = [part for part in module.modules() if isinstance(part, NatureTrunk)]
+    dtypes = [trunk.dtype for trunk in trunks]
+    for trunk in trunks:
+        trunk.dtype = torch.float32
+    try:
+        yield
+    finally:
+        for trunk, dtype in zip(trunks, dtypes, strict=True):
+            trunk.dtype = dtype
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Exporters warn of what is of no concern to whoever uses a file."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

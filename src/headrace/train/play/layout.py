@@ -1,0 +1,76 @@
+"""Checks observations of one environment or of several against a task's space, and brings them into one form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
+
+OBSERVATION = "observation"
+
+
+def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
+    """Returns observations as a batch of arrays of the space's dtypes, and whether they are those of one environment.
+
+    Args:
+        observations: nested like the space; arrays, or what NumPy makes arrays of, of the shape [*shape] of their leaf
+            of the space (one environment), or [B, *shape].
+        space: of one environment.
+
+    Raises:
+        OptionError: they are nested otherwise, or have another shape or dtype; the message names both.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    rows: set[int | None] = set()
+    for path, leaf in leaves(space).items():
+        name = leaf_name(OBSERVATION, path)
+        try:
+            given = at(observations, path)
+        except (KeyError, IndexError, TypeError):
+            raise OptionError(f"there is no {name}: observations must be nested as {space}") from None
+        array = _array(name, given, leaf)
+        arrays[name] = array
+        rows.add(len(array) if array.ndim > len(leaf.shape or ()) else None)
+    if len(rows) > 1:
+        raise OptionError(f"the parts of observations must have the same number of rows, not {_words(rows)}")
+    if rows == {None}:
+        arrays = {name: array[None] for name, array in arrays.items()}
+    return assembled(OBSERVATION, space, arrays), rows == {None}
+
+
+def _array(name: str, given: Any, leaf: gym.Space) -> np.ndarray:
+    """One leaf, of the space's dtype."""
+    if not is_array(leaf):
+        raise OptionError(f"{name}: {leaf} has no arrays")
+    dtype, shape = np.dtype(leaf.dtype), tuple(leaf.shape or ())
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as error:  # such as a tensor on a GPU
+        raise OptionError(f"{name} must be an array on the CPU: {error}") from None
+    if array.dtype.hasobject:
+        raise OptionError(f"{name} must be an array of numbers, not {type(given).__name__}")
+    if (array.shape != shape and array.shape[1:] != shape) or array.ndim - len(shape) not in (0, 1):
+        some = ", ".join(map(str, shape))
+        raise OptionError(
+            f"{name} has shape {array.shape}; it must be [{some}] of one environment, or [B, {some}] of several"
+            if shape
+            else f"{name} has shape {array.shape}; it must be one number of one environment, or [B] of several"
+        )
+    if array.dtype == dtype:
+        return array
+    if dtype.kind in "iu" and array.dtype.kind in "iu":
+        cast = array.astype(dtype)
+        fits = bool((cast == array).all())
+    else:
+        cast, fits = array, np.can_cast(array.dtype, dtype, "same_kind")
+    if not fits:
+        raise OptionError(f"{name} has dtype {array.dtype}; the task's is {dtype}")
+    return cast.astype(dtype, copy=False)
+
+
+def _words(rows: set[int | None]) -> str:
+    return " and ".join("none" if number is None else str(number) for number in sorted(rows, key=lambda x: x or 0))

@@ -1,0 +1,79 @@
+"""A trained policy as a plain `torch.nn.Module`, from observations as they come to action parameters and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headrace.train.algorithms.policy import Policy
+from headrace.train.modules.action_masks import forbidden, masked
+
+
+class PolicyModule(nn.Module):
+    """A policy's network with all that comes before it: one-hot encoding, flattening, normalisation.
+
+    Args:
+        policy: whose network it is; both share their parameters.
+        heads: the number of actions of each masked head; empty for no action masks.
+
+    Attributes:
+        network: the network itself.
+        distribution: what its parameters are of: ``mode(params)`` and ``sample(params, noise)`` choose actions, and
+            ``to_env(actions)`` makes of them what environments take.
+        memory_size: columns of a recurrent network's memory, which is zero at the start of an episode; 0 for others.
+        heads: as given.
+    """
+
+    def __init__(self, policy: Policy, heads: tuple[int, ...] = ()):
+        super().__init__()
+        encoder = policy.encoder
+        self.network: Any = policy.network
+        self.distribution: Any = policy.distribution
+        self.memory_size, self.heads = policy.memory_size, heads
+        self._worth = policy.worth
+        self._image, self._size = encoder.image, encoder.shape[0]
+        self._categories, self._first = encoder.categories, encoder.first
+        normaliser = encoder.normaliser
+        self.register_buffer("mean", None if normaliser is None else normaliser.mean)
+        self.register_buffer("scale", None if normaliser is None else normaliser.scale)
+
+    def forward(
+        self, observations: Tensor, memory: Tensor | None = None, action_mask: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Returns action parameters [B, size], values float32[B], and a recurrent network's new memory [B, H].
+
+        Args:
+            observations: [B, *shape], of one agent each, as environments give them.
+            memory: a recurrent network's before the step, float32[B, H]; zeros by default.
+            action_mask: ``info["action_mask"]``, [B, K]; 0 for forbidden actions, whose probability becomes 0.
+
+        Returns:
+            Parameters are logits (or, for DQN, values) of discrete actions; of continuous ones means, with their log
+            standard deviations where the policy has some. Values are what the policy expects to earn: of an
+            actor-critic its value, of DQN the best action's, of SAC, TD3 and DDPG the lowest critic's.
+        """
+        inputs = self.inputs(observations)
+        after: Sequence[Tensor] = ()
+        if self.memory_size:
+            before = inputs.new_zeros(inputs.shape[0], self.memory_size) if memory is None else memory
+            params, values, *after = self.network.step(inputs, before)
+        else:
+            params, values = self.network(inputs)
+        if action_mask is not None and self.heads:
+            params = masked(params, forbidden(action_mask, self.heads))
+        return params, self._worth(inputs, params, values), *after
+
+    def inputs(self, observations: Tensor) -> Tensor:
+        """Returns what the network takes: images as they are, others float32[B, D], normalised if the policy does."""
+        if self._image:
+            return observations
+        if self._categories:
+            return F.one_hot(observations.to(torch.int64) - self._first, self._categories).to(torch.float32)
+        flat = observations.to(torch.float32).reshape(-1, self._size)
+        if self.mean is None:
+            return flat
+        return ((flat - self.mean) * self.scale).clamp(-10.0, 10.0)  # type: ignore[operator]

@@ -1,0 +1,263 @@
+"""Callbacks: a user's own code at known moments of a run, and what it may do there."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from headrace.errors import HeadraceError, OptionError
+from headrace.train.config.settings import Config
+from headrace.train.runners.result import Reason
+
+if TYPE_CHECKING:
+    from headrace.train.play.agent import Agent
+
+OWN = "own"
+"""where a callback's metrics are in a line"""
+
+
+class Training:
+    """A run as its callbacks see it, and what they may do with it.
+
+    Numbers are those of the moment. All methods are for the thread in which callbacks are called.
+    """
+
+    def __init__(self, runner: _Runner, callbacks: Callbacks):
+        self._runner, self._callbacks = runner, callbacks
+
+    @property
+    def config(self) -> Config:
+        """The run's settings."""
+        return self._runner.config
+
+    @property
+    def run_dir(self) -> Path:
+        """The run folder."""
+        return self._runner.run.path
+
+    @property
+    def step(self) -> int:
+        """Agent steps so far, all environments together."""
+        return self._runner.step
+
+    @property
+    def seconds(self) -> float:
+        """Time spent training so far, resumed parts included."""
+        return self._runner.seconds
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that have ended."""
+        return self._runner.tracker.episodes
+
+    @property
+    def mean_return(self) -> float | None:
+        """Of the last ``stop_episodes`` episodes of the first policy; None before one has ended."""
+        return self._runner.tracker.mean_return()
+
+    @property
+    def mean_length(self) -> float | None:
+        """Steps of the same episodes."""
+        return self._runner.tracker.mean_length()
+
+    @property
+    def losses(self) -> Mapping[str, float]:
+        """What the first policy's last updates report, by name; reading it waits for the device."""
+        return self._runner.policies[0].last_losses()
+
+    @property
+    def evaluation(self) -> Mapping[str, float]:
+        """The evaluator's last result, with ``return`` and ``step``; empty without one."""
+        return self._runner.evaluation
+
+    def log(self, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
+        """Add numbers by name to the next line of metrics, in its object ``own``; of equal names the last counts.
+
+        Raises:
+            OptionError: a value is no finite number.
+        """
+        for name, value in {**(metrics or {}), **more}.items():
+            self._callbacks.own[name] = _number(name, value)
+
+    def set(self, **values: float) -> None:
+        """Change settings that may have a schedule, such as ``learning_rate``, from the next update on.
+
+        A change takes the place of a schedule, and lasts until another, or until the run ends: ``config.json`` keeps
+        what the run began with, and whoever resumes it begins with that.
+
+        Raises:
+            OptionError: a setting can have no schedule, or its value is out of bounds.
+        """
+        self._runner.set_rates(values)
+
+    def stop(self) -> None:
+        """End the run after this moment, as Ctrl-C does: it is saved, and can be resumed."""
+        self._callbacks.stopped = True
+
+    def save(self) -> None:
+        """Write a checkpoint now, and wait until it is there."""
+        self._runner.save()
+
+    def agent(self) -> Agent:
+        """Returns an agent with the policies as they are now, as `headrace.load` does; it does not change any more."""
+        return self._runner.agent()
+
+
+class Callback:
+    """Base of callbacks; a subclass has those methods for whose moments it has something to do.
+
+    All are called in the process and thread that learns, one callback after the other. What they raise ends the run,
+    which is saved before.
+
+    Example:
+        >>> class Patience(headrace.train.Callback):
+        ...     def on_log(self, training, line):
+        ...         if training.step > 100_000 and (training.mean_return or 0) < 50:
+        ...             training.stop()
+    """
+
+    def on_start(self, training: Training) -> None:
+        """Called before the first step, or the first after a resumption; ``training.step`` says which."""
+
+    def on_update(self, training: Training) -> None:
+        """Called after the updates from one rollout; with workers a few times a second. Keep it short."""
+
+    def on_log(self, training: Training, line: Mapping[str, Any]) -> None:
+        """Called before a line of metrics is written; what `Training.log` adds is in this line.
+
+        Args:
+            training: the run.
+            line: the line: ``step``, ``episodes``, ``return``, ``length``, ``loss``, ``time`` …
+        """
+
+    def on_checkpoint(self, training: Training, path: Path) -> None:
+        """Called after a checkpoint was written; with workers that may be a little later."""
+
+    def on_end(self, training: Training, reason: Reason) -> None:
+        """Called after the last checkpoint, unless the run failed."""
+
+
+CallbackLike = Callback | Callable[[Training, Mapping[str, Any]], None]
+"""a callback, or a function for `Callback.on_log`"""
+
+
+class _Runner(Protocol):
+    """What callbacks need of a `headrace.train.runners.runner.Runner`."""
+
+    config: Config
+    run: Any
+    step: int
+    evaluation: dict[str, float]
+
+    @property
+    def policies(self) -> Sequence[Any]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def tracker(self) -> Any: ...
+    def set_rates(self, values: Mapping[str, float]) -> None: ...
+    def save(self) -> object: ...
+    def agent(self) -> Agent: ...
+
+
+class Callbacks:
+    """The callbacks of one run.
+
+    Args:
+        given: what the user gave.
+        runner: the run.
+
+    Attributes:
+        own: metrics for the next line.
+        stopped: whether one has asked for the end.
+    """
+
+    def __init__(self, given: Sequence[Callback], runner: _Runner):
+        self._each, self._runner = given, runner
+        self._training = Training(runner, self)
+        self._written: deque[Path] = deque()
+        self.own: dict[str, float] = {}
+        self.stopped = False
+
+    def start(self) -> None:
+        """Call `Callback.on_start`."""
+        self._call(lambda each: each.on_start(self._training))
+
+    def update(self) -> None:
+        """Call `Callback.on_update`, and `Callback.on_checkpoint` for those that were written since."""
+        self._tell_of_checkpoints()
+        self._call(lambda each: each.on_update(self._training))
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Call `Callback.on_log`, and add the metrics of callbacks to the line."""
+        self._call(lambda each: each.on_log(self._training, line))
+        if self.own:
+            line[OWN], self.own = self.own, {}
+
+    def note_checkpoint(self, path: Path) -> None:
+        """Remember a checkpoint that was written; may be called in any thread."""
+        if self._each:
+            self._written.append(path)
+
+    def end(self, reason: Reason) -> None:
+        """Call `Callback.on_end`."""
+        self._tell_of_checkpoints()
+        self._call(lambda each: each.on_end(self._training, reason), save=False)
+
+    def _tell_of_checkpoints(self) -> None:
+        while self._written:
+            path = self._written.popleft()
+            if not path.exists():  # newer ones have taken its place meanwhile
+                continue
+            self._call(lambda each, path=path: each.on_checkpoint(self._training, path))
+
+    def _call(self, moment: Callable[[Callback], None], save: bool = True) -> None:
+        try:
+            for each in self._each:
+                moment(each)
+        except Exception:
+            if save:
+                with suppress(HeadraceError):  # the callback's error is what counts
+                    self._runner.save()
+            raise
+
+
+class _Function(Callback):
+    """A function as a callback."""
+
+    def __init__(self, function: Callable[[Training, Mapping[str, Any]], None]):
+        self._function = function
+
+    def on_log(self, training: Training, line: Mapping[str, Any]) -> None:
+        self._function(training, line)
+
+
+def callbacks_of(given: object) -> tuple[Callback, ...]:
+    """Returns what a user gave as ``callback=``: one, several, or None.
+
+    Raises:
+        OptionError: one of them is neither a `Callback` nor a function.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, list | tuple):
+        return tuple(found for each in given for found in callbacks_of(each))
+    if isinstance(given, Callback):
+        return (given,)
+    if callable(given) and not isinstance(given, type):
+        return (_Function(cast(Any, given)),)
+    raise OptionError(f"callback must be a headrace.train.Callback or a function (training, line), not {given!r}")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = value if type(value) is int else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise OptionError(f"the metric {name}={value!r} is no finite number")
+    return number

@@ -1,0 +1,195 @@
+"""Wrapped pools: the functions' results of the pool's own, sync and async, at ends of episodes, in callers' arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import headrace
+from headrace.errors import OptionError, SequenceError
+from headrace.wrappers import NormalizeReward, Step, TransformObservation, TransformReward
+
+HALF = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+MODES: Any = ["next_step", "same_step"]
+
+
+def shaped(step: Step) -> Any:
+    """Something of every part of a step."""
+    return 2 * step.reward + step.obs[:, 0] + 1.0 * step.terminated
+
+
+def pools(**options: Any) -> tuple[Any, Any]:
+    """The same pool twice."""
+    one, two = (headrace.make("CartPole-v1", num_envs=5, seed=3, max_episode_steps=12, **options) for _ in range(2))
+    return one, two
+
+
+@pytest.mark.parametrize("autoreset", MODES)
+def test_rewards_are_the_functions(autoreset: str):
+    plain, inner = pools(autoreset=autoreset)
+    with plain, TransformReward(inner, shaped) as pool:
+        rng = np.random.default_rng(0)
+        plain.reset()
+        _, info = pool.reset()
+        assert info["reward"].tolist() == [0.0] * 5
+        ends = 0
+        for _ in range(60):
+            actions = rng.integers(2, size=5)
+            obs, reward, terminated, truncated, info = plain.step(actions)
+            seen, got, ended, cut, told = pool.step(actions)
+            done = terminated | truncated
+            led = np.where(done[:, None], info["final_obs"], obs) if "final_obs" in info else obs
+            wanted = 2 * reward + led[:, 0] + terminated
+            wanted[(info["elapsed_step"] == 0) & ~done] = 0.0
+            assert np.allclose(got, wanted) and got.dtype == np.float32
+            assert np.array_equal(told["reward"], reward) and np.array_equal(seen, obs)
+            if "final_info" in told:
+                assert np.array_equal(told["final_info"]["reward"][done], reward[done])
+            assert np.array_equal(ended, terminated) and np.array_equal(cut, truncated)
+            ends += int(done.sum())
+        assert ends > 5
+
+
+def test_kept_results_stay_as_they_are():
+    _, inner = pools(autoreset="same_step")
+    with TransformReward(inner, lambda step: step.reward * 0 + float(step.info["elapsed_step"].sum())) as pool:
+        pool.reset()
+        kept = [pool.step(np.zeros(5, np.int64)) for _ in range(20)]
+        copies = [(reward.copy(), info["reward"].copy()) for _, reward, _, _, info in kept]
+        for _ in range(20):
+            pool.step(np.ones(5, np.int64))
+        for (_, reward, _, _, info), (was, raw) in zip(kept, copies, strict=True):
+            assert np.array_equal(reward, was) and np.array_equal(info["reward"], raw)
+
+
+@pytest.mark.parametrize("autoreset", MODES)
+def test_asynchronous_rows_are_named_by_env_id(autoreset: str):
+    _, inner = pools(batch_size=2, autoreset=autoreset)
+    with TransformReward(inner, lambda step: step.reward + 10 * step.info["env_id"]) as pool:
+        pool.async_reset()
+        for _ in range(100):
+            _, reward, terminated, truncated, info = pool.recv()
+            began = (info["elapsed_step"] == 0) & ~(terminated | truncated)
+            assert np.array_equal(reward, np.where(began, 0, info["reward"] + 10 * info["env_id"]))
+            pool.send(np.ones(len(reward), np.int64), info["env_id"])
+        with pytest.raises(SequenceError):
+            pool.send(np.ones(5, np.int64))
+
+
+def test_a_callers_arrays_hold_what_the_function_makes():
+    plain, inner = pools(autoreset="same_step")
+    with plain, TransformReward(inner, shaped) as pool:
+        arrays = {"reward": np.zeros(5, np.float32), "obs": np.zeros((5, 4), np.float32)}
+        more = {"info:reward": np.zeros(5, np.float32), "final:info:reward": np.zeros(5, np.float32)}
+        batch, other = pool.make_batch(arrays | more), plain.make_batch()
+        pool.reset()
+        plain.reset()
+        for _ in range(30):
+            _, raw, *_ = plain.step(np.ones(5, np.int64), out=other)
+            _, reward, *_ = pool.step(np.ones(5, np.int64), out=batch)
+            assert reward is arrays["reward"] or np.shares_memory(reward, arrays["reward"])
+            assert np.array_equal(arrays["reward"], reward)
+            assert np.array_equal(more["info:reward"], raw) and np.array_equal(more["final:info:reward"], raw)
+        with pytest.raises(OptionError, match="belongs to another pool"):
+            TransformReward(inner, shaped).step(np.ones(5, np.int64), out=batch)
+
+
+@pytest.mark.parametrize("autoreset", MODES)
+def test_observations_are_the_functions(autoreset: str):
+    plain, inner = pools(autoreset=autoreset)
+    with plain, TransformObservation(inner, lambda obs: obs[:, 2:] * 2, HALF) as pool:
+        assert pool.observation_space == HALF == pool.spec.observation
+        bound = pool.make_batch(obs=np.zeros((5, 2), np.float32))
+        obs, _ = plain.reset()
+        seen, _ = pool.reset()
+        for t in range(60):
+            assert np.array_equal(seen, obs[:, 2:] * 2)
+            actions = np.full(5, t % 2)
+            obs, _, terminated, truncated, info = plain.step(actions)
+            seen, _, _, _, told = pool.step(actions, out=bound if t % 3 else None)
+            if "final_obs" in info:
+                done = terminated | truncated
+                assert np.array_equal(told["final_obs"][done], info["final_obs"][done][:, 2:] * 2)
+
+
+def test_wrappers_of_wrappers_and_nested_spaces():
+    parts = gym.spaces.Dict({"place": HALF, "speed": gym.spaces.Tuple([HALF])})
+    _, inner = pools(autoreset="same_step")
+    nested = TransformObservation(
+        inner, lambda obs: {"place": obs[:, ::2].copy(), "speed": (obs[:, 1::2].copy(),)}, parts
+    )
+    with TransformReward(nested, lambda step: step.obs["speed"][0][:, 0]) as pool:
+        pool.reset()
+        for _ in range(20):
+            obs, reward, terminated, truncated, _ = pool.step(np.ones(5, np.int64))
+            going = ~(terminated | truncated)
+            assert np.array_equal(reward[going], obs["speed"][0][going, 0])
+        assert pool.unwrapped is inner and pool.num_envs == 5 == len(pool)
+
+
+@pytest.mark.parametrize("autoreset", MODES)
+def test_tensors_stay_tensors(autoreset: Any):
+    plain, inner = (headrace.make_torch("CartPole-v1", 5, seed=3, autoreset=autoreset) for _ in range(2))
+    with plain, TransformReward(inner, shaped) as pool:
+        plain.reset()
+        pool.reset()
+        actions = torch.ones(5, dtype=torch.int64)
+        raw = torch.zeros(5)
+        step = pool.bind(actions, pool.make_batch({"info:reward": raw}))
+        for _ in range(40):
+            obs, reward, terminated, truncated, info = plain.step(actions)
+            _, got, *_ = step()
+            done = terminated | truncated
+            led = torch.where(done[:, None], info["final_obs"], obs) if "final_obs" in info else obs
+            wanted = 2 * reward + led[:, 0] + terminated
+            wanted[(info["elapsed_step"] == 0) & ~done] = 0.0
+            assert torch.allclose(got, wanted) and torch.equal(raw, reward)
+
+
+def test_normalised_rewards_have_the_returns_spread():
+    with NormalizeReward(headrace.make("Pendulum-v1", num_envs=16, seed=1), gamma=0.9) as pool:
+        pool.reset()
+        rng = np.random.default_rng(1)
+        returns, raw = np.zeros(16), []
+        reward, info = np.zeros(16), {}
+        for _ in range(300):
+            _, reward, terminated, truncated, info = pool.step(rng.uniform(-2, 2, (16, 1)).astype(np.float32))
+            returns = returns * 0.9 + info["reward"]
+            raw.append(returns.copy())
+            returns[terminated | truncated] = 0.0
+        assert pool.variance == pytest.approx(np.var(raw), rel=1e-9)
+        assert np.allclose(reward, np.clip(info["reward"] / np.sqrt(pool.variance + 1e-8), -10, 10), atol=1e-6)
+
+
+def test_a_function_that_answers_something_else_is_named():
+    _, inner = pools()
+    with TransformReward(inner, lambda step: 1.0) as pool:
+        pool.reset()
+        with pytest.raises(OptionError, match=r"returned shape \(\), not \(5,\)"):
+            pool.step(np.ones(5, np.int64))
+    _, inner = pools()
+    wide = TransformObservation(inner, lambda obs: obs[:, :2].astype(np.float64), HALF)
+    with wide as pool, pytest.raises(OptionError, match=r"returned float64\[5, 2\], not float32\[5, 2\]"):
+        pool.reset()
+    with pytest.raises(OptionError, match="not 3"):
+        TransformReward(inner, 3)  # type: ignore[arg-type]
+
+
+def test_the_functions_cost_a_few_operations():
+    """Not one for each environment: a thousand of them take about as many calls as one."""
+    calls = 0
+
+    def count(step: Step) -> Any:
+        nonlocal calls
+        calls += 1
+        return step.reward * 0.5
+
+    with TransformReward(headrace.make("CartPole-v1", num_envs=1000), count) as pool:
+        pool.reset()
+        for _ in range(10):
+            pool.step(np.ones(1000, np.int64))
+    assert calls == 10

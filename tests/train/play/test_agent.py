@@ -1,0 +1,275 @@
+"""`headrace.load`: three lines from a run folder to actions, for one environment or a batch, whatever the policy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import headrace
+import masked_games  # noqa: F401  (registers the test tasks)
+import multi_agent_games  # noqa: F401
+from headrace.errors import OptionError
+from headrace.train.play.layout import batched
+from whole_runs import SMALL
+
+train: Any = headrace.train
+SHORT = SMALL | {"total_steps": 512, "quiet": True}
+
+
+def run_of(tmp_path: Path, task: str, **settings: Any) -> Path:
+    values = {name: value for name, value in (SHORT | settings).items() if value is not None}
+    return train(task, run_dir=tmp_path / "run", **values).run_dir
+
+
+def test_three_lines_play_gymnasiums_environment(tmp_path: Path):
+    run = run_of(tmp_path, "CartPole-v1", normalise_observations=True)
+    agent = headrace.load(run)
+    with gym.make("CartPole-v1") as env:
+        obs, _ = env.reset(seed=3)
+        for _ in range(20):
+            action = agent.act(obs)
+            assert env.action_space.contains(action)
+            obs, _, terminated, _, _ = env.step(action)
+            if terminated:
+                obs, _ = env.reset()
+
+
+def test_continuous_actions_have_the_environments_dtype(tmp_path: Path):
+    agent = headrace.load(run_of(tmp_path, "Pendulum-v1"))
+    with gym.make("Pendulum-v1") as env:
+        obs, _ = env.reset(seed=3)
+        action = agent.act(obs)
+        assert agent.act(np.stack([obs] * 4)).shape == (4, 1)
+        assert env.action_space.contains(action) and action.dtype == np.float32
+        env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("CartPole-v1", {"normalise_observations": True}),
+        ("CartPole-v1", {"algo": "dqn", "samplers": 0, "learning_starts": 64}),
+        ("Pendulum-v1", {"algo": "sac", "samplers": 0, "learning_starts": 64}),
+        ("Pendulum-v1", {"algo": "td3", "samplers": 0, "learning_starts": 64}),
+        ("FrozenLake-v1", {}),
+        ("MinAtar-Breakout-v1", {}),
+    ],
+)
+def test_the_module_is_what_acts(tmp_path: Path, task: str, settings: dict[str, Any]):
+    """It takes observations as they come, and its parameters lead to the same actions."""
+    agent = headrace.load(run_of(tmp_path, task, **settings))
+    with headrace.make(task, num_envs=16, seed=5) as pool:
+        obs, _ = pool.reset()
+        for _ in range(5):
+            obs, *_ = pool.step(agent.act(obs))
+        acts = agent.act(obs)
+    module = agent.policy
+    assert isinstance(module, nn.Module) and list(module.parameters())
+    params, values = module(torch.from_numpy(obs))
+    chosen = module.distribution.to_env(module.distribution.mode(params)).numpy()
+    assert np.array_equal(chosen, acts)
+    assert values.shape == (16,) and values.dtype == torch.float32 and values.abs().sum() > 0
+
+
+def test_a_sample_differs_from_the_likeliest(tmp_path: Path):
+    agent = headrace.load(run_of(tmp_path, "Pendulum-v1"))
+    obs = np.zeros((64, 3), np.float32)
+    assert len(np.unique(agent.act(obs))) == 1 < len(np.unique(agent.act(obs, deterministic=False)))
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_of(tmp_path_factory.mktemp("cartpole"), "CartPole-v1")
+
+
+@pytest.fixture(scope="module")
+def recurrent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_of(tmp_path_factory.mktemp("gru"), "CartPole-v1", network="gru", hidden=(16,), num_envs=8)
+
+
+def test_lists_and_wider_floats_are_taken(cartpole: Path):
+    agent = headrace.load(cartpole, which="newest")
+    assert agent.act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
+    assert agent.act(np.zeros((3, 4))).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("obs", "words"),
+    [
+        (np.zeros(3, np.float32), r"shape \(3,\).*\[4\].*\[B, 4\]"),
+        (np.zeros((2, 2, 4), np.float32), r"shape \(2, 2, 4\)"),
+        (np.zeros(4, np.complex64), r"dtype complex64; the task's is float32"),
+        ({"a": np.zeros(4)}, "must be an array of numbers, not dict"),
+    ],
+)
+def test_a_wrong_observation_is_named_with_what_it_should_be(cartpole: Path, obs: Any, words: str):
+    with pytest.raises(OptionError, match=words):
+        headrace.load(cartpole).act(obs)
+
+
+def test_nested_observations_are_told_apart_too():
+    space = gym.spaces.Dict({"a": gym.spaces.Box(0, 1, (2,)), "b": gym.spaces.Tuple([gym.spaces.Discrete(3)])})
+    batch, single = batched({"a": [0.0, 1.0], "b": (2,)}, space)
+    assert single and batch["a"].shape == (1, 2) and batch["b"][0].tolist() == [2]
+    batch, single = batched({"a": np.zeros((5, 2)), "b": (np.zeros(5, np.int32),)}, space)
+    assert not single and batch["a"].dtype == np.float32 and batch["b"][0].dtype == np.int64
+    with pytest.raises(OptionError, match="same number of rows, not none and 5"):
+        batched({"a": np.zeros((5, 2)), "b": (1,)}, space)
+    with pytest.raises(OptionError, match="no observation:b:0"):
+        batched({"a": np.zeros((5, 2))}, space)
+
+
+def test_numbers_that_do_not_fit_are_refused():
+    pixels = gym.spaces.Box(0, 255, (2,), np.uint8)
+    assert batched([3, 255], pixels)[0].dtype == np.uint8
+    for wrong in ([3, 256], [0.5, 0.5], [-1, 0]):
+        with pytest.raises(OptionError, match="the task's is uint8"):
+            batched(wrong, pixels)
+
+
+def test_memory_is_kept_for_each_row_until_reset(recurrent: Path):
+    agent, module = headrace.load(recurrent), headrace.load(recurrent).policy
+    obs = np.random.default_rng(1).normal(size=(3, 2, 4)).astype(np.float32)
+    memory = torch.zeros(2, module.memory_size)
+    for step in obs:
+        params, _, memory = module(torch.from_numpy(step), memory)
+        assert agent.act(step).tolist() == module.distribution.mode(params).tolist()
+        assert torch.equal(agent.player_named("").memory, memory)  # type: ignore[arg-type]
+    agent.reset(np.array([True, False]))
+    kept = agent.player_named("").memory
+    assert kept is not None and not kept[0].any() and torch.equal(kept[1], memory[1])
+    with pytest.raises(OptionError, match="remembers 2 environments, but sees 3"):
+        agent.act(np.zeros((3, 4), np.float32))
+    with pytest.raises(OptionError, match="2 rows"):
+        agent.reset([True])
+    agent.reset()
+    assert agent.act(np.zeros(4, np.float32)) in (0, 1)
+
+
+def test_masks_of_one_environment_and_of_several(tmp_path: Path):
+    agent = headrace.load(run_of(tmp_path, "TestGate-v0"))
+    with headrace.make("TestGate-v0", num_envs=3, seed=1) as pool:
+        obs, info = pool.reset()
+        several = agent.act(obs, action_mask=info["action_mask"])
+        assert agent.act(obs[0], action_mask=info["action_mask"][0]) == several[0]
+        assert all(mask[action - 1] for mask, action in zip(info["action_mask"], several, strict=True))
+    with pytest.raises(OptionError, match="action_mask has shape"):
+        agent.act(obs, action_mask=info["action_mask"][:2])
+
+
+def test_many_agents_have_the_pools_layout(tmp_path: Path):
+    agent = headrace.load(run_of(tmp_path, "TagContinuous-v0", env_options={"num_taggers": 3, "num_runners": 2}))
+    with headrace.make("TagContinuous-v0", num_envs=4, num_taggers=3, num_runners=2) as pool:
+        obs, _ = pool.reset()
+        actions = agent.act(obs)
+        pool.step(actions)
+        one = agent.act({key: part[0] for key, part in obs.items()} if isinstance(obs, dict) else obs[0])
+    if isinstance(actions, dict):
+        assert all(np.array_equal(one[key], actions[key][0]) for key in actions)
+    else:
+        assert np.array_equal(one, actions[0])
+    assert len({id(agent.policy_named(policy.name)) for policy in agent.policies}) == len(agent.policies)
+    with pytest.raises(OptionError, match="no policy 'nobody'"):
+        agent.policy_named("nobody")
+
+
+def test_headrace_itself_imports_no_torch():
+    code = "import headrace, sys; assert 'torch' not in sys.modules; headrace.load; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+# -- networks as objects -------------------------------------------------------------------------
+
+
+class Net(nn.Module):
+    def __init__(self, space: gym.Space, outputs: int):
+        super().__init__()
+        self.body = nn.Linear(int(np.prod(space.shape or ())), 8)
+        self.policy, self.value = nn.Linear(8, outputs), nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        h = torch.tanh(self.body(x))
+        return self.policy(h), self.value(h).squeeze(1)
+
+
+class Halves(nn.Module):
+    def __init__(self, space: gym.Space, outputs: int, actions: int):
+        super().__init__()
+        inputs = int(np.prod(space.shape or ()))
+        self.actor = nn.Linear(inputs, outputs)
+        self.critic = Judge(inputs + actions)
+
+
+class Judge(nn.Module):
+    def __init__(self, inputs: int):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(inputs, 1) for _ in range(2))
+
+    def forward(self, x: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        return torch.stack([layer(torch.cat((x, actions), 1)).squeeze(1) for layer in self.layers])
+
+
+REPLAY = {"learning_starts": 64, "samplers": 0}
+
+
+@pytest.mark.parametrize(
+    ("task", "algo", "make", "settings"),
+    [
+        ("CartPole-v1", "ppo", Net, {}),
+        ("CartPole-v1", "a2c", Net, {"minibatch_size": None}),
+        ("CartPole-v1", "dqn", Net, REPLAY),
+        ("CartPole-v1", "dqn", Net, {"learning_starts": 64, "samplers": 1, "total_steps": 2000, "num_steps": None}),
+        ("Pendulum-v1", "sac", Halves, REPLAY),
+        ("Pendulum-v1", "td3", Halves, REPLAY),
+        ("CartPole-v1", "ppo", Net, {"devices": ("cpu", "cpu")}),
+    ],
+)
+def test_networks_may_be_objects(tmp_path: Path, task: str, algo: str, make: Any, settings: dict[str, Any]):
+    run = run_of(tmp_path, task, algo=algo, network=make, **settings)
+    assert json.loads((run / "config.json").read_text())["network"] == f"<given>:{make.__name__}"
+    with pytest.raises(OptionError, match=f"network is {make.__name__}, an object .* give it again, network="):
+        headrace.load(run)
+    agent = headrace.load(run, network=make)
+    space = headrace.make_spec(task).observation_space
+    assert agent.act(np.zeros((2, *(space.shape or ())), np.float32)).shape[0] == 2
+
+
+def test_a_module_is_learnt_as_a_copy_and_the_run_resumes_with_it(tmp_path: Path):
+    module = Net(gym.spaces.Box(-1, 1, (4,)), 2)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    run = run_of(tmp_path, "CartPole-v1", network=module)
+    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    learnt = headrace.load(run, network=module, which="newest").policy.network.module.state_dict()
+    assert any(not torch.equal(before[name], learnt[name]) for name in before)
+    with pytest.raises(OptionError, match="give it again"):
+        headrace.train.resume(run, total_steps=1024, quiet=True)
+    assert headrace.train.resume(run, total_steps=1024, quiet=True, network=module).steps >= 1024
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        (3, "must be a torch.nn.Module, or a function or class"),
+        (lambda space, outputs: "no", "must make a torch.nn.Module, not str"),
+        (nn.Linear(7, 2), r"fails on inputs of shape \(2, 4\)"),
+        (nn.Linear(4, 2), "must answer"),
+    ],
+)
+def test_an_object_that_is_no_network_is_refused(tmp_path: Path, network: Any, words: str):
+    with pytest.raises(OptionError, match=words):
+        run_of(tmp_path, "CartPole-v1", network=network)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_an_object_for_a_run_without_one_is_refused(cartpole: Path):
+    with pytest.raises(OptionError, match="leave network out"):
+        headrace.load(cartpole, network=Net)

@@ -1,0 +1,178 @@
+"""Exported policies answer what the agent does: in onnxruntime and as TorchScript, for any number of rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import headrace
+import masked_games  # noqa: F401  (registers the test tasks)
+import multi_agent_games  # noqa: F401
+from headrace.cli import export as command
+from headrace.errors import OptionError
+from headrace.train.config.settings import make_config
+from headrace.train.play.agent import Agent
+from headrace.train.play.export import METADATA, export_policy
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.workers.policy_copy import acting_policy
+from whole_runs import SMALL
+
+pytest.importorskip("onnxscript")
+onnxruntime = pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "mlp": ("CartPole-v1", {"normalise_observations": True}),
+    "continuous": ("Pendulum-v1", {}),
+    "shared": ("CartPole-v1", {"shared": True}),
+    "gru": ("CartPole-v1", {"network": "gru", "hidden": (16,)}),
+    "one-hot": ("FrozenLake-v1", {}),
+    "masks": ("TestGate-v0", {}),
+    "small images": ("MinAtar-Breakout-v1", {}),
+    "sac": ("Pendulum-v1", {"algo": "sac"}),
+    "td3": ("Pendulum-v1", {"algo": "td3"}),
+    "dqn": ("CartPole-v1", {"algo": "dqn"}),
+    "dueling images": ("MinAtar-Breakout-v1", {"algo": "dqn", "dueling": True}),
+}
+
+
+def untrained(task: str, wild: bool = True, **settings: Any) -> Agent:
+    """An agent whose weights and statistics are those of chance; if not ``wild``, as runs begin."""
+    config = make_config(task, **settings)
+    torch.manual_seed(4)
+    model = acting_policy(config).model()
+    for name, tensor in model.items() if wild else ():
+        if tensor.is_floating_point() and tensor.dim():
+            model[name] = torch.randn_like(tensor) * 0.3 if "variance" not in name else torch.rand_like(tensor) + 0.5
+        elif name.endswith("count"):
+            model[name] = torch.tensor(9.0, dtype=tensor.dtype)
+    return Agent(config, headrace.make_spec(task, **config.env_options), Checkpoint(model, {}, {}, {}))
+
+
+def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
+    """Inputs of so many rows from the environments themselves."""
+    with headrace.make(agent.spec.task, num_envs=rows, seed=2, **agent.config.env_options) as pool:
+        obs, info = pool.reset()
+        found = {"observation": obs}
+        if "action_mask" in info:
+            found["action_mask"] = np.asarray(info["action_mask"], np.int8)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("suffix", ["onnx", "pt"])
+def test_a_file_answers_what_the_agent_does(tmp_path: Path, case: str, suffix: str):
+    task, settings = CASES[case]
+    agent = untrained(task, **settings)
+    path = tmp_path / f"policy.{suffix}"
+    done = export_policy(agent, path)
+    assert done.difference is not None and done.difference <= 1e-5
+    run = loaded(path)
+    for rows in (1, 5, 64):
+        given, memory = observed(agent, rows), agent.policy.memory_size
+        agent.reset()
+        state = np.zeros((rows, memory), np.float32)
+        for _ in range(3 if memory else 1):
+            extra = {"memory": state} if memory else {}
+            found = run({**given, **extra})
+            ours = agent.policy(
+                torch.from_numpy(given["observation"]),
+                torch.from_numpy(state) if memory else None,
+                torch.from_numpy(given["action_mask"]) if "action_mask" in given else None,
+            )
+            for name, mine in zip(("parameters", "value", "next_memory"), ours, strict=False):
+                assert np.allclose(found[name], mine.numpy(), rtol=1e-5, atol=1e-5), name
+            acts = agent.act(given["observation"], action_mask=given.get("action_mask"))
+            assert found["action"].dtype == acts.dtype and found["action"].shape == acts.shape
+            assert np.allclose(found["action"], acts, atol=1e-5)
+            state = found.get("next_memory", state)
+
+
+def loaded(path: Path) -> Any:
+    """The file as a function of arrays by name."""
+    if path.suffix == ".onnx":
+        session = onnxruntime.InferenceSession(str(path))
+        names = [each.name for each in session.get_outputs()]
+        return lambda given: dict(zip(names, session.run(None, given), strict=True))
+    extra = {f"{METADATA}.json": ""}
+    script = torch.jit.load(str(path), _extra_files=extra)
+    facts = json.loads(extra[f"{METADATA}.json"])
+    inputs, outputs = ([each["name"] for each in facts[kind]] for kind in ("inputs", "outputs"))
+
+    def run(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        found = script(*(torch.from_numpy(given[name]) for name in inputs))
+        return {name: tensor.numpy() for name, tensor in zip(outputs, found, strict=True)}
+
+    return run
+
+
+def test_large_images_are_exported_in_standard_layers(tmp_path: Path):
+    """The Nature-CNN computes over blocks of pixels; in a file it is three plain convolutions."""
+    agent = untrained("Pong-v5", wild=False, bf16=True)
+    done = export_policy(agent, tmp_path / "policy.onnx")
+    assert done.difference is not None and done.difference <= 1e-5
+    model = onnx.load(tmp_path / "policy.onnx")
+    assert [node.op_type for node in model.graph.node].count("Conv") == 3
+
+
+def test_metadata_say_what_goes_in_and_comes_out(tmp_path: Path):
+    export_policy(untrained("TestGate-v0"), tmp_path / "policy.onnx")
+    model = onnx.load(tmp_path / "policy.onnx")
+    (facts,) = [json.loads(prop.value) for prop in model.metadata_props if prop.key == METADATA]
+    assert facts["task"] == "TestGate-v0" and "Discrete" in facts["action_space"]
+    assert [each["name"] for each in facts["inputs"]] == ["observation", "action_mask"]
+    assert facts["inputs"][0]["shape"][0] == "batch"
+    assert [each["name"] for each in facts["outputs"]] == ["action", "parameters", "value"]
+
+
+def test_one_of_several_policies_is_a_file_of_its_own(tmp_path: Path):
+    run = headrace.train(  # type: ignore[operator]
+        "TagGridWorld-v0", **(SMALL | {"total_steps": 256}), run_dir=tmp_path / "run", quiet=True
+    ).run_dir
+    agent = headrace.load(run)
+    with pytest.raises(OptionError, match="name one of tagger, runner"):
+        export_policy(agent, tmp_path / "policy.onnx")
+    done = export_policy(agent, tmp_path / "policy.onnx", "runner")
+    group = agent.player_named("runner").agent_group
+    assert done.inputs[0].shape == group.observation.shape
+
+
+class Unbatched(nn.Module):
+    """A network whose answer no exporter can follow: it looks at numbers."""
+
+    def __init__(self, space: Any, outputs: int):
+        super().__init__()
+        self.outputs, self.weight = outputs, nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = [row.sum() if float(row.sum()) > 0 else -row.sum() for row in x]
+        params = torch.stack(rows)[:, None].expand(-1, self.outputs) * self.weight
+        return params, params[:, 0]
+
+
+def test_what_cannot_be_exported_is_said(tmp_path: Path):
+    agent = untrained("CartPole-v1")
+    with pytest.raises(OptionError, match=r"ends in \.onnx or \.pt"):
+        export_policy(agent, tmp_path / "policy.txt")
+    run = headrace.train(  # type: ignore[operator]
+        "CartPole-v1", **(SMALL | {"total_steps": 128}), network=Unbatched, run_dir=tmp_path / "run", quiet=True
+    ).run_dir
+    with pytest.raises(OptionError, match="cannot be exported to ONNX"):
+        export_policy(headrace.load(run, network=Unbatched), tmp_path / "policy.onnx")
+    assert not (tmp_path / "policy.onnx").exists()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    settings = SMALL | {"total_steps": 256}
+    run = headrace.train("CartPole-v1", **settings, run_dir=tmp_path / "run", quiet=True).run_dir  # type: ignore[operator]
+    assert command.run([str(run), str(tmp_path / "policy.onnx")]) == 0
+    said = capsys.readouterr().out
+    assert "observation" in said and "float32 [batch, 4]" in said and "onnxruntime" in said
+    with pytest.raises(OptionError, match="there is no folder"):
+        command.run([str(run), str(tmp_path / "nowhere" / "policy.onnx")])
