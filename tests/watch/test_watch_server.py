@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 import pytest
 from pages import get, is_alive, line, serving, wait_for, write_run
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 from headrace.cli.main import main
 from headrace.train.runs import lock
@@ -49,13 +50,13 @@ def address(folder: Path) -> Iterator[str]:
         yield found
 
 
-def talk(address: str, **options: Any) -> ClientConnection:
+def talk(address: str, **options: Any) -> Connection:
     parts = urlsplit(address)
     options.setdefault("origin", f"http://{parts.netloc}")
     return connect(f"ws://{parts.netloc}/live", proxy=None, max_size=None, **options)
 
 
-def hear(page: ClientConnection, kind: str, seconds: float = 20.0) -> dict[str, Any]:
+def hear(page: Connection, kind: str, seconds: float = 20.0) -> dict[str, Any]:
     """The next message of a kind; its numbers are in ``columns``."""
     until = time.monotonic() + seconds
     while True:
@@ -75,7 +76,7 @@ def decoded(message: bytes) -> dict[str, Any]:
     return header
 
 
-def say(page: ClientConnection, **words: Any) -> None:
+def say(page: Connection, **words: Any) -> None:
     page.send(json.dumps(words))
 
 

@@ -88,7 +88,8 @@ class _Screen:
         import mujoco
         from mjviser import ViserMujocoScene
 
-        self._mujoco, self._model, self._data, self._pool = mujoco, model, mujoco.MjData(model), pool
+        self._mujoco, self._model, self._pool = mujoco, model, pool
+        self._data = mujoco.MjData(model)  # pyright: ignore[reportAttributeAccessIssue]
         self._scene = ViserMujocoScene(server, model, num_envs=1)
         server.initial_camera.position = tuple(VIEW * self._size())
         server.initial_camera.look_at = (0.0, 0.0, 0.0)  # where the scene keeps a robot that walks

@@ -48,7 +48,7 @@ def wandb_records(run: Path) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {"rows": [], "ids": [], "config": []}
     for file in sorted(run.glob("wandb/offline-run-*/run-*.wandb")):
         for data in log_records(file.read_bytes()):
-            record = wandb_internal_pb2.Record()
+            record = wandb_internal_pb2.Record()  # pyright: ignore[reportAttributeAccessIssue]
             record.ParseFromString(data)
             kind = record.WhichOneof("record_type")
             if kind == "history":
@@ -93,7 +93,7 @@ def test_trackio_has_every_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """trackio wants an older pillow than Headrace is tested with, and is therefore not among what tests install."""
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
     pytest.importorskip("trackio")
-    from trackio.sqlite_storage import SQLiteStorage
+    from trackio.sqlite_storage import SQLiteStorage  # pyright: ignore[reportMissingImports]
 
     run = train("CartPole-v1", **SHORT, run_dir=tmp_path / "pole", log=("trackio",), callback=noted).run_dir
     resume(run, total_steps=2048, quiet=True, callback=noted)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.train import resume, train, train_here
+from headrace.train import resume, train
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.runners.here import train_here
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.on_policy import OnPolicyTrainer
 from headrace.train.runs import checkpoint as checkpoints

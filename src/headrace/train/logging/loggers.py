@@ -83,7 +83,7 @@ class Trackio:
     """
 
     def __init__(self, config: Config, run: RunFolder):
-        import trackio
+        import trackio  # pyright: ignore[reportMissingImports]
 
         try:
             self._run = trackio.init(
