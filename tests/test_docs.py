@@ -14,14 +14,16 @@ from headrace.errors import RenderError
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+THEIRS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""the program of another library that stands beside ours on a page "coming from …"; it runs where that is installed"""
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-def blocks(page: Path) -> list[str]:
+def blocks(page: Path, kind: re.Pattern[str] = BLOCK) -> list[str]:
     """The page's Python blocks, each moved down to its own line so that a traceback points into the page."""
     text = page.read_text()
-    return ["\n" * text.count("\n", 0, found.start(1)) + found.group(1) for found in BLOCK.finditer(text)]
+    return ["\n" * text.count("\n", 0, found.start(1)) + found.group(1) for found in kind.finditer(text)]
 
 
 def imported(code: list[str]) -> set[str]:
@@ -46,6 +48,22 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         if "there is none" not in str(error):
             raise
         pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, THEIRS)], ids=lambda page: page.name)
+def test_the_program_beside_ours_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert page.name.startswith("coming-from-"), "only there is Python that is not ours"
+    for code in blocks(page, THEIRS):
+        for library in imported([code]):
+            assert library != "headrace"
+            pytest.importorskip(library)
+        exec(compile(code, str(page), "exec", dont_inherit=True), {"__name__": "theirs"})
+
+
+def test_every_page_about_a_library_has_its_program() -> None:
+    without = {page.name for page in PAGES if page.name.startswith("coming-from-") and not blocks(page, THEIRS)}
+    assert without == {"coming-from-dm-env.md", "coming-from-jax.md"}  # interfaces, not libraries with a program
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
