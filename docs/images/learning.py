@@ -78,12 +78,12 @@ def main() -> None:
     run, config = RunFolder.open(sys.argv[1])
     lines = read_metrics(run.metrics_file)
     known, frames = evaluations(lines), []
-    clock = [(line["step"], line["time"]["seconds"]) for line in lines]
+    steps, clock = [line["step"] for line in lines], [line["time"]["seconds"] for line in lines]
     with playing_pool(config, num_envs=1, seed=3, render_width=SIDE, render_height=SIDE) as pool:
         for path in scenes(run.checkpoints):
             point = checkpoints.load(path)
             step = point.counters["step"]
-            right = curve(known, step, float(np.interp(step, *zip(*clock, strict=True))))
+            right = curve(known, step, float(np.interp(step, steps, clock)))
             for picture in pictures(Agent(config, pool.spec, point), pool, pool.spec.render_fps):
                 left = np.asarray(Image.fromarray(picture).resize((SIDE, SIDE)))
                 frames.append(Image.fromarray(np.hstack((left, right[:SIDE]))))
