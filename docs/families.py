@@ -199,10 +199,10 @@ def draw(family: str) -> Path:
     """Draws a family's tasks, of several versions of one the last, and returns the file."""
     tasks = list({LIKE.sub("", task): task for task in FAMILIES[family] if _spec(task) is not None}.values())
     across, tall = LAYOUTS[family]
-    font = ImageFont.load_default(14 if across < 9 else 11)
     gap, side = 8, (WIDTH - 8) // across - 8
-    height, names = round(side * tall), [_lines(LIKE.sub("", task), font, side) for task in tasks]
-    words = max(len(lines) for lines in names) * 15 + 4
+    height, shown = round(side * tall), [LIKE.sub("", task) for task in tasks]
+    size, font, names = next(fit for size in range(19, 8, -1) if (fit := _fitting(shown, size, side)))
+    words = max(len(lines) for lines in names) * (size + 3) + 4
     down, across = -(-len(tasks) // across), min(across, len(tasks))
     sheet = Image.new("RGB", (across * (side + gap) + gap, down * (height + words + gap) + gap), BACKGROUND)
     pen = ImageDraw.Draw(sheet)
@@ -213,19 +213,28 @@ def draw(family: str) -> Path:
         frame = frame.resize((round(frame.width * scale), round(frame.height * scale)), Image.Resampling.LANCZOS)
         sheet.paste(frame, (x + (side - frame.width) // 2, y + (height - frame.height) // 2))
         pen.rectangle((x - 1, y - 1, x + side, y + height), outline=FRAME)
-        pen.multiline_text((x + side / 2, y + height + 3), "\n".join(names[i]), INK, font, anchor="ma", spacing=1)
+        pen.multiline_text((x + side / 2, y + height + 3), "\n".join(names[i]), INK, font, anchor="ma", spacing=1, align="center")
     out = DOCS / "images" / f"tasks-{PAGES[family].stem}.webp"
     sheet.save(out, quality=72, method=6)
     return out
 
 
+def _fitting(names: list[str], size: int, width: int) -> tuple[int, Any, list[list[str]]] | None:
+    """A font of this size, and every name on one line or two that are not too long; None if that cannot be."""
+    font = ImageFont.load_default(size)
+    lines = [_lines(name, font, width) for name in names]
+    fits = all(len(each) <= 2 and font.getlength(line) <= width for each in lines for line in each)
+    return (size, font, lines) if fits else None
+
+
 def _lines(name: str, font: Any, width: int) -> list[str]:
-    """A name, on two lines where it is too long for one."""
-    if font.getlength(name) <= width:
-        return [name]
-    parts = re.findall(r"[A-Z0-9][a-z]*|[a-z]+|\W", name)
-    first = next(i for i in range(len(parts), 0, -1) if font.getlength("".join(parts[:i])) <= width)
-    return ["".join(parts[:first]), "".join(parts[first:])]
+    """A name, parted before a capital letter where it is too long for a line."""
+    lines = [""]
+    for part in re.findall(r"[A-Z0-9]+[a-z]*|[a-z]+|\W", name):
+        if lines[-1] and font.getlength(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return lines
 
 
 def _frame(family: str, task: str) -> np.ndarray:
