@@ -73,6 +73,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
+    assert sizes.pop("learning.gif") < 1_000_000
+    assert max(sizes.values()) < 300_000
+
+
 def test_extras_are_named_as_every_pip_finds_them() -> None:
     """By normalised names: pips before 23.3 take no others."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
