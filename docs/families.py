@@ -213,7 +213,9 @@ def draw(family: str) -> Path:
         frame = frame.resize((round(frame.width * scale), round(frame.height * scale)), Image.Resampling.LANCZOS)
         sheet.paste(frame, (x + (side - frame.width) // 2, y + (height - frame.height) // 2))
         pen.rectangle((x - 1, y - 1, x + side, y + height), outline=FRAME)
-        pen.multiline_text((x + side / 2, y + height + 3), "\n".join(names[i]), INK, font, anchor="ma", spacing=1, align="center")
+        pen.multiline_text(
+            (x + side / 2, y + height + 3), "\n".join(names[i]), INK, font, anchor="ma", spacing=1, align="center"
+        )
     out = DOCS / "images" / f"tasks-{PAGES[family].stem}.webp"
     sheet.save(out, quality=72, method=6)
     return out

@@ -1,13 +1,14 @@
 """Takes files from outside of ``docs/`` into the site: examples, and the benchmarks' results.
 
 A page links to them where they are, such as ``../examples/ppo.py``, so that the link works in a checkout, too. In the
-site each becomes a page of its own.
+site each becomes a page of its own. And the site has the pages' sources, to which ``llms.txt`` leads programs.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, **more: Any) -> str:
     """Lead links to these pages."""
     return OUTSIDE.sub(r"](\1.md)", markdown)
+
+
+def on_post_build(config: Any) -> None:
+    """Put the pages' sources beside ``llms.txt``."""
+    for page in DOCS.glob("*.md"):
+        shutil.copy(page, config["site_dir"])
 
 
 def _page(path: Path) -> str:
