@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ THEIRS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """the program of another library that stands beside ours on a page "coming from …"; it runs where that is installed"""
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+ANCHOR = re.compile(r"\]\(((?!https?:)[^)#\s]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def blocks(page: Path, kind: re.Pattern[str] = BLOCK) -> list[str]:
@@ -71,6 +74,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     links = LINK.findall(FENCED.sub("", page.read_text()))
     missing = [link for link in links if not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_are_headings(page: Path) -> None:
+    for name, anchor in ANCHOR.findall(FENCED.sub("", page.read_text())):
+        text = (page.parent / name if name else page).read_text()
+        assert anchor in {slug(heading) for heading in HEADING.findall(FENCED.sub("", text))}, f"{name}#{anchor}"
+
+
+def slug(heading: str) -> str:
+    """What a heading is called in the site's addresses."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"\]\([^)]*\)", "", heading)).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
 def test_pictures_are_small() -> None:
