@@ -26,7 +26,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest nightly native-test gpu-test gpu-bench lint format typecheck sanitize bench wheels docs clean
+.PHONY: help setup demo test pytest nightly native-test gpu-test gpu-bench lint format typecheck sanitize bench wheels pages docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,11 @@ bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of result
 
 wheels: $(DEV_ENV) ## the wheels of this system, in dist/: headrace, headrace-atari, headrace-mujoco
 	$(BIN)/python tools/wheels.py
+
+pages: $(DEV_ENV) ## what the documentation says of tasks and settings, written anew
+	$(BIN)/python docs/families.py
+	$(BIN)/python docs/settings.py
+	$(BIN)/python docs/llms.py
 
 docs: $(DEV_ENV) ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict

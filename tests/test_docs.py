@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,18 @@ from headrace.errors import RenderError
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+THEIRS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""the program of another library that stands beside ours on a page "coming from …"; it runs where that is installed"""
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+ANCHOR = re.compile(r"\]\(((?!https?:)[^)#\s]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-def blocks(page: Path) -> list[str]:
+def blocks(page: Path, kind: re.Pattern[str] = BLOCK) -> list[str]:
     """The page's Python blocks, each moved down to its own line so that a traceback points into the page."""
     text = page.read_text()
-    return ["\n" * text.count("\n", 0, found.start(1)) + found.group(1) for found in BLOCK.finditer(text)]
+    return ["\n" * text.count("\n", 0, found.start(1)) + found.group(1) for found in kind.finditer(text)]
 
 
 def imported(code: list[str]) -> set[str]:
@@ -48,11 +53,46 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         pytest.skip(str(error))
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, THEIRS)], ids=lambda page: page.name)
+def test_the_program_beside_ours_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert page.name.startswith("coming-from-"), "only there is Python that is not ours"
+    for code in blocks(page, THEIRS):
+        for library in imported([code]):
+            assert library != "headrace"
+            pytest.importorskip(library)
+        exec(compile(code, str(page), "exec", dont_inherit=True), {"__name__": "theirs"})
+
+
+def test_every_page_about_a_library_has_its_program() -> None:
+    without = {page.name for page in PAGES if page.name.startswith("coming-from-") and not blocks(page, THEIRS)}
+    assert without == {"coming-from-dm-env.md", "coming-from-jax.md"}  # interfaces, not libraries with a program
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     links = LINK.findall(FENCED.sub("", page.read_text()))
     missing = [link for link in links if not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_are_headings(page: Path) -> None:
+    for name, anchor in ANCHOR.findall(FENCED.sub("", page.read_text())):
+        text = (page.parent / name if name else page).read_text()
+        assert anchor in {slug(heading) for heading in HEADING.findall(FENCED.sub("", text))}, f"{name}#{anchor}"
+
+
+def slug(heading: str) -> str:
+    """What a heading is called in the site's addresses."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"\]\([^)]*\)", "", heading)).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
+    assert sizes.pop("learning.gif") < 1_000_000
+    assert max(sizes.values()) < 300_000
 
 
 def test_extras_are_named_as_every_pip_finds_them() -> None:

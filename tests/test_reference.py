@@ -12,6 +12,7 @@ import pytest
 import headrace
 import headrace.testing
 import headrace.train
+from headrace.train.config.registry import algorithms
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -42,3 +43,12 @@ def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
     nav = {file for _, _, file in script["pages"](yaml.load((ROOT / "mkdocs.yml").read_text(), loader)["nav"])}
     assert nav == {page.name for page in DOCS.glob("*.md")}
     assert (DOCS / "llms.txt").read_text() == script["content"](), "run docs/llms.py"
+
+
+def test_tables_of_settings_are_what_the_settings_say() -> None:
+    script = runpy.run_path(str(DOCS / "settings.py"))
+    text = {page.name: page.read_text() for page in script["PAGES"]}
+    for name, found in text.items():
+        assert found == script["with_tables"](found), f"run docs/settings.py: {name}"
+    assert set(re.findall(r"settings.py: own (\w+)", text["algorithms.md"])) == set(algorithms())
+    assert set(re.findall(r"settings.py: group (\w+)", text["settings.md"])) == set(script["groups"]())

@@ -41,22 +41,30 @@ def pictures(agent: Agent, pool: Any, task_fps: float) -> list[np.ndarray]:
     obs, _ = pool.reset()
     for step in range(SKIPPED + round(SECONDS * task_fps)):
         if step >= SKIPPED and (step - SKIPPED) % every == 0:
-            shown.append(pool.render(0))
+            shown.append(pool.render([0])[0])
         obs, *_ = pool.step(agent.act(obs))
     return shown
 
 
-def curve(points: list[tuple[float, float]], until: float) -> np.ndarray:
-    """The return curve up to a step, uint8[SIDE, width, 3]."""
+def evaluations(lines: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    """(step, return) of each evaluation of a run; of its episodes where nothing was evaluated."""
+    found = {line["evaluation"]["step"]: line["evaluation"]["return"] for line in lines if line.get("evaluation")}
+    return sorted(found.items()) or [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
+
+
+def curve(points: list[tuple[float, float]], until: float, seconds: float) -> np.ndarray:
+    """The return curve up to a step, which was reached after so many seconds, uint8[SIDE, width, 3]."""
     figure = Figure(figsize=(3.3, SIDE / 100), dpi=100, layout="constrained")
     axes = figure.subplots()
     steps, returns = (np.array(column) for column in zip(*points, strict=True))
-    past = steps <= until
+    now = float(np.interp(until, steps, returns))
+    past = steps < until
     axes.plot(steps / 1000, returns, color="0.87", linewidth=1.5)
-    axes.plot(steps[past] / 1000, returns[past], color="#0072b2", linewidth=2)
-    if past.any():
-        axes.plot(steps[past][-1] / 1000, returns[past][-1], "o", color="#0072b2", markersize=6)
-    axes.set_title("mean return", fontsize=9, loc="left")
+    axes.plot([*steps[past] / 1000, until / 1000], [*returns[past], now], color="#0072b2", linewidth=2)
+    axes.plot(until / 1000, now, "o", color="#0072b2", markersize=6)
+    axes.set_xlim(-0.02 * steps.max() / 1000, 1.02 * steps.max() / 1000)
+    axes.set_title("return", fontsize=9, loc="left")
+    axes.set_title(f"after {seconds // 60:.0f} min {seconds % 60:02.0f} s", fontsize=9, loc="right")
     axes.set_xlabel("thousand agent steps", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
@@ -69,13 +77,13 @@ def main() -> None:
     """Play, draw and write."""
     run, config = RunFolder.open(sys.argv[1])
     lines = read_metrics(run.metrics_file)
-    known = [(line["step"], line["evaluation"]["return"]) for line in lines if line.get("evaluation")]
-    known = known or [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
-    frames = []
+    known, frames = evaluations(lines), []
+    steps, clock = [line["step"] for line in lines], [line["time"]["seconds"] for line in lines]
     with playing_pool(config, num_envs=1, seed=3, render_width=SIDE, render_height=SIDE) as pool:
         for path in scenes(run.checkpoints):
             point = checkpoints.load(path)
-            right = curve(known, point.counters["step"])
+            step = point.counters["step"]
+            right = curve(known, step, float(np.interp(step, steps, clock)))
             for picture in pictures(Agent(config, pool.spec, point), pool, pool.spec.render_fps):
                 left = np.asarray(Image.fromarray(picture).resize((SIDE, SIDE)))
                 frames.append(Image.fromarray(np.hstack((left, right[:SIDE]))))

@@ -53,6 +53,13 @@ def test_names_spaces_and_options_are_envpools() -> None:
             assert spec.max_episode_steps == config["max_episode_steps"] == 525
 
 
+@pytest.mark.parametrize("task", ["Cig-v1", "MultiDuel-v1"])
+def test_maps_for_several_players_can_be_played_alone(make: Any, task: str) -> None:
+    pool = make(task, num_envs=1, num_threads=1, seed=3, **SMALL)
+    _, info = pool.reset()
+    assert info["HEALTH"][0] > 0
+
+
 def test_episodes_are_truncated_and_begin_anew(make: Any) -> None:
     pool = make("D1Basic-v1", num_envs=2, num_threads=1, seed=3, max_episode_steps=5, **SMALL)
     _, info = pool.reset()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from headrace.envs.vizdoom.scenarios import game_file, map_file, settings_file
+from headrace.envs.vizdoom.scenarios import FOR_SEVERAL, SCENARIO_OF, game_file, map_file, settings_file
 from headrace.errors import OptionError
 from headrace.pool.cache import cache_folder
 
@@ -44,6 +44,8 @@ def configured(task: str, given: Mapping[str, Any]) -> Any:
     game.set_window_visible(False)
     game.set_sound_enabled(False)
     game.set_doom_config_path(os.devnull)  # settings that one game writes at its end would be the next one's
+    if SCENARIO_OF.get(task) in FOR_SEVERAL and "-deathmatch" not in given["game_args"]:
+        game.add_game_args("-deathmatch")  # else the engine finds no start, and crashes
     if given["game_args"]:
         game.add_game_args(given["game_args"])
     return game

@@ -22,6 +22,7 @@ SCENARIOS: tuple[str, ...] = tuple(
 )
 OWN = Path(__file__).parent / "scenarios"
 MAPS = {"D1_basic": "health_gathering", "D2_navigation": "health_gathering_supreme"}  # scenario → ViZDoom's map
+FOR_SEVERAL = ("cig", "multi_duel")  # whose maps have starts for players of a deathmatch only
 ASSETS = ("D3_battle", "D4_battle2")  # whose maps vizdoom has not
 
 

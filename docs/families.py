@@ -1,0 +1,273 @@
+"""Writes what a family's page says of each task, from the tasks themselves, and draws a picture of all of them.
+
+    python docs/families.py                    # the tables
+    python docs/families.py --draw             # and all pictures
+    python docs/families.py --draw tag atari   # or some
+
+A table stands between two marks in its page. What all tasks of a family share is said once, above it. The pictures
+show each task after some random actions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+import headrace
+from headrace.cli.envs import space_text
+from headrace.envs import FAMILIES
+from headrace.envs.atari.options import AtariOptions
+from headrace.envs.meanings import action_meanings
+from headrace.errors import OptionError
+
+DOCS = Path(__file__).parent
+PAGES = {family: DOCS / f"{family.replace('_', '-')}.md" for family in FAMILIES} | {
+    "dm_control": DOCS / "dm_control.md"  # dm_control's own name
+}
+BEGIN, END = "<!-- tasks: docs/families.py writes this -->", "<!-- /tasks -->"
+LONG = 4000  # characters from which a table is shown on demand
+Row = dict[str, str]
+
+
+def section(family: str) -> str:
+    """What a page says of a family's tasks."""
+    specs = {task: spec for task in FAMILIES[family] if (spec := _spec(task)) is not None}
+    shared = _shared([dict(spec.options) for spec in specs.values()])
+    rows = {task: _row(task, spec, shared) for task, spec in specs.items()}
+    first = next(iter(rows.values()))
+    common = {name: value for name, value in first.items() if all(row[name] == value for row in rows.values())}
+    lines = [f"- {name}: {value}" for name, value in common.items() if value != "none"]
+    if shared and family != "atari":  # which has a table of them
+        lines.append(f"- options: {_options_text(shared)}")
+    lines = ["All tasks share:", "", *lines, ""] if lines else []
+    varied = [name for name in first if name not in common]
+    if varied or len(rows) > 1:
+        table = ["| task | " + " | ".join(varied) + " |", "|---" * (len(varied) + 1) + "|"]
+        table += [f"| `{task}` | " + " | ".join(row[name] for name in varied) + " |" for task, row in rows.items()]
+        if len("\n".join(table)) > LONG:
+            table = [
+                '<details markdown="1">',
+                f"<summary>All {len(rows)}, one by one</summary>",
+                "",
+                *table,
+                "",
+                "</details>",
+            ]
+        lines += table
+    if family == "atari":
+        lines += ["", "All have these options:", "", *_meanings()]
+    return "\n".join(lines)
+
+
+def _spec(task: str) -> Any:
+    try:
+        return headrace.make_spec(task)
+    except OptionError as error:
+        if "needs cfg_path" in str(error):  # a scenario of one's own
+            return None
+        raise
+
+
+def _shared(options: list[dict[str, Any]]) -> dict[str, Any]:
+    """The options that all tasks have, with the same defaults."""
+    first = options[0]
+    return {name: value for name, value in first.items() if all(repr(o.get(name, o)) == repr(value) for o in options)}
+
+
+def _row(task: str, spec: Any, shared: Mapping[str, Any]) -> Row:
+    """What is to be known of a task, column → text."""
+    limit = f"{spec.max_episode_steps:,} steps" if spec.max_episode_steps else "none"
+    own = {name: value for name, value in spec.options.items() if name not in shared}
+    kinds = spec.agents
+    observation, action = _code(spec.observation), _actions(task, spec)
+    if kinds:
+        alike = len({(repr(kind.observation), repr(kind.action)) for kind in kinds}) == 1
+        assert alike, task
+        who = ", ".join(f"{kind.count} {kind.name}s" if kind.count > 1 else f"1 {kind.name}" for kind in kinds)
+        observation, action = f"{who}, each `{space_text(kinds[0].observation)}`", _choices(task, spec, kinds[0].action)
+    row = {"observation": observation, "actions": action, "limit of an episode": limit}
+    if spec.frame_skip > 1:
+        row["frames in a step"] = str(spec.frame_skip)
+    row["info"] = _info(spec)
+    row["options of its own"] = _options_text(own)
+    return row
+
+
+def _code(space: Any) -> str:
+    parts = getattr(space, "spaces", None)
+    if isinstance(parts, Mapping):
+        return ", ".join(f"`{key}` {space_text(part)}" for key, part in parts.items())
+    text = space_text(space)
+    return text if "choices" in text else f"`{text}`"
+
+
+def _actions(task: str, spec: Any) -> str:
+    return _choices(task, spec, spec.action)
+
+
+def _choices(task: str, spec: Any, space: Any) -> str:
+    """A space of actions; of choices that have names, these."""
+    names = action_meanings(task, spec.options, space)
+    if names is None or all(re.fullmatch(r"-?\d+", name) for name in names):
+        return _code(space)
+    return f"{len(names)}: {', '.join(names)}"
+
+
+def _info(spec: Any) -> str:
+    """The fields of a task's info, those of one type together."""
+    kinds: dict[str, list[str]] = {}
+    for field in spec.info:
+        kind = f"{field.dtype}{list(field.shape) if field.shape else ''}"
+        kinds.setdefault(kind, []).append(f"`{field.name}`")
+    return "; ".join(f"{', '.join(names)} {kind}" for kind, names in kinds.items()) or "none"
+
+
+def _options_text(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}` {_value(value)}" for name, value in options.items()) or "none"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping) and len(value) > 2:
+        return "{…}"
+    text = f"{value:.4g}" if isinstance(value, float) else repr(value) if value != "" else '""'
+    return text if len(text) < 40 else "…"
+
+
+def _meanings() -> Iterator[str]:
+    """The table of Atari's options, with what their class says of them."""
+    text = inspect.cleandoc(AtariOptions.__doc__ or "")
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, re.M)
+    yield "| option | default | what it does |"
+    yield "|---|---|---|"
+    for name, words in entries:
+        meaning = " ".join(words.split()).replace("``", "`").removesuffix(".")
+        yield f"| `{name}` | {getattr(AtariOptions, name)} | {meaning} |"
+
+
+def with_section(text: str, family: str) -> str:
+    """A page's text with its tables anew."""
+    before, _, rest = text.partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    assert mark, f"{PAGES[family].name} needs {BEGIN} and {END}"
+    return f"{before}{BEGIN}\n\n{section(family)}\n\n{END}{after}"
+
+
+# -- pictures ------------------------------------------------------------------------------------
+
+WIDTH = 1200
+LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's height over its width
+    "atari": (13, 210 / 160),
+    "dm_control": (9, 1.0),
+    "mujoco": (6, 1.0),
+    "vizdoom": (5, 0.75),
+    "classic_control": (5, 0.8),
+    "toy_text": (5, 0.9),
+    "minatar": (5, 1.0),
+    "tag": (2, 1.0),
+}
+STEPS = {
+    "atari": 300,
+    "dm_control": 40,
+    "mujoco": 25,
+    "vizdoom": 80,
+    "classic_control": 12,
+    "toy_text": 6,
+    "minatar": 30,
+}
+BACKGROUND, INK, FRAME = (255, 255, 255), (60, 60, 60), (225, 225, 225)
+FOLLOWED = (
+    "DogS",
+    "DogW",
+    "DogT",
+    "DogR",
+    "QuadrupedW",
+    "QuadrupedR",
+    "Swimmer",
+)  # out of sight of dm_control's own view
+ROBOTS = {"render_width": 320, "render_height": 320}
+LIKE = re.compile(r"-v\d+$")
+
+
+def draw(family: str) -> Path:
+    """Draws a family's tasks, of several versions of one the last, and returns the file."""
+    tasks = list({LIKE.sub("", task): task for task in FAMILIES[family] if _spec(task) is not None}.values())
+    across, tall = LAYOUTS[family]
+    gap, side = 8, (WIDTH - 8) // across - 8
+    height, shown = round(side * tall), [LIKE.sub("", task) for task in tasks]
+    size, font, names = next(fit for size in range(19, 8, -1) if (fit := _fitting(shown, size, side)))
+    words = max(len(lines) for lines in names) * (size + 3) + 4
+    down, across = -(-len(tasks) // across), min(across, len(tasks))
+    sheet = Image.new("RGB", (across * (side + gap) + gap, down * (height + words + gap) + gap), BACKGROUND)
+    pen = ImageDraw.Draw(sheet)
+    for i, task in enumerate(tasks):
+        x, y = gap + i % across * (side + gap), gap + i // across * (height + words + gap)
+        frame = Image.fromarray(_frame(family, task))
+        scale = min(side / frame.width, height / frame.height)
+        frame = frame.resize((round(frame.width * scale), round(frame.height * scale)), Image.Resampling.LANCZOS)
+        sheet.paste(frame, (x + (side - frame.width) // 2, y + (height - frame.height) // 2))
+        pen.rectangle((x - 1, y - 1, x + side, y + height), outline=FRAME)
+        pen.multiline_text(
+            (x + side / 2, y + height + 3), "\n".join(names[i]), INK, font, anchor="ma", spacing=1, align="center"
+        )
+    out = DOCS / "images" / f"tasks-{PAGES[family].stem}.webp"
+    sheet.save(out, quality=72, method=6)
+    return out
+
+
+def _fitting(names: list[str], size: int, width: int) -> tuple[int, Any, list[list[str]]] | None:
+    """A font of this size, and every name on one line or two that are not too long; None if that cannot be."""
+    font = ImageFont.load_default(size)
+    lines = [_lines(name, font, width) for name in names]
+    fits = all(len(each) <= 2 and font.getlength(line) <= width for each in lines for line in each)
+    return (size, font, lines) if fits else None
+
+
+def _lines(name: str, font: Any, width: int) -> list[str]:
+    """A name, parted before a capital letter where it is too long for a line."""
+    lines = [""]
+    for part in re.findall(r"[A-Z0-9]+[a-z]*|[a-z]+|\W", name):
+        if lines[-1] and font.getlength(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return lines
+
+
+def _frame(family: str, task: str) -> np.ndarray:
+    """A task after some random actions, uint8[height, width, 3]."""
+    options: dict[str, Any] = ROBOTS if family in ("mujoco", "dm_control") else {}
+    if task.startswith(FOLLOWED):
+        options = options | {"render_camera_id": 0}
+    random = np.random.default_rng(1)
+    with headrace.make(task, num_envs=1, seed=3, num_threads=1, **options) as pool:
+        pool.action_space.seed(int(random.integers(1000)))
+        pool.reset()
+        frames = []
+        for step in range(STEPS.get(family, 20)):
+            pool.step(np.asarray(pool.action_space.sample())[None])
+            if family == "vizdoom" and step % 8 == 0:
+                frames.append(pool.render([0])[0])
+        return max(frames or [pool.render([0])[0]], key=np.std)  # in Doom, a view that is no wall
+
+
+def main() -> None:
+    """Write the tables; draw what is asked for."""
+    for family, page in PAGES.items():
+        try:
+            page.write_text(with_section(page.read_text(), family))
+        except (ImportError, OptionError) as error:
+            print(f"{page.name} stays as it is: {error}")
+    if "--draw" in sys.argv:
+        for family in sys.argv[sys.argv.index("--draw") + 1 :] or FAMILIES:
+            out = draw(family)
+            print(f"{out.name}: {out.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""What the documentation says of every task is what the tasks say of themselves."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from headrace.envs import FAMILIES
+from headrace.errors import OptionError
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = runpy.run_path(str(ROOT / "docs" / "families.py"))
+MOST, MOST_OF_ALL = 200_000, 1_500_000  # bytes of pictures
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_page_says_of_its_tasks_what_they_are(family: str) -> None:
+    text = SCRIPT["PAGES"][family].read_text()
+    try:
+        wanted = SCRIPT["with_section"](text, family)
+    except (ImportError, OptionError) as error:
+        if "pip install" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert text == wanted, "run docs/families.py"
+
+
+def test_every_family_has_a_small_picture_in_its_page() -> None:
+    sizes = []
+    for page in SCRIPT["PAGES"].values():
+        picture = ROOT / "docs" / "images" / f"tasks-{page.stem}.webp"
+        sizes.append(picture.stat().st_size)
+        assert f"](images/{picture.name})" in page.read_text()
+    assert max(sizes) < MOST and sum(sizes) < MOST_OF_ALL
