@@ -9,6 +9,7 @@
 #include "ale/emucore/System.hxx"
 #include "ale/emucore/TIA.hxx"
 #include "boot_cache.hpp"
+#include "machine/processor.hpp"
 #include "machine_check.hpp"
 
 namespace headrace::atari {
@@ -36,6 +37,7 @@ struct Expose {
 
 HEADRACE_EXPOSE(PartialFrame, TIA::myPartialFrameFlag);
 HEADRACE_EXPOSE(FrameGreyed, TIA::myFrameGreyed);
+HEADRACE_EXPOSE(Collisions, TIA::myCollision);
 HEADRACE_EXPOSE(FramePointer, TIA::myFramePointer);
 HEADRACE_EXPOSE(BallMask, TIA::myCurrentBLMask);
 HEADRACE_EXPOSE(Missile0Mask, TIA::myCurrentM0Mask);
@@ -131,6 +133,7 @@ void Console::load_rom() {
   ale_.setInt("random_seed", 0);
   ale_.setBool("color_averaging", true);   // averages nothing: see colour_averaging.cpp
   ale_.loadROM(game_.rom);
+  if (!game_.original) install(ale_.theOSystem->console().system());
   modes_ = ale_.getAvailableModes();
   difficulties_ = ale_.getAvailableDifficulties();
   auto checked = [](const auto& known, int wanted, const char* what) {
@@ -165,6 +168,10 @@ const std::uint8_t* Console::screen_for_next_frame() {
 
 std::vector<ale::Action> Console::actions(bool full) const {
   return full ? ale_.getLegalActionSet() : ale_.getMinimalActionSet();
+}
+
+Console::Trace Console::trace() const {
+  return {ale_.theOSystem->console().system().cycles(), tia(ale_).*member(Collisions{})};
 }
 
 // ---- resets -----------------------------------------------------------------------------------
