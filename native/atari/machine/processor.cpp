@@ -10,6 +10,7 @@
 
 #define BYTE1 code[pc + 1]
 #define WORD1 (code[pc + 1] | code[pc + 2] << 8)
+#define IN_CHIP(address) (((address) & 0x1080) == 0)
 
 // ---- going on: the next instruction, which is the last one where `left` says so
 #define NEXT                                \
@@ -21,33 +22,38 @@
 
 // ---- memory. Wherever a device answers, the data bus still holds the byte before, and a cartridge may
 // change which pages lie where.
-#define PEEK(to, address, bus)                                      \
-  do {                                                              \
-    const std::uint32_t p_ = (address);                             \
-    const Page& page_ = pages[(p_ & 0x1fff) >> 6];                  \
-    if (page_.directPeekBase) {                                     \
-      to = page_.directPeekBase[p_ & 0x3f];                         \
-    } else {                                                        \
-      to = peek_device(p_, cycles, static_cast<std::uint8_t>(bus)); \
-      if (p_ & 0x1000) reach = 0;                                   \
-    }                                                               \
+#define PEEK(to, address, bus)                                          \
+  do {                                                                  \
+    const std::uint32_t p_ = (address);                                 \
+    const Page& page_ = pages[(p_ & 0x1fff) >> 6];                      \
+    if (page_.directPeekBase) {                                         \
+      to = page_.directPeekBase[p_ & 0x3f];                             \
+    } else if (IN_CHIP(p_)) {                                           \
+      to = chip_.read(p_, cycles, static_cast<std::uint8_t>(bus));      \
+    } else {                                                            \
+      to = peek_device(p_, cycles);                                     \
+      if (p_ & 0x1000) reach = 0;                                       \
+    }                                                                   \
   } while (0)
 
-#define POKE_DEVICE(address, value, after_read)                  \
-  do {                                                           \
-    IR = opcode;                                                 \
-    cycles = poke_device(address, value, cycles, after_read);    \
-    if ((address) & 0x1000) reach = 0;                           \
-    if (myExecutionStatus) left = 0;                             \
+#define POKE_CHIP(address, value, after_read)                                                     \
+  do {                                                                                            \
+    IR = opcode;                                                                                  \
+    cycles = chip_.write(address, static_cast<std::uint8_t>(value), cycles, after_read);          \
+    if (chip_.finished()) left = 0;                                                               \
   } while (0)
 
-#define POKE(address, value)                                         \
-  do {                                                               \
-    const Page& page_ = pages[((address) & 0x1fff) >> 6];            \
-    if (page_.directPokeBase)                                        \
-      page_.directPokeBase[(address) & 0x3f] = (value);              \
-    else                                                             \
-      POKE_DEVICE(address, static_cast<std::uint8_t>(value), true);  \
+#define POKE(address, value)                                          \
+  do {                                                                \
+    const Page& page_ = pages[((address) & 0x1fff) >> 6];             \
+    if (page_.directPokeBase) {                                       \
+      page_.directPokeBase[(address) & 0x3f] = (value);               \
+    } else if (IN_CHIP(address)) {                                    \
+      POKE_CHIP(address, value, true);                                \
+    } else {                                                          \
+      poke_device(address, static_cast<std::uint8_t>(value), cycles); \
+      if ((address) & 0x1000) reach = 0;                              \
+    }                                                                 \
   } while (0)
 
 // page zero: memory above, the picture chip below
@@ -59,23 +65,24 @@
       PEEK(to, address, bus);                                   \
   } while (0)
 
-#define POKE_ZERO(address, value)                               \
-  do {                                                          \
-    if (kPlainMemory && ((address) & 0x80))                     \
-      ram[(address) & 0x7f] = (value);                          \
-    else                                                        \
-      POKE(address, value);                                     \
+#define POKE_ZERO(address, value)            \
+  do {                                       \
+    if (IN_CHIP(address))                    \
+      POKE_CHIP(address, value, true);       \
+    else if (kPlainMemory)                   \
+      ram[(address) & 0x7f] = (value);       \
+    else                                     \
+      POKE(address, value);                  \
   } while (0)
 
 // the stack is memory too, unless its pointer strays into the picture chip
-#define PUSH(value, after_read)                                                                 \
-  do {                                                                                          \
-    const std::uint32_t s_ = 0x100u + sp--;                                                     \
-    const Page& page_ = pages[s_ >> 6];                                                         \
-    if (page_.directPokeBase)                                                                   \
-      page_.directPokeBase[s_ & 0x3f] = static_cast<std::uint8_t>(value);                       \
-    else                                                                                        \
-      POKE_DEVICE(s_, static_cast<std::uint8_t>(value), after_read);                            \
+#define PUSH(value, after_read)                                     \
+  do {                                                              \
+    const std::uint32_t s_ = 0x100u + sp--;                         \
+    if (IN_CHIP(s_))                                                \
+      POKE_CHIP(s_, value, after_read);                             \
+    else                                                            \
+      POKE_ZERO(s_, static_cast<std::uint8_t>(value));              \
   } while (0)
 
 // ---- operands: `at` is where it lies, `bus` what was read last before it
@@ -326,7 +333,7 @@ bool Processor::run(std::uint32_t number) {
   NEXT;
 
 last:
-  if (left < 0 || myExecutionStatus) goto done;
+  if (left < 0) goto done;
 refill:
   if (pc - begin >= reach) {
     pc &= 0xffff;
@@ -348,6 +355,7 @@ done:
   A = a, X = x, Y = y, SP = sp, PC = static_cast<std::uint16_t>(pc);
   N = sign & 0x80, V = overflow, D = decimal_mode, notZ = zero, C = carry;
   set_cycles(cycles);
+  if (chip_.finished()) myExecutionStatus |= StopExecutionBit;
   return !(myExecutionStatus & FatalErrorBit);
 }
 
@@ -355,7 +363,11 @@ bool Processor::execute(std::uint32_t number) {
   myExecutionStatus &= FatalErrorBit;
   if (myExecutionStatus) return false;
   // a watched boot has the memory behind a device, see boot_cache.hpp
-  return pages_[0x80 >> 6].directPokeBase ? run<true>(number) : run<false>(number);
+  const bool plain = pages_[0x80 >> 6].directPokeBase != nullptr;
+  chip_.take(mySystem->tia());
+  const bool well = plain ? run<true>(number) : run<false>(number);
+  chip_.give(mySystem->tia());
+  return well;
 }
 
 }  // namespace headrace::atari

@@ -11,6 +11,7 @@
 
 #include "ale/emucore/M6502.hxx"
 #include "ale/emucore/System.hxx"
+#include "chip.hpp"
 
 namespace headrace::atari {
 
@@ -41,11 +42,12 @@ class Processor final : public ale::stella::M6502 {
   bool run(std::uint32_t number);
 
   Window window(std::uint32_t pc, std::uint32_t cycles);
-  std::uint8_t peek_device(std::uint32_t address, std::uint32_t cycles, std::uint8_t bus);
-  std::uint32_t poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles, bool after_read);
+  std::uint8_t peek_device(std::uint32_t address, std::uint32_t cycles);
+  void poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
   void set_cycles(std::uint32_t cycles) { mySystem->incrementCycles(cycles - mySystem->cycles()); }
 
   const Page* pages_;
+  Chip chip_;
   std::array<std::uint8_t, 3> fetched_{};   // an instruction read through a device
 };
 

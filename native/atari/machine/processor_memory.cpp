@@ -15,15 +15,6 @@ using ale::stella::System;
 
 constexpr int kPageSize = 64, kPages = 128;
 
-template <auto Member, class Key>
-struct Expose {
-  friend constexpr auto member(Key) { return Member; }
-};
-struct DataBus {
-  friend constexpr auto member(DataBus);
-};
-template struct Expose<&System::myDataBusState, DataBus>;
-
 }  // namespace
 
 Processor::Processor(System& system) : M6502(1), pages_(&system.getPageAccess(0)) {
@@ -51,24 +42,21 @@ Processor::Window Processor::window(std::uint32_t pc, std::uint32_t cycles) {
   auto fetch = [this](std::uint32_t address, std::uint32_t at) {
     const Page& from = pages_[(address & 0x1fff) / kPageSize];
     if (from.directPeekBase) return from.directPeekBase[address % kPageSize];
-    return peek_device(address & 0xffff, at, fetched_[0]);
+    return peek_device(address & 0xffff, at);
   };
   fetched_[0] = fetch(pc, cycles);
   for (std::uint32_t i = 1; i < kLengths[fetched_[0]]; ++i) fetched_[i] = fetch(pc + i, cycles);
   return {fetched_.data() - pc, pc, 0};
 }
 
-std::uint8_t Processor::peek_device(std::uint32_t address, std::uint32_t cycles, std::uint8_t bus) {
+std::uint8_t Processor::peek_device(std::uint32_t address, std::uint32_t cycles) {
   set_cycles(cycles);
-  mySystem->*member(DataBus{}) = bus;
   return pages_[(address & 0x1fff) / kPageSize].device->peek(static_cast<std::uint16_t>(address));
 }
 
-std::uint32_t Processor::poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles, bool after_read) {
+void Processor::poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles) {
   set_cycles(cycles);
-  myLastAccessWasRead = after_read;
   pages_[(address & 0x1fff) / kPageSize].device->poke(static_cast<std::uint16_t>(address), value);
-  return mySystem->cycles();
 }
 
 bool Processor::save(Serializer& out) {
@@ -89,6 +77,8 @@ bool Processor::load(Deserializer& in) {
 }
 
 bool install(System& system) {
+  for (int page = 0; page < kPages; ++page)   // of a few rare kinds of cartridges the chip's pages are theirs
+    if ((page * kPageSize & 0x1080) == 0 && system.getPageAccess(page).device != &system.tia()) return false;
   auto* before = &system.m6502();
   auto* processor = new Processor(system);
   system.attach(processor);   // which owns it
