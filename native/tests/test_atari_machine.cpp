@@ -4,15 +4,20 @@
 //
 //   test_atari_machine ROMS [frames] [game …]      a game's name may end in :MODE:DIFFICULTY
 //   test_atari_machine ROMS modes [frames]         every mode and difficulty of every game
+//   test_atari_machine ROMS time [frames] [game …] processor time of both, in turns
+//   test_atari_machine ROMS ours|original frames game    one of them alone, for profilers
 //
 // Without cartridges it answers 77, which ctest reports as skipped.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <optional>
 #include <random>
 #include <string>
 
+#include "../atari/boot_cache.hpp"
 #include "../atari/console.hpp"
 
 using namespace headrace;
@@ -157,6 +162,43 @@ std::vector<Run> every(const std::filesystem::path& roms, bool modes) {
   return runs;
 }
 
+// so many frames as agents play them; seconds of processor time
+double played(Console& console, int frames, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto actions = console.actions(false);
+  const auto begin = std::clock();
+  for (int frame = 0; frame < frames; frame += 4) {
+    const auto action = actions[random() % actions.size()];
+    for (int i = 0; i < 4 && !console.over(); ++i) console.act(action);
+    if (console.over()) console.reset();
+  }
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+void timed(const std::filesystem::path& roms, const std::vector<Run>& runs, int frames) {
+  double sum = 0;
+  for (const Run& run : runs) {
+    Game game{roms / (run.game + ".bin"), run.mode, run.difficulty};
+    const auto boots = std::shared_ptr<BootCache>();
+    Console ours(game, boots);
+    game.original = true;
+    Console original(game, boots);
+    ours.power_on(1), original.power_on(1);
+    ours.reset(), original.reset();
+    double mine = 0, theirs = 0;
+    constexpr int turns = 6;
+    for (std::uint32_t turn = 0; turn < turns; ++turn) {
+      theirs += played(original, frames / turns, turn);
+      mine += played(ours, frames / turns, turn);
+    }
+    sum += std::log(theirs / mine);
+    std::printf("%-20s %8.1f µs a frame, %8.1f of the original: %.2f times\n", run.game.c_str(), 1e6 * mine / frames,
+                1e6 * theirs / frames, theirs / mine);
+    std::fflush(stdout);
+  }
+  std::printf("geometric mean: %.3f times\n", std::exp(sum / static_cast<double>(runs.size())));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -165,12 +207,20 @@ int main(int argc, char** argv) {
     return kSkipped;
   }
   const std::filesystem::path roms = argv[1];
-  const bool modes = argc > 2 && std::string(argv[2]) == "modes";
-  int next = modes ? 3 : 2, frames = 100;
+  const std::string what = argc > 2 ? argv[2] : "";
+  const bool modes = what == "modes", time = what == "time", alone = what == "ours" || what == "original";
+  int next = modes || time || alone ? 3 : 2, frames = 100;
   if (argc > next) frames = std::atoi(argv[next++]);
   std::vector<Run> runs;
   for (; next < argc; ++next) runs.push_back(parsed(argv[next]));
   if (runs.empty()) runs = every(roms, modes);
+  if (time) return timed(roms, runs, frames), 0;
+  if (alone) {
+    Console console({roms / (runs[0].game + ".bin"), -1, -1, 0, what == "original"}, nullptr);
+    console.power_on(1);
+    console.reset();
+    return played(console, frames, 0) < 0;
+  }
   int bad = 0;
   for (const Run& run : runs) bad += !alike(roms, run, frames);
   std::printf("%zu runs, %d different\n", runs.size(), bad);
