@@ -93,7 +93,6 @@ class Chip {
   int drawn_ = 0;      // up to this clock
   int left_ = kClocks;   // of the line that is being drawn
   int due_ = 0;        // up to here nothing has changed that shows
-  int before_ = 0;     // and the one before
   std::uint32_t phase_ = 0;   // cycles + phase_ counts from the frame's begin
   std::uint8_t* row_ = nullptr;
   int ahead_ = 0;      // so many pixels of the line were blanked in advance

@@ -11,7 +11,7 @@ Chip::Chip() : compose_(best_compose()) {}
 
 // what is drawn up to this clock is known by now
 void Chip::due(int clock) {
-  if (clock > due_) before_ = due_, due_ = clock;
+  if (clock > due_) due_ = clock;
   if (comb_unseen_ && clock > drawn_ && position(clock) < kBlank) settle();
 }
 
