@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "ale/ale_interface.hpp"
+#include "ale/emucore/Console.hxx"
 #include "console.hpp"
 #include "engine/random.hpp"
 #include "engine/together.hpp"
+#include "machine/processor.hpp"
 
 namespace headrace::atari {
 
 BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double seconds, std::uint64_t seed,
-                      int frame_skip) {
+                      int frame_skip, bool original) {
   using Clock = std::chrono::steady_clock;
   check_together(num_threads);
   const Console checked({rom}, nullptr);   // what is wrong with a ROM; the emulator alone would end the process
@@ -23,6 +25,7 @@ BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double 
     emulator.setFloat("repeat_action_probability", 0);
     emulator.setInt("random_seed", static_cast<int>(seed) + i);
     emulator.loadROM(rom);
+    if (!original) install(emulator.theOSystem->console().system());
   }
   std::atomic<std::int64_t> steps{0};
   const double taken = run_together(num_threads, [&](int i) {

@@ -13,8 +13,8 @@ struct BareRun {
 
 // On each of num_threads threads one emulator takes new random actions at every step and is reset
 // when its game is over, for so many seconds. It is the emulator that AtariEnv is built on, through its public
-// interface and nothing of ours.
+// interface, with our machine or, if original, with nothing of ours.
 BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double seconds, std::uint64_t seed,
-                      int frame_skip);
+                      int frame_skip, bool original = false);
 
 }  // namespace headrace::atari

@@ -9,6 +9,7 @@
 #include "ale/emucore/System.hxx"
 #include "ale/emucore/TIA.hxx"
 #include "boot_cache.hpp"
+#include "machine/processor.hpp"
 #include "machine_check.hpp"
 
 namespace headrace::atari {
@@ -36,6 +37,7 @@ struct Expose {
 
 HEADRACE_EXPOSE(PartialFrame, TIA::myPartialFrameFlag);
 HEADRACE_EXPOSE(FrameGreyed, TIA::myFrameGreyed);
+HEADRACE_EXPOSE(Collisions, TIA::myCollision);
 HEADRACE_EXPOSE(FramePointer, TIA::myFramePointer);
 HEADRACE_EXPOSE(BallMask, TIA::myCurrentBLMask);
 HEADRACE_EXPOSE(Missile0Mask, TIA::myCurrentM0Mask);
@@ -77,17 +79,19 @@ void save_pointer(Writer& out, const T* pointer) {
   out.value(at);
 }
 
-// a line of 160 must lie within one row of the table, which is what is written for two lines
+// which of mask_tables() is whose
+enum : std::int32_t { kBalls, kMissiles, kPlayers, kDisabled, kPlayfields };
+
+// a line of 160 must lie within one row of the object's own table, which is what is written for two lines
 template <class T>
-void load_pointer(Reader& in, const T*& pointer) {
-  constexpr int line = 160, playfields = 4;
+void load_pointer(Reader& in, const T*& pointer, std::int32_t own) {
+  constexpr int line = 160;
   const auto at = in.value<Position>();
   const auto tables = mask_tables();
   if (at.table == -1) return;   // never drawn yet
   constexpr bool of_playfield = sizeof(T) > 1;
-  if (at.table < 0 || at.table >= static_cast<int>(tables.size()) || at.offset < 0 ||
-      at.offset >= static_cast<int>(tables[at.table].size()) || of_playfield != (at.table == playfields))
-    corrupt();
+  const bool hidden = own == kMissiles && at.table == kDisabled && at.offset == 0;
+  if (!hidden && (at.table != own || at.offset < 0 || at.offset >= static_cast<int>(tables[own].size()))) corrupt();
   if (of_playfield ? at.offset % (line * sizeof(T)) != 0 : at.offset % (2 * line) > line || at.offset % 4 != 0)
     corrupt();
   pointer = reinterpret_cast<const T*>(tables[at.table].data() + at.offset);
@@ -131,6 +135,7 @@ void Console::load_rom() {
   ale_.setInt("random_seed", 0);
   ale_.setBool("color_averaging", true);   // averages nothing: see colour_averaging.cpp
   ale_.loadROM(game_.rom);
+  if (!game_.original) install(ale_.theOSystem->console().system());
   modes_ = ale_.getAvailableModes();
   difficulties_ = ale_.getAvailableDifficulties();
   auto checked = [](const auto& known, int wanted, const char* what) {
@@ -165,6 +170,10 @@ const std::uint8_t* Console::screen_for_next_frame() {
 
 std::vector<ale::Action> Console::actions(bool full) const {
   return full ? ale_.getLegalActionSet() : ale_.getMinimalActionSet();
+}
+
+Console::Trace Console::trace() const {
+  return {ale_.theOSystem->console().system().cycles(), tia(ale_).*member(Collisions{})};
 }
 
 // ---- resets -----------------------------------------------------------------------------------
@@ -249,12 +258,12 @@ void Console::load_machine(Reader& in) {
   chip.*member(FramePointer{}) = chip.currentFrameBuffer() + offset;
   chip.*member(PartialFrame{}) = in.value<bool>();
   chip.*member(FrameGreyed{}) = in.value<bool>();
-  load_pointer(in, chip.*member(BallMask{}));
-  load_pointer(in, chip.*member(Missile0Mask{}));
-  load_pointer(in, chip.*member(Missile1Mask{}));
-  load_pointer(in, chip.*member(Player0Mask{}));
-  load_pointer(in, chip.*member(Player1Mask{}));
-  load_pointer(in, chip.*member(PlayfieldMask{}));
+  load_pointer(in, chip.*member(BallMask{}), kBalls);
+  load_pointer(in, chip.*member(Missile0Mask{}), kMissiles);
+  load_pointer(in, chip.*member(Missile1Mask{}), kMissiles);
+  load_pointer(in, chip.*member(Player0Mask{}), kPlayers);
+  load_pointer(in, chip.*member(Player1Mask{}), kPlayers);
+  load_pointer(in, chip.*member(PlayfieldMask{}), kPlayfields);
   const auto action = in.value<std::int32_t>();
   if (action < ale::PLAYER_A_NOOP || action >= PLAYER_A_MAX) corrupt();
   (*ale_.environment).*member(LastAction{}) = static_cast<ale::Action>(action);

@@ -21,6 +21,7 @@ struct Game {
   int mode = -1;         // -1: the game's default
   int difficulty = -1;
   float repeat_action_probability = 0;
+  bool original = false;   // the emulator's own processor and picture chip, not those of machine/
 };
 
 class Console {
@@ -51,6 +52,13 @@ class Console {
   std::vector<ale::Action> actions(bool full) const;
   const std::vector<ale::game_mode_t>& modes() const { return modes_; }
   const std::vector<ale::difficulty_t>& difficulties() const { return difficulties_; }
+
+  // where the machine is: to find out, cheaply, whether two are alike
+  struct Trace {
+    std::uint32_t cycles, collisions;
+    bool operator==(const Trace&) const = default;
+  };
+  Trace trace() const;
 
   // everything, random streams included; load throws std::runtime_error for another game's state
   void save(Writer& out) const;

@@ -96,24 +96,27 @@ NB_MODULE(_atari, m) {
       [](const std::string& rom, int mode, int difficulty, float repeat_action_probability, int stack_num,
          int frame_skip, int noop_max, int img_height, int img_width, bool gray_scale, bool use_inter_area_resize,
          bool full_action_space, bool episodic_life, bool zero_discount_on_life_loss, bool reward_clip,
-         bool use_fire_reset, bool reuse_boots) {
-        return simulator({{rom, mode, difficulty, repeat_action_probability}, stack_num, frame_skip, noop_max,
+         bool use_fire_reset, bool reuse_boots, bool original) {
+        return simulator({{rom, mode, difficulty, repeat_action_probability, original}, stack_num, frame_skip, noop_max,
                           img_height, img_width, gray_scale, use_inter_area_resize, full_action_space, episodic_life,
                           zero_discount_on_life_loss, reward_clip, use_fire_reset, reuse_boots});
       },
       nb::kw_only(), "rom"_a, "mode"_a, "difficulty"_a, "repeat_action_probability"_a, "stack_num"_a, "frame_skip"_a,
       "noop_max"_a, "img_height"_a, "img_width"_a, "gray_scale"_a, "use_inter_area_resize"_a, "full_action_space"_a,
       "episodic_life"_a, "zero_discount_on_life_loss"_a, "reward_clip"_a, "use_fire_reset"_a, "reuse_boots"_a = true,
+      "original"_a = false,
       "The simulator of one game; options are those of headrace.envs.atari, which checks them.");
 
   m.def(
       "bare_emulator",
-      [](const std::string& rom, int num_threads, double seconds, std::uint64_t seed, int frame_skip) {
+      [](const std::string& rom, int num_threads, double seconds, std::uint64_t seed, int frame_skip,
+         bool original) {
         nb::gil_scoped_release unlocked;
-        const BareRun run = bare_emulator(rom, num_threads, seconds, seed, frame_skip);
+        const BareRun run = bare_emulator(rom, num_threads, seconds, seed, frame_skip, original);
         return std::make_tuple(run.steps, run.seconds);
       },
       "rom"_a, "num_threads"_a = 1, "seconds"_a = 1.0, "seed"_a = 0, "frame_skip"_a = 4,
+      "original"_a = false,
       "Step emulators on threads with random actions and nothing else: (steps, seconds).");
 
   // for tests and benchmarks

@@ -224,7 +224,7 @@ def test_a_reused_boot_changes_nothing(make: Any, task: str) -> None:
 
 
 def test_the_stub_names_what_the_module_has() -> None:
-    stub = (Path(atari.__file__).parent / "_atari.pyi").read_text()
+    stub = (Path(_atari.__file__).parent / "_atari.pyi").read_text()
     for name in (n for n in dir(_atari) if not n.startswith("_")):
         assert re.search(rf"^(def|class) {name}\b", stub, re.MULTILINE), name
 

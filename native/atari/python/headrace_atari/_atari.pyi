@@ -143,13 +143,19 @@ def simulator(
     reward_clip: bool,
     use_fire_reset: bool,
     reuse_boots: bool = True,
+    original: bool = False,
 ) -> Simulator:
     """
     The simulator of one game; options are those of headrace.envs.atari, which checks them.
     """
 
 def bare_emulator(
-    rom: str, num_threads: int = 1, seconds: float = 1.0, seed: int = 0, frame_skip: int = 4
+    rom: str,
+    num_threads: int = 1,
+    seconds: float = 1.0,
+    seed: int = 0,
+    frame_skip: int = 4,
+    original: bool = False,
 ) -> tuple[int, float]:
     """
     Step emulators on threads with random actions and nothing else: (steps, seconds).

@@ -45,6 +45,8 @@ class AtariOptions:
         repeat_action_probability: of a sticky action, in each frame (Machado et al. 2018 advise 0.25).
         use_inter_area_resize: average over areas (OpenCV's INTER_AREA) or interpolate (INTER_LINEAR).
         gray_scale: grey frames, or red, green and blue as three channels each.
+        original: the Arcade Learning Environment's own processor and picture chip in place of ours, which do
+            the same to the bit, but faster.
         max_episode_steps: agent steps after which a game is truncated; 0 for never.
     """
 
@@ -63,6 +65,7 @@ class AtariOptions:
     repeat_action_probability: float = 0.0
     use_inter_area_resize: bool = True
     gray_scale: bool = True
+    original: bool = False
     max_episode_steps: int = 27_000
 
 

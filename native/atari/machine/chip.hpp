@@ -1,0 +1,121 @@
+// The console's picture chip, the TIA: an own one in place of the emulator's.
+//
+// Its registers say what the line looks like from now on; drawing happens when something that shows is about to
+// change, up to that moment, and not at all for the many writes that change nothing. What is drawn
+// when, and the latches that programs read, are the emulator's to the pixel. Between frames its state lies in the
+// emulator's TIA, which starts and ends frames and saves and loads it.
+//
+// From the Stella Programmer's Guide and A. Towers' notes on the TIA's hardware; where the emulator knows
+// better, or worse, than these, it is followed.
+#pragma once
+
+#include <array>
+#include <climits>
+#include <cstdint>
+
+#include "compose.hpp"
+
+namespace ale::stella {
+class Console;
+class TIA;
+class TIADebug;
+}
+
+namespace headrace::atari {
+
+class Chip {
+ public:
+  Chip();
+
+  // from and to where the emulator keeps a chip's state
+  void take(const ale::stella::TIA& tia);
+  void give(ale::stella::TIA& tia);
+
+  // a register is read or written at the end of so many cycles; after_read: the processor's access before
+  // was a read. A write answers the cycles after it: WSYNC halts the processor.
+  std::uint8_t read(std::uint32_t address, std::uint32_t cycles, std::uint8_t bus);
+  std::uint32_t write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles, bool after_read);
+
+  // the picture is complete
+  bool finished() const { return finished_; }
+
+ private:
+  friend class ale::stella::TIADebug;
+
+  static constexpr int kClocks = 228, kBlank = 68, kComb = 8;
+  static constexpr int kNever = INT_MAX;
+
+  // how an object was told to look; registers may since have changed
+  struct Shown {
+    std::int16_t at = 0;
+    std::uint8_t copies = 0, size = 0;
+    bool skip_first = false, off = false;
+    bool operator==(const Shown&) const = default;
+  };
+
+  // ---- drawing
+  void due(int clock);
+  void settle() { draw_to(due_); }
+  void draw_to(int clock);
+  void draw(int first, int n);
+  void end_line();
+  void rebuild();
+  void show(Object object, Shown shown, bool draw_first = true);
+  void show_graphics(int player);
+  void enable(Object object, bool on);
+
+  // ---- registers
+  int position(int clock) const { return (clock - frame_begin_) % kClocks; }
+  void set_colour(Colour which, std::uint8_t value);
+  void set_copies(int i, std::uint8_t value);
+  void set_playfield(std::uint32_t bits);
+  void set_control(std::uint8_t value, int clock);
+  void set_blank(std::uint8_t value, std::uint32_t cycles);
+  void reset_player(int i, int clock);
+  void reset_missile(int i, int clock);
+  void reset_ball(int clock);
+  void move(int clock);
+  void lock_missile(int i, std::uint8_t value);
+  void clear_collisions();
+  void show_missile(int i);
+  void show_ball();
+  bool player_at(int i, int& at) const;
+  std::uint8_t input(std::uint32_t which, std::uint32_t cycles) const;
+
+  const ale::stella::Console* console_ = nullptr;
+  Compose compose_;
+  Objects objects_{};
+  unsigned stale_ = ~0u;   // by Object: lines_ is to be built again
+  bool finished_ = false;
+
+  // ---- time, in clocks of a pixel each
+  int frame_begin_ = 0, display_begin_ = 0, display_end_ = 0, last_clock_ = 0, sync_end_ = kNever;
+  int drawn_ = 0;      // up to this clock
+  int left_ = kClocks;   // of the line that is being drawn
+  int due_ = 0;        // up to here nothing has changed that shows
+  std::uint32_t phase_ = 0;   // cycles + phase_ counts from the frame's begin
+  std::uint8_t* row_ = nullptr;
+  int ahead_ = 0;      // so many pixels of the line were blanked in advance
+  std::array<std::uint8_t, kPixels + kSlack> line_{};
+
+  // ---- registers
+  unsigned enabled_ = 0;   // by Object, in the emulator's order of bits
+  std::uint8_t sync_ = 0, blank_ = 0, control_ = 0, loss_ = 0;
+  std::array<std::uint8_t, 2> copies_{}, graphics_{}, delayed_{}, shown_graphics_{};
+  std::array<bool, 2> reflected_{}, delay_{}, missile_{}, locked_{};
+  std::uint32_t playfield_ = 0;
+  bool ball_ = false, delayed_ball_ = false, delay_ball_ = false;
+  bool playfield_reflected_ = false;
+  std::array<std::int8_t, 5> motion_{};   // player 0, 1, missile 0, 1, ball
+  std::array<std::int16_t, 5> at_{};
+  std::array<Shown, kObjects> shown_{};
+  std::uint16_t collisions_ = 0;
+  int moved_ = 0;
+  bool comb_ = false, combs_ = true, comb_unseen_ = false;
+  bool stars_ = false;
+  std::uint32_t star_ = 0;
+  bool dump_ = false;
+  int dump_end_ = 0;
+};
+
+}  // namespace headrace::atari

@@ -1,0 +1,128 @@
+// The picture chip's drawing: which pixels are due, and how the objects look on them.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "chip.hpp"
+
+namespace headrace::atari {
+
+Chip::Chip() : compose_(best_compose()) {}
+
+// what is drawn up to this clock is known by now
+void Chip::due(int clock) {
+  if (clock > due_) due_ = clock;
+  if (comb_unseen_ && clock > drawn_ && position(clock) < kBlank) settle();
+}
+
+// The first thing that happens in a line's blank with a comb ahead blanks the more pixels the earlier it is; they
+// stay so if the frame ends before they are drawn.
+void Chip::draw_to(int clock) {
+  if (clock < display_begin_ || drawn_ >= display_end_ || drawn_ >= clock) return;
+  clock = std::min(clock, display_end_);
+  do {
+    int from = kClocks - left_, n;
+    if (clock > drawn_ + left_) {
+      n = left_;
+      drawn_ += n;
+      left_ = kClocks;
+    } else {
+      n = clock - drawn_;
+      drawn_ = clock;
+      left_ -= n;
+    }
+    if (from < kBlank) {
+      const int skipped = std::min(kBlank - from, n);
+      from += skipped;
+      n -= skipped;
+    }
+    if (n > 0) draw(from - kBlank, n);
+    if (comb_ && from < kBlank + kComb) {
+      if (from < kBlank) {
+        ahead_ = std::max(ahead_, kBlank + kComb - from);
+        comb_unseen_ = false;
+      } else {
+        std::memset(line_.data() + from - kBlank, 0, static_cast<std::size_t>(kBlank + kComb - from));
+        ahead_ = std::max(ahead_, +kComb);
+        if (n + from >= kBlank + kComb) comb_ = comb_unseen_ = false;
+      }
+    }
+    if (left_ == kClocks) end_line();
+  } while (drawn_ < clock);
+}
+
+void Chip::draw(int first, int n) {
+  std::uint8_t* const pixels = line_.data() + first;
+  if (blank_ & 0x02) {
+    std::memset(pixels, 0, static_cast<std::size_t>(n));
+  } else if (enabled_ == 0) {
+    std::memset(pixels, objects_.colours[kBackground], static_cast<std::size_t>(n));
+  } else {
+    if (stale_) rebuild();
+    collisions_ |= compose_(objects_, first, n, line_.data());
+  }
+}
+
+// A line begins with all copies of the players, and with the playfield as it is told to be now.
+void Chip::end_line() {
+  std::memcpy(row_, line_.data(), kPixels);
+  row_ += kPixels;
+  ahead_ = 0;
+  comb_unseen_ = comb_;
+  if (playfield_reflected_ != (control_ & 0x01)) playfield_reflected_ = control_ & 0x01, stale_ |= 1u << kPlayfield;
+  for (int i = 0; i < 2; ++i)
+    show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false}, false);
+  if (!stars_) return;
+  // the stars of Cosmic Ark: a missile that runs away by 18, 33, 0 and 17 pixels, wide once and hidden once
+  static constexpr std::array<int, 4> runs = {18, 33, 0, 17};
+  star_ = (star_ + 1) & 3;
+  int at = at_[2] - runs[star_];
+  if (at < 0) at += kPixels;
+  at_[2] = static_cast<std::int16_t>(at);
+  auto size = static_cast<std::uint8_t>(copies_[0] >> 4 & 3);
+  if (star_ == 1) size |= 1;
+  if (star_ == 2)
+    show(kMissile0, {0, 0, 0, false, true}, false);
+  else
+    show(kMissile0, {at_[2], static_cast<std::uint8_t>(copies_[0] & 7), size, false, false}, false);
+}
+
+void Chip::show(Object object, Shown shown, bool draw_first) {
+  if (shown_[object] == shown) return;
+  if (draw_first) settle();
+  shown_[object] = shown;
+  stale_ |= 1u << object;
+}
+
+void Chip::enable(Object object, bool on) {
+  if (on == (enabled_ >> object & 1)) return;
+  settle();
+  enabled_ ^= 1u << object;
+  stale_ |= 1u << object;
+}
+
+void Chip::rebuild() {
+  for (; stale_; stale_ &= stale_ - 1) {
+    const int object = std::countr_zero(stale_);
+    if (object >= kObjects) break;
+    const Shown& shown = shown_[object];
+    Line& line = objects_.lines[object];
+    if (!(enabled_ >> object & 1) || shown.off)
+      line = Line();
+    else if (object == kPlayfield)
+      line = playfield_line(playfield_, playfield_reflected_);
+    else if (object == kBall)
+      line = ball_line(shown.size, shown.at);
+    else if (object == kPlayer0 || object == kPlayer1)
+      line = player_line(shown_graphics_[object == kPlayer1], shown.copies, shown.skip_first, shown.at);
+    else
+      line = missile_line(shown.copies, shown.size, shown.at);
+  }
+  stale_ = 0;
+  const bool score = control_ & 0x02, in_front = control_ & 0x04;
+  // alone on its line, the playfield has the score's colours even in front
+  const bool alone = enabled_ == 1u << kPlayfield;
+  objects_.priority = in_front && !(score && alone) ? Priority::playfield : score ? Priority::score : Priority::players;
+}
+
+}  // namespace headrace::atari

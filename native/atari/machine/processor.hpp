@@ -1,0 +1,58 @@
+// The 6507 of the console: an own core in place of the emulator's, and through it the picture chip.
+//
+// It runs a frame at a time with its registers in local variables and jumps from one instruction
+// straight to the next. Program and memory are read through pointers; what has a device behind it
+// costs a call. Between frames everything lies where the emulator keeps it, so that whatever looks at a
+// console, saves or loads it, finds what the emulator's own parts would have left.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "ale/emucore/M6502.hxx"
+#include "ale/emucore/System.hxx"
+#include "chip.hpp"
+
+namespace headrace::atari {
+
+class Processor final : public ale::stella::M6502 {
+ public:
+  // takes over the registers of the processor that runs the system
+  explicit Processor(ale::stella::System& system);
+
+  // runs so many instructions, or until the picture is complete; false: the program ran into an
+  // opcode that stops the processor for good
+  bool execute(std::uint32_t number) override;
+
+  // under the name and in the format of the emulator's own core
+  bool save(ale::stella::Serializer& out) override;
+  bool load(ale::stella::Deserializer& in) override;
+  const char* name() const override { return "M6502Low"; }
+
+ private:
+  using Page = ale::stella::System::PageAccess;
+
+  // where the program lies in the host's memory: code[pc] for begin <= pc < begin + reach
+  struct Window {
+    const std::uint8_t* code;
+    std::uint32_t begin, reach;
+  };
+
+  template <bool kPlainMemory>
+  bool run(std::uint32_t number);
+
+  Window window(std::uint32_t pc, std::uint32_t cycles);
+  std::uint8_t peek_device(std::uint32_t address, std::uint32_t cycles);
+  void poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
+  void set_cycles(std::uint32_t cycles) { mySystem->incrementCycles(cycles - mySystem->cycles()); }
+
+  const Page* pages_;
+  Chip chip_;
+  std::array<std::uint8_t, 3> fetched_{};   // an instruction read through a device
+};
+
+// Replaces the emulator's processor and picture chip in this system; false: its cartridge is of a kind that
+// they have not been compared on, and it keeps its own.
+bool install(ale::stella::System& system);
+
+}  // namespace headrace::atari
