@@ -145,7 +145,7 @@ def test_commands_exist(page: Path) -> None:
 
 def test_a_command_is_made_shorter_and_nothing_else() -> None:
     words = "headrace train Pong-v5 --total-steps 2000000 --seed 2".split()
-    assert short(words) == "headrace train Pong-v5 --seed 2 --total-steps 300 --no-video".split()
+    assert short([*words]) == "headrace train Pong-v5 --seed 2 --total-steps 300 --no-video".split()
     for words in (["headrace", "train", "Pong-v5", "--help"], ["headrace", "train", "--resume", "runs/first"]):
         assert short(words) == words
 

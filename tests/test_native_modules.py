@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
 import headrace
-from headrace.native_modules import ATARI, MUJOCO, NEVER
+from headrace import native_modules
+from headrace.native_modules import ATARI, BUILT_FROM, MUJOCO, NEVER
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = """
@@ -57,6 +59,28 @@ def test_a_module_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
         headrace.make("Pong-v5", num_envs=1)
 
 
+def test_a_module_older_than_its_sources_is_outdated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for folder in ("native/engine", "native/atari", "cmake"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("native/atari/pyproject.toml", "native/engine/pool.hpp", "CMakeLists.txt"):
+        (tmp_path / file).write_text("")
+    package = tmp_path / "headrace_atari"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.setattr(native_modules, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(
+        native_modules, "find_spec", lambda name: ModuleSpec(name, None, origin=str(package / "__init__.py"))
+    )
+    assert not ATARI.outdated(), "what came as a wheel is not built anew"
+    (package / BUILT_FROM).write_text(ATARI._digest())
+    assert not ATARI.outdated()
+    (tmp_path / "native/mujoco").mkdir()
+    (tmp_path / "native/mujoco/task.hpp").write_text("of another module")
+    assert not ATARI.outdated()
+    (tmp_path / "native/engine/pool.hpp").write_text("int changed;")
+    assert ATARI.outdated()
+
+
 def test_versions_agree() -> None:
     versions = {
         read(f"{folder}pyproject.toml")["project"]["version"] for folder in ("", "native/atari/", "native/mujoco/")
@@ -90,6 +114,10 @@ def test_a_checkout_builds_what_is_missing_when_it_is_asked_for(tmp_path: Path) 
     done = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == "(1, 17)", done.stderr
     assert "building the MuJoCo tasks" in done.stderr and "built in" in done.stderr
+    note = next((tmp_path / "venv").rglob(f"headrace_mujoco/{BUILT_FROM}"))
+    note.write_text("of sources that have changed since")
+    newer = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True)
+    assert newer.stdout.strip() == "(1, 17)" and "building the MuJoCo tasks" in newer.stderr
     again = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True)
     assert again.stdout.strip() == "(1, 17)" and "building" not in again.stderr
 

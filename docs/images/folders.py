@@ -13,6 +13,7 @@ BLUE, GREEN, SAND, GREY = "#dbe9f6", "#e3f1e1", "#f7efdc", "#eeeeee"
 # of train/, from the last to import to the first: folder, contents, the question that it answers
 TRAIN = [
     ("sweep", "searches for settings", ""),
+    ("launch", "checks the wishes, begins or goes on", "what train() does first"),
     ("jobs", "several runs at once, in processes", ""),
     ("tuning", "measures a machine, and chooses settings", ""),
     ("runners", "the training loops", "where a run is trained"),

@@ -7,6 +7,7 @@ do: `headrace-atari` and `headrace-mujoco`, from wheels, or in a checkout from `
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import importlib
 import os
 import re
@@ -29,6 +30,9 @@ CHECKOUT = Path(__file__).parents[2]
 NEVER = "HEADRACE_NO_BUILD"
 """an environment variable: if set, nothing is built"""
 PROGRESS = re.compile(r"^\[(\d+)/(\d+)\]")  # of ninja
+BUILT_FROM = ".built-from"
+COMPILED = {".cpp", ".hpp", ".inc", ".txt", ".cmake", ".toml"}
+"""suffixes of the files of which a build is made"""
 TOLD_LINES = 15  # last lines of a build that failed
 
 
@@ -59,15 +63,20 @@ class NativeModule:
         """Whether its package is there, without loading it."""
         return find_spec(self.package) is not None and find_spec(f"{self.package}.{self.module}") is not None
 
+    def outdated(self) -> bool:
+        """Whether it was built from this checkout's sources before they changed."""
+        note = self._note()
+        return note is not None and note.is_file() and self._sources.is_file() and note.read_text() != self._digest()
+
     def load(self) -> ModuleType | Any:
-        """Returns the module; builds it first where it is missing and its sources are there.
+        """Returns the module; builds it first where it is missing or older than its sources, and these are there.
 
         Raises:
             OptionError: it is missing, does not fit, or cannot be built.
         """
-        if not self.installed():
-            if not self.can_build():
-                raise OptionError(f"{self.distribution} is not installed: {self.remedy()}")
+        if not self.installed() and not self.can_build():
+            raise OptionError(f"{self.distribution} is not installed: {self.remedy()}")
+        if f"{self.package}.{self.module}" not in sys.modules and self.can_build() and self._is_due():
             self.build()
         try:
             found = importlib.import_module(self.package).__version__
@@ -100,20 +109,42 @@ class NativeModule:
         """
         with _alone(CHECKOUT / "build" / f".{self.extra}.lock"):
             importlib.invalidate_caches()
-            if self.installed():
+            if not self._is_due():
                 return
+            digest = self._digest()
             command = [sys.executable, "-m", "pip", "install", "-v", "--disable-pip-version-check", "--no-deps"]
             constraints = str(CHECKOUT / "constraints.txt")
             environment = os.environ | {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
-            lines = _shown(f"building {self.what}", [*command, str(self._sources.parent)], environment)
+            lines, succeeded = _shown(f"building {self.what}", [*command, str(self._sources.parent)], environment)
             importlib.invalidate_caches()
-            if not self.installed():
+            if not succeeded or not self.installed():
                 told = "\n".join(lines[-TOLD_LINES:])
                 raise OptionError(f"{self.distribution} could not be built from {self._sources.parent}:\n{told}")
+
+            note = self._note()
+            assert note is not None  # it is installed
+            note.write_text(digest)
 
     @property
     def _sources(self) -> Path:
         return CHECKOUT / "native" / self.folder / "pyproject.toml"
+
+    def _is_due(self) -> bool:
+        return not self.installed() or self.outdated()
+
+    def _note(self) -> Path | None:
+        """Where a build writes of which sources it is; a wheel from elsewhere has no such file."""
+        spec = find_spec(self.package)
+        return Path(spec.origin).with_name(BUILT_FROM) if spec is not None and spec.origin else None
+
+    def _digest(self) -> str:
+        """Stands for all that the module is compiled from."""
+        native, found = CHECKOUT / "native", hashlib.sha256()
+        folders = native / "engine", native / self.folder, CHECKOUT / "cmake"
+        files = [path for folder in folders for path in folder.rglob("*") if path.suffix in COMPILED]
+        for path in sorted([*files, CHECKOUT / "CMakeLists.txt"]):
+            found.update(str(path.relative_to(CHECKOUT)).encode() + b"\0" + path.read_bytes())
+        return found.hexdigest()
 
 
 ATARI = NativeModule(
@@ -133,8 +164,8 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _shown(title: str, command: list[str], environment: dict[str, str]) -> list[str]:
-    """Runs a build, shows how far it is, and returns what it printed."""
+def _shown(title: str, command: list[str], environment: dict[str, str]) -> tuple[list[str], bool]:
+    """Runs a build, shows how far it is; returns the lines that it printed, and whether it succeeded."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -163,4 +194,4 @@ def _shown(title: str, command: list[str], environment: dict[str, str]) -> list[
     if build.returncode == 0:
         taken = f"{time.monotonic() - began:.0f} s"
         console.print(f"headrace: built in {taken}", highlight=False, soft_wrap=True)
-    return lines
+    return lines, build.returncode == 0

@@ -180,6 +180,7 @@ class Player:
         return self.distribution.to_env(acted.actions).numpy()
 
     def insight(self, row: int) -> Insight:
+        """As `Agent.insight`."""
         if self._acted is None or self._inputs is None:
             raise StateError("the agent has not acted yet")
         column = slice(row * self.agent_group.width, row * self.agent_group.width + 1)
