@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 from typing import Any
 
 import pytest
 
 from headrace import machine
 from headrace.train import make_config
-from headrace.train.launch.checks import settled
-
-training: Any = sys.modules["headrace.train"]
+from headrace.train.launch.checks import checked, settled
 
 
 @pytest.fixture
@@ -61,10 +57,9 @@ def test_before_it_is_decided_nothing_is_apart() -> None:
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "as there is one core"), (2, "as there are several cores")])
-def test_what_the_number_of_cores_decides_is_told(cores, count, words):
+def test_what_the_number_of_cores_decides_is_told(cores: Any, count: int, words: str) -> None:
     cores(count)
-    asked = make_config("Pendulum-v1", algo="sac", samplers=1)
-    assert words in (training._decided_by_cores(asked, settled(asked)) or "")
+    asked = {"algo": "sac", "samplers": 1}
+    assert [words in remark for remark in checked("Pendulum-v1", asked).remarks()] == [True]
     for settings in ({"actor_device": "cpu"}, {"actor_device": ""}, {"samplers": 0}, {"replay_ratio": None}):
-        other = dataclasses.replace(asked, **settings)
-        assert training._decided_by_cores(other, settled(other)) is None
+        assert not any("core" in remark for remark in checked("Pendulum-v1", asked | settings).remarks())
