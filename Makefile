@@ -10,12 +10,12 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip
 RUN_ENV := $(VENV)/.headrace-run
 DEV_ENV := $(VENV)/.headrace-dev
+DEV_PACKAGES := $(VENV)/.headrace-packages
 # what the installed packages are out of date against: their settings, and of compiled ones their sources
 SETTINGS := pyproject.toml constraints.txt
 ENGINE   := CMakeLists.txt $(shell find native/engine -type f 2>/dev/null)
 ATARI    := $(ENGINE) cmake/ArcadeLearningEnvironment.cmake $(shell find native/atari -type f 2>/dev/null)
 MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco -type f 2>/dev/null)
-COMPILED := $(VENV)/.headrace-atari $(VENV)/.headrace-mujoco
 
 # pins hold for isolated builds too (newer pips read the second name for those)
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
@@ -107,18 +107,14 @@ $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	$(PIP) install -e '.[train,plots]' ale-py mujoco
 	touch $@
 
-$(DEV_ENV): $(SETTINGS) $(COMPILED) | $(BIN)/python
+$(DEV_PACKAGES): $(SETTINGS) | $(BIN)/python
 	$(PIP) install torch
 	$(PIP) install -e '.[train,dev,bench,docs,environments,libraries]'
 	touch $(RUN_ENV) $@
 
-# each is a package of its own: neither a change of a Python file nor one of the other's sources builds it again
-$(VENV)/.headrace-atari: $(ATARI) | $(BIN)/python
-	$(PIP) install ./native/atari
-	touch $@
-
-$(VENV)/.headrace-mujoco: $(MUJOCO) | $(BIN)/python
-	$(PIP) install ./native/mujoco
+# a change of a Python file compiles nothing, and one of a module's sources that module alone
+$(DEV_ENV): $(DEV_PACKAGES) $(ATARI) $(MUJOCO)
+	$(BIN)/python -m headrace.native_modules
 	touch $@
 
 # the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again

@@ -155,6 +155,15 @@ MUJOCO = NativeModule(
 )
 
 
+def main() -> None:
+    """Builds what is missing or older than its sources: python -m headrace.native_modules"""
+    for module in (ATARI, MUJOCO):
+        try:
+            module.load()
+        except OptionError as error:
+            sys.exit(str(error))
+
+
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """Runs while no other process does."""
@@ -195,3 +204,7 @@ def _shown(title: str, command: list[str], environment: dict[str, str]) -> tuple
         taken = f"{time.monotonic() - began:.0f} s"
         console.print(f"headrace: built in {taken}", highlight=False, soft_wrap=True)
     return lines, build.returncode == 0
+
+
+if __name__ == "__main__":
+    main()
