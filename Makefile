@@ -114,7 +114,7 @@ $(DEV_PACKAGES): $(SETTINGS) | $(BIN)/python
 
 # a change of a Python file compiles nothing, and one of a module's sources that module alone
 $(DEV_ENV): $(DEV_PACKAGES) $(ATARI) $(MUJOCO)
-	$(BIN)/python -m headrace.native_modules
+	$(BIN)/python -c "from headrace.native_modules import main; main()"
 	touch $@
 
 # the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again

@@ -68,16 +68,25 @@ class NativeModule:
         note = self._note()
         return note is not None and note.is_file() and self._sources.is_file() and note.read_text() != self._digest()
 
+    def prepare(self) -> None:
+        """Builds it where it is missing or older than its sources, and these are there.
+
+        Raises:
+            OptionError: it is missing, and cannot be built.
+        """
+        if self.can_build() and self._is_due():
+            self.build()
+        elif not self.installed():
+            raise OptionError(f"{self.distribution} is not installed: {self.remedy()}")
+
     def load(self) -> ModuleType | Any:
         """Returns the module; builds it first where it is missing or older than its sources, and these are there.
 
         Raises:
             OptionError: it is missing, does not fit, or cannot be built.
         """
-        if not self.installed() and not self.can_build():
-            raise OptionError(f"{self.distribution} is not installed: {self.remedy()}")
-        if f"{self.package}.{self.module}" not in sys.modules and self.can_build() and self._is_due():
-            self.build()
+        if f"{self.package}.{self.module}" not in sys.modules:
+            self.prepare()
         try:
             found = importlib.import_module(self.package).__version__
             if found != __version__:
@@ -156,10 +165,10 @@ MUJOCO = NativeModule(
 
 
 def main() -> None:
-    """Builds what is missing or older than its sources: python -m headrace.native_modules"""
+    """Builds what is missing or older than its sources."""
     for module in (ATARI, MUJOCO):
         try:
-            module.load()
+            module.prepare()
         except OptionError as error:
             sys.exit(str(error))
 
@@ -204,7 +213,3 @@ def _shown(title: str, command: list[str], environment: dict[str, str]) -> tuple
         taken = f"{time.monotonic() - began:.0f} s"
         console.print(f"headrace: built in {taken}", highlight=False, soft_wrap=True)
     return lines, build.returncode == 0
-
-
-if __name__ == "__main__":
-    main()
