@@ -36,8 +36,8 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
-        if not lost:  # of a server that ends, the browser's console tells
-            page.on("console", lambda said: said.type in ("error", "warning") and wrong.append(said.text))
+        if not lost:
+            page.on("console", lambda said: _is_wrong(said) and wrong.append(said.text))
         here = urlsplit(address).netloc
         page.on("request", lambda asked: _is_foreign(asked.url, here) and wrong.append(f"request: {asked.url}"))
         page.goto(address)
@@ -47,6 +47,11 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert wrong == []
+
+
+def _is_wrong(said: Any) -> bool:
+    """Whether the console complains; that a server has ended before its page has is no fault."""
+    return said.type in ("error", "warning") and "ERR_CONNECTION_REFUSED" not in said.text
 
 
 def _is_foreign(url: str, here: str) -> bool:

@@ -31,9 +31,12 @@ def rows(page: Any) -> list[str]:
     return page.locator("#list .item").all_inner_texts()
 
 
+CHART = "section[aria-label=Return] .chart"
+
+
 def label(page: Any) -> str:
     """What the large chart says of itself to those who cannot see it."""
-    return page.locator("section[aria-label=Return] .chart").get_attribute("aria-label") or ""
+    return page.locator(CHART).get_attribute("aria-label") or ""
 
 
 def is_drawn(page: Any, place: str) -> bool:
@@ -89,7 +92,7 @@ def test_every_end_is_told_and_a_damaged_run_explained(tmp_path: Path, open_page
         assert status(page) == "damaged"
         page.locator("#list .item", has_text="seed 9").click()
         page.locator(".state.bad", has_text="metrics.jsonl is damaged").wait_for()
-        assert "CartPole-v1 ppo · seed 9" in label(page)  # what could be read is drawn
+        page.locator(CHART + "[aria-label*='CartPole-v1 ppo · seed 9']").wait_for()  # what could be read is drawn
         page.locator("section", has_text="What happened").get_by_text("metrics.jsonl, line 51").wait_for()
         page.locator("#list .item", has_text="interrupted").click()
         page.locator("code", has_text=f"headrace train --resume {tmp_path}/paused").wait_for()

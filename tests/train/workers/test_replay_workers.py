@@ -225,7 +225,7 @@ def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
     threading.Thread(target=kill, daemon=True).start()
     try:
         assert trainer.train(Dashboard(quiet=True)) == "finished"
-        assert trainer.restarts == len(killed) > 0
+        assert len(killed) - 1 <= trainer.restarts <= len(killed) and killed  # the last may fall as the run ends
         trainer.learner.settle()
         policy = trainer.policy
         assert isinstance(policy, OffPolicy)

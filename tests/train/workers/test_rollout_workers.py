@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -280,7 +281,8 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
             time.sleep(0.2)
             for name, pid in trainer.supervisor.pids().items():
                 if name.startswith("sampler") and trainer.counters.total_steps() > 0 and len(killed) < 6:
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
 
     thread = threading.Thread(target=kill, daemon=True)

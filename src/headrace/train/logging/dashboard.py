@@ -52,7 +52,7 @@ class Dashboard:
     """
 
     def __init__(self, file: TextIO | None = None, quiet: bool = False):
-        self.console = Console(file=file or sys.stdout)
+        self.console = Console(file=file or sys.stdout, force_jupyter=False)
         self.quiet = quiet
         self.interval = 0.25 if self.console.is_terminal else 5.0
         self._live: Live | None = None
