@@ -357,9 +357,9 @@ def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None
     for scope in ("all", "speed"):
         assert main(["tune", *words, "--seconds", "0.05", "--scope", scope]) == 0
         said = capfd.readouterr().out
-        assert said.count("update frames/s  cores") == 1 and "tuned: " in said and str(FINDINGS.file) in said
+        assert said.count("samples/s  cores") == 1 and "tuned: " in said and str(FINDINGS.file) in said
     assert main(["tune", *words]) == 0
-    assert "update frames/s  cores" in capfd.readouterr().out, "who asks for it sees it again"
+    assert "samples/s  cores" in capfd.readouterr().out, "who asks for it sees it again"
     everything, speed = json.loads(FINDINGS.file.read_text())
 
     brief = ["--learning-starts", "2900", "--evaluate-episodes", "0", "--no-video", "--stop-at-return", "None"]
@@ -369,7 +369,7 @@ def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None
         folder = tmp_path / f"tuned {len(more)}"
         assert main([*run, *more, "--run-dir", str(folder)]) == 0
         said = capfd.readouterr().out
-        assert "measured earlier" in said and "update frames/s  cores" not in said, "the table was shown then"
+        assert "measured earlier" in said and "samples/s  cores" not in said, "the table was shown then"
         trained = Config.from_json((folder / "config.json").read_text())
         size = found["best"]["size"]
         assert {name: getattr(trained, name) for name in size} == size

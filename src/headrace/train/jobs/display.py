@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import Self, TextIO
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from headrace.train.jobs.processes import Job
+from headrace.train.logging.dashboard import console_of
 
 INTERVAL = 0.5  # seconds between two tables
 LINES = 10.0  # seconds between two lines of a run elsewhere
@@ -27,7 +27,7 @@ class Display:
     """
 
     def __init__(self, total: int, quiet: bool = False, file: TextIO | None = None):
-        self.console = Console(file=file or sys.stdout, highlight=False, quiet=quiet)
+        self.console = console_of(file or sys.stdout, highlight=False, quiet=quiet)
         self._total, self._shown = total, time.monotonic()
         self._live: Live | None = None
         if self.console.is_terminal:

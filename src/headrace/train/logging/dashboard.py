@@ -52,7 +52,7 @@ class Dashboard:
     """
 
     def __init__(self, file: TextIO | None = None, quiet: bool = False):
-        self.console = Console(file=file or sys.stdout, force_jupyter=False)
+        self.console = console_of(file or sys.stdout)
         self.quiet = quiet
         self.interval = 0.25 if self.console.is_terminal else 5.0
         self._live: Live | None = None
@@ -157,6 +157,11 @@ class Dashboard:
         parts += [Text(line, style="dim") for line in run.remarks]
         watch = "" if run.address is None else f"watch {run.address} · "
         return Panel(Group(*parts), title=title, subtitle=f"[dim]{watch}{run.folder}[/]", width=width + 4)
+
+
+def console_of(file: TextIO, **settings: bool) -> Console:
+    """A console that is a terminal where its file is one: a notebook, whose kernel says it could be, gets plain lines."""
+    return Console(file=file, force_terminal=file.isatty(), force_jupyter=False, **settings)
 
 
 def duration(seconds: float) -> str:
