@@ -159,9 +159,10 @@ class Dashboard:
         return Panel(Group(*parts), title=title, subtitle=f"[dim]{watch}{run.folder}[/]", width=width + 4)
 
 
-def console_of(file: TextIO, **settings: bool) -> Console:
-    """A console that is a terminal where its file is one: a notebook, whose kernel says it could be, gets plain lines."""
-    return Console(file=file, force_terminal=file.isatty(), force_jupyter=False, **settings)
+def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> Console:
+    """A console that is a terminal where its file is one; a notebook, whose kernel claims to be, gets plain lines."""
+    is_terminal = file.isatty()
+    return Console(file=file, force_terminal=is_terminal, force_jupyter=False, highlight=highlight, quiet=quiet)
 
 
 def duration(seconds: float) -> str:
