@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import headrace
+from envpool_doom import EnvpoolDoom
 from headrace.envs import FAMILIES
 
 with warnings.catch_warnings():
@@ -41,7 +42,8 @@ def test_names_dtypes_and_shapes(family: str, task: str, tmp_path: Path, monkeyp
     if family in NEEDED:
         pytest.importorskip(NEEDED[family])
     monkeypatch.chdir(tmp_path)  # EnvPool's ViZDoom leaves files where it runs
-    theirs = envpool.make_gymnasium(task, num_envs=N, seed=1)
+    make = EnvpoolDoom if family == "vizdoom" else envpool.make_gymnasium
+    theirs = make(task, num_envs=N, seed=1)
     with headrace.make(task, num_envs=N, seed=1, num_threads=1) as ours:
         action = np.stack([ours.action_space.sample() for _ in range(N)])
         for expected, info in (

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.seeding import np_random
 
+from envpool_doom import EnvpoolDoom
 from headrace.envs.vizdoom.options import OPTIONS
 from headrace.envs.vizdoom.rewards import REWARDS, WEAPON_REWARDS, Rewards
 from headrace.pool.options import complete
@@ -80,18 +79,17 @@ def test_a_game_is_the_bare_game(task: str, scenario: str, tmp_path: Path, monke
 @pytest.fixture
 def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes one environment of EnvPool's, whose engine leaves files where it runs."""
-    envpool = pytest.importorskip("envpool")
-    gym.logger.min_level = gym.logger.ERROR
+    pytest.importorskip("envpool")
     monkeypatch.chdir(tmp_path)
     made = []
 
-    def make(task: str, **options: Any) -> Any:
-        made.append(envpool.make_gymnasium(task, num_envs=1, num_threads=1, seed=5, **options))
+    def make(task: str, **options: Any) -> EnvpoolDoom:
+        made.append(EnvpoolDoom(task, num_envs=1, num_threads=1, seed=5, **options))
         return made[-1]
 
     yield make
-    made.clear()
-    gc.collect()  # which ends its engines
+    for pool in made:
+        pool.close()
 
 
 @pytest.mark.parametrize(
