@@ -38,6 +38,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "sac": ("Pendulum-v1", {"algo": "sac"}),
     "td3": ("Pendulum-v1", {"algo": "td3"}),
     "dqn": ("CartPole-v1", {"algo": "dqn"}),
+    "pqn": ("CartPole-v1", {"algo": "pqn"}),
+    "normed images": ("MinAtar-Breakout-v1", {"algo": "pqn"}),
     "dueling images": ("MinAtar-Breakout-v1", {"algo": "dqn", "dueling": True}),
 }
 

@@ -94,7 +94,10 @@ class OffPolicy(Policy):
             return
         for name, part in self.network.named_children():
             self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon)
-        self._leaves = {name: list(part.parameters()) for name, part in self.network.named_children()}
+        self._leaves = {
+            name: [leaf for leaf in part.parameters() if leaf.requires_grad]
+            for name, part in self.network.named_children()
+        }
         self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
         self.acting = self.parts[self.acting_part]
         for name in self.target_parts:
@@ -132,6 +135,13 @@ class OffPolicy(Policy):
     def explore(self, step: int) -> None:
         """Explore as is due at agent step `step`: widely until the first update, while the actor knows nothing."""
         self.distribution.explore(widely=step < self.config.learning_starts)
+
+    def prepare(self, observed: Callable[[int], Tensor]) -> None:
+        """Learn, before the first update, what updates take for granted.
+
+        Args:
+            observed: returns that many of the inputs in the replay, drawn at random.
+        """
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: what the least confident critic says of the likeliest actions, where there are critics."""

@@ -197,6 +197,9 @@ class Experience:
             if self.reward_scaler is None
             else self.reward_scaler(outcome.rewards, over, outcome.present)
         )
+        curiosity = getattr(self.policy, "curiosity", None)
+        if curiosity is not None:
+            rewards = rewards + curiosity.bonus(self.inputs, over, outcome.present)
         advantages = gae(
             rewards,
             self.values,

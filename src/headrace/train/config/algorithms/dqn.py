@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace.train.config.algorithms.dqn_presets import dqn_presets
+from headrace.train.config.algorithms.epsilon import EpsilonConfig
 from headrace.train.config.fields import WORKERS, Use, setting
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
@@ -17,13 +18,19 @@ _PRIORITISED = Use(ways=(WORKERS,), given=("prioritised", True))
 
 
 @dataclass(frozen=True)
-class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig):
+class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConfig):
     """Settings of DQN."""
 
     double: bool = setting(True, "Choose the action that a target values by the network, not by the target network.")
     dueling: bool = setting(
         False,
         "Learn a state's value and its actions' advantages apart, each from half of a last hidden layer twice as wide.",
+    )
+    standardise_pixels: bool = setting(
+        False,
+        "Give every pixel mean 0 and standard deviation 1, by what was seen before the first update; then they stay as "
+        "they are.",
+        use=Use(ways=(WORKERS,), networks=("cnn",), given=("trunk", "strided")),
     )
     loss: Literal["huber", "squared"] = setting(
         "huber", "Of an error e of an action's value: e²; or Huber's, e²/2 up to 1 and a straight line from there."
@@ -56,11 +63,6 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig):
         low=0,
         high=1,
         use=_PRIORITISED,
-    )
-    epsilon_start: float = setting(1.0, "The share of random actions at first.", low=0, high=1)
-    epsilon_end: float = setting(0.05, "The share of random actions in the end.", low=0, high=1)
-    epsilon_fraction: float = setting(
-        0.1, "The part of total_steps over which it falls from one to the other.", above=0
     )
 
     @property
