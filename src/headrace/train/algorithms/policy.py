@@ -68,8 +68,12 @@ class Policy:
         self.caveat: str | None = None
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
-        """Returns the settings, name → value, with which a run of this task and network begins; by default none."""
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
+        """Returns the settings, name → value, with which a run of this task and network begins; by default none.
+
+        Args:
+            preset: one of the names in ``capabilities.presets``.
+        """
         return {}
 
     def _build(self) -> None:

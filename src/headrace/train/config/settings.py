@@ -17,7 +17,7 @@ from headrace.pool.spec import MOST_THREADS
 from headrace.train.config import given, make
 from headrace.train.config.checks import check_devices, check_finite, check_points, check_stages, interpolated, require
 from headrace.train.config.fields import IN_TURN, REQUIRED, WORKERS, Use, setting, settings_of
-from headrace.train.config.registry import find_algorithm, unknown
+from headrace.train.config.registry import DEFAULT_PRESET, find_algorithm, unknown
 
 LOGGERS = ("tensorboard", "wandb", "trackio")
 NETWORKS = ("auto", "mlp", "cnn", "gru")
@@ -38,6 +38,13 @@ class Config:
         "package.module:Class. ddpg, td3 and sac are for continuous actions, dqn and pqn for one discrete action. All "
         "but ppo, a2c and pqn learn from a replay.",
         group="run",
+    )
+    preset: str = setting(
+        DEFAULT_PRESET,
+        "Which of the algorithm's settings for tasks like this one a run begins with. default: those for few steps; "
+        "fast: those for few seconds, where a family of tasks has some. What else is given counts before them.",
+        group="run",
+        shared=True,
     )
     total_steps: int = setting(
         1_000_000, "Agent steps to train for, all environments together.", low=1, group="run", shared=True
@@ -471,7 +478,7 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         OptionError: an override has an unknown name, belongs to another algorithm, or has a value of the wrong type or
             out of range.
     """
-    for name in ("algo", "network"):
+    for name in make.DECIDING:
         if name in overrides:
             make.checked(Config, name, overrides[name])
     settings, values = make.settings_and_values(task, defaults, overrides)

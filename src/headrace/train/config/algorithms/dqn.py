@@ -9,7 +9,7 @@ from typing import Any, Literal
 from headrace.train.config.algorithms.dqn_presets import dqn_presets
 from headrace.train.config.algorithms.epsilon import EpsilonConfig
 from headrace.train.config.fields import WORKERS, Use, setting
-from headrace.train.config.registry import Capabilities
+from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.rollout import ConvolutionConfig, GradientClipConfig
 
@@ -80,10 +80,15 @@ class DQNDeclaration:
 
     settings = DQNConfig
     capabilities = Capabilities(
-        replay=True, actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False, workers=True
+        replay=True,
+        actions=("discrete",),
+        networks=("mlp", "cnn", "own"),
+        masks=False,
+        workers=True,
+        presets=(DEFAULT_PRESET, "fast"),
     )
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task begins."""
-        return dqn_presets(task)
+        return dqn_presets(task, preset)

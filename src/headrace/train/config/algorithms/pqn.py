@@ -35,7 +35,7 @@ class PQNDeclaration:
     capabilities = Capabilities(actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False)
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task begins."""
         family = ATARI if task in atari.TASKS else MINATAR if task in minatar.TASKS else {}
         family = VIZDOOM if task in vizdoom.TASKS else family
