@@ -1,8 +1,8 @@
 """An exploration bonus: what a policy has seldom seen is worth a visit.
 
 Random network distillation (Burda et al. 2018, arXiv:1810.12894). One critic judges both kinds of reward, and the bonus
-of a step that ends an episode is 0: what was reached is not among the observations of a rollout. That is simpler than the
-paper's two critics, of which one is told of no ends.
+of a step that ends an episode is 0, as what was reached is not among the observations of a rollout. The paper has two
+critics, one of which is told of no ends.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ def why_in_turn(config: Config) -> str | None:
         return f"{config.task} has several agents"
     if is_known_here_only(config.task):
         return f"{config.task} is registered where no other process can import it, in place of a file"
-    for name in ("deterministic", "devices", "batch_size"):
-        if value := getattr(config, name):
+    for name in ("deterministic", "devices", "batch_size", "hindsight"):
+        if value := getattr(config, name, None):
             return f"{name}={value}"
     if config.device != "cpu" and task.kernel is not None:
         return f"{config.task} lives on the policy's device, {config.device}"
@@ -130,6 +130,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, players_of, reward_function
     from headrace.train.play.loading import check_loads
+    from headrace.train.storage.hindsight import goals_for
 
     for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
         if name:
@@ -138,6 +139,8 @@ def _check_task(config: Config) -> dict[str, Player]:
     check_curriculum(config)
     if config.reward is not None:
         reward_function(config.reward)
+    if getattr(config, "hindsight", 0.0):
+        goals_for(config)
     players = players_of(config, build_task(config.task, **config.env_options).spec)
     check_loads(config, players)
     return players
