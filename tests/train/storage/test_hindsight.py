@@ -13,6 +13,7 @@ import headrace
 from headrace.errors import OptionError
 from headrace.pool.goals import Goals
 from headrace.pool.registry import build_task
+from headrace.train import resume
 from headrace.train.play.evaluate import evaluate
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.hindsight import HindsightReplay
@@ -113,15 +114,15 @@ def test_what_was_written_is_what_is_loaded():
 
 @pytest.mark.parametrize("name", ["BitFlip", "OneGoalAtATime"])
 def test_rewards_are_the_environments_own(name):
-    task = build_task(f"{GAMES}:{name}", bits=4, flat_observation=True)
-    assert task.goals is not None and task.spec.observation.shape == (12,)
-    with headrace.make(f"{GAMES}:{name}", num_envs=2, seed=1, bits=4, flat_observation=True) as pool:
+    task = build_task(f"{GAMES}:{name}", bits=12, flat_observation=True)
+    assert task.goals is not None and task.spec.observation.shape == (36,)
+    with headrace.make(f"{GAMES}:{name}", num_envs=2, seed=1, bits=12, flat_observation=True) as pool:
         pool.reset()
         for _ in range(3):
             obs, reward, *_ = pool.step(np.array([1, 2]))
             found = task.goals.rewards()(obs[:, task.goals.achieved], obs[:, task.goals.desired])
             assert found.dtype == np.float32 and np.array_equal(found, reward)
-    same = np.ones((5, 4))
+    same = np.ones((5, 12))
     assert task.goals.rewards()(same, same).tolist() == [0] * 5
 
 
@@ -137,12 +138,13 @@ def test_flat_observations_are_gymnasiums():
 def test_what_cannot_have_hindsight_is_named(tmp_path):
     quiet = {"quiet": True, "total_steps": 100, "run_dir": tmp_path / "never", "hindsight": 0.8}
     flat = {"env_options": {"flat_observation": True}}
+    (tmp_path / "rewards.py").write_text("def mine(step):\n    return step.reward\n")
     for task, settings, words in (
         ("CartPole-v1", {}, "achieved_goal"),
         (f"{GAMES}:NoGoals", flat, "compute_reward"),
         (FLIP, flat | {"samplers": 1}, "hindsight=0.8 would not be used"),
         (FLIP, flat | {"hindsight": 1.5}, "hindsight=1.5"),
-        (FLIP, flat | {"reward": "rewards.py:mine"}, "leave reward out"),
+        (FLIP, flat | {"reward": f"{tmp_path}/rewards.py:mine"}, "leave reward out"),
     ):
         with pytest.raises(OptionError, match=words):
             train(task, "dqn", **(quiet | settings))
