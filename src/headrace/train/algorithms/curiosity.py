@@ -68,8 +68,9 @@ class Curiosity:
         return scaled * self.config.curiosity
 
     def learn(self, inputs: Tensor, learning_rate: float | Tensor, generator: torch.Generator) -> None:
-        """One pass over what a rollout saw, [M, …], in minibatches."""
-        count, size = len(inputs), min(self.config.minibatch_size, len(inputs))
+        """One pass over what a rollout saw, [M, …], in minibatches, where the algorithm has them."""
+        count = len(inputs)
+        size = min(getattr(self.config, "minibatch_size", count), count)
         order = torch.randperm(count, device=generator.device, generator=generator)[: count // size * size]
         losses = []
         for rows in order.to(inputs.device).view(-1, size):
