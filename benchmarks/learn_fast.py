@@ -1,8 +1,8 @@
 """How soon tasks are learnt on this machine: seconds, processor seconds and steps to a return, and games afterwards.
 
-Each row is a task with an algorithm and a preset, as `headrace train` has them, stopped once the mean return of the last
-episodes of training reaches a goal. Then twenty games are played without exploration, by the game's own rules. A row that
-is run again takes the place of its earlier figures in the JSON file; the others stay.
+Each row is a task with an algorithm and a preset, as `headrace train` has them, stopped once the mean return of
+training's last episodes reaches a goal. Then twenty games are played without exploration, by the game's own rules. A
+row that is run again takes the place of its earlier figures in the JSON file; the others stay.
 
     python benchmarks/learn_fast.py --rows pong mountain-car
 """
