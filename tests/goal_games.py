@@ -27,10 +27,14 @@ class BitFlip(gym.Env):
         self.state[action] = 1 - self.state[action]
         self.steps += 1
         reward = float(self.compute_reward(self.state, self.goal, {}))
-        return self._seen(), reward, reward == 0.0, self.steps >= self.bits, {}
+        over = bool(self.compute_terminated(self.state, self.goal, {}))
+        return self._seen(), reward, over, self.steps >= self.bits, {}
 
     def compute_reward(self, achieved: np.ndarray, desired: np.ndarray, info: dict) -> np.ndarray:
         return (achieved == desired).all(-1).astype(np.float32) - 1
+
+    def compute_terminated(self, achieved: np.ndarray, desired: np.ndarray, info: dict) -> np.ndarray:
+        return (achieved == desired).all(-1)
 
     def _seen(self) -> dict[str, np.ndarray]:
         return {"observation": self.state.copy(), "achieved_goal": self.state.copy(), "desired_goal": self.goal.copy()}

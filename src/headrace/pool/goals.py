@@ -15,8 +15,8 @@ import numpy as np
 
 KEYS = ("observation", "achieved_goal", "desired_goal")
 
-GoalRewards = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""achieved and desired goals [B, G] → rewards float32[B]"""
+Judge = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
+"""achieved and desired goals [B, G] → rewards float32[B], and whether they terminate an episode, bool[B], if that is known"""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Goals:
 
     Attributes:
         achieved, desired: columns of an observation, as many of one as of the other.
-        rewards: makes an environment, and returns what its ``compute_reward`` says of goals.
+        judge: makes an environment, and returns what its ``compute_reward`` and ``compute_terminated`` say of goals.
     """
 
     achieved: slice
     desired: slice
-    rewards: Callable[[], GoalRewards]
+    judge: Callable[[], Judge]
 
 
 def goals_of(env: Any, make: Callable[[], Any]) -> Goals | None:
@@ -48,24 +48,30 @@ def goals_of(env: Any, make: Callable[[], Any]) -> Goals | None:
         size = gym.spaces.flatdim(part)
         places[name], start = slice(start, start + size), start + size
     shape = space["desired_goal"].shape or ()
-    return Goals(places["achieved_goal"], places["desired_goal"], lambda: _rewards(make(), shape))
+    return Goals(places["achieved_goal"], places["desired_goal"], lambda: _judge(make(), shape))
 
 
-def _rewards(env: Any, shape: tuple[int, ...]) -> GoalRewards:
-    """``compute_reward`` over rows: at once, if it can take several goals, else one by one."""
-    compute = getattr(env, "unwrapped", env).compute_reward
+def _judge(env: Any, shape: tuple[int, ...]) -> Judge:
+    game = getattr(env, "unwrapped", env)
+    rewards = _over_rows(game.compute_reward, shape, np.float32)
+    ends = _over_rows(game.compute_terminated, shape, np.bool_) if hasattr(game, "compute_terminated") else None
+    return lambda achieved, desired: (rewards(achieved, desired), None if ends is None else ends(achieved, desired))
+
+
+def _over_rows(compute: Callable[..., Any], shape: tuple[int, ...], dtype: type) -> Callable[..., np.ndarray]:
+    """A function of one pair of goals over rows of them: at once, if it can take several, else one by one."""
 
     def each(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         rows = zip(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), strict=True)
-        return np.array([compute(one, other, {}) for one, other in rows], np.float32)
+        return np.array([compute(one, other, {}) for one, other in rows], dtype)
 
     def together(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        found = compute(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), {})
-        return np.asarray(found, np.float32)
+        return np.asarray(compute(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), {})).astype(dtype)
 
     sample = np.random.default_rng(0).normal(size=(2, 3, int(np.prod(shape))))
+    sample[1, 0] = sample[0, 0]  # a goal that is reached
     try:
-        found = together(*sample)
+        same = np.array_equal(together(*sample), each(*sample))
     except Exception:  # whatever a function of one goal makes of three
         return each
-    return together if found.shape == (3,) and np.array_equal(found, each(*sample)) else each
+    return together if same else each

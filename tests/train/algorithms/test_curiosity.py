@@ -76,10 +76,10 @@ def test_what_was_learnt_is_no_longer_new(space):
     mine = curiosity(space, num_envs=256)
     mine.bonus(torch.cat((known, torch.cat((known[:, :128], new[:, 128:]), 1))), over)  # whose statistics are of both
     frozen = [leaf.clone() for leaf in mine.target.parameters()]
-    before, rows = [mine._errors(some[0]).mean() for some in (known, new)], known[0]
+    before, rows = [mine._errors(some[0]).mean().detach() for some in (known, new)], known[0]
     for _ in range(60):
         mine.learn(rows, 1e-3, generator)
-    after = [mine._errors(some[0]).mean() for some in (known, new)]
+    after = [mine._errors(some[0]).mean().detach() for some in (known, new)]
     assert float(after[0]) < 0.3 * float(before[0])
     assert float(after[1]) > 1.5 * float(after[0])
     assert all(torch.equal(one, two) for one, two in zip(frozen, mine.target.parameters(), strict=True))

@@ -70,8 +70,9 @@ def test_a_strided_trunk_is_its_convolutions_one_after_the_other(shape):
     trunk = network_for(shape, trunk="strided").trunk
     assert isinstance(trunk, StridedTrunk)
     images = torch.randint(0, 256, (5, *shape), dtype=torch.uint8)
+    layers: list[Any] = list(trunk.convolutions)
     x, stride = images.float() / 255, 3
-    for layer in trunk.convolutions:
+    for layer in layers:
         x, stride = torch.relu(torch.nn.functional.conv2d(x, layer.weight, layer.bias, stride)), 2
     assert max(x.shape[2:]) <= 8
     wanted = torch.relu(torch.nn.functional.linear(x.flatten(1), trunk.dense.weight, trunk.dense.bias))

@@ -25,12 +25,12 @@ FLIP = f"{GAMES}:BitFlip"
 COLUMNS = 3
 
 
-def reward_of(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
-    return np.float32(100 * achieved[:, 0] - desired[:, 0])
+def judged(achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (100 * achieved[:, 0] - desired[:, 0]).astype(np.float32), achieved[:, 0] == desired[:, 0]
 
 
 def replay(capacity: int, share: float = 1.0) -> HindsightReplay:
-    goals = Goals(slice(1, 2), slice(2, 3), lambda: reward_of)
+    goals = Goals(slice(1, 2), slice(2, 3), lambda: judged)
     return HindsightReplay(capacity, 3, 1, COLUMNS, goals, share, torch.Generator().manual_seed(2))
 
 
@@ -69,11 +69,14 @@ def test_goals_are_what_the_same_episode_achieved_later(capacity):
         rows = held.draw((4000,), torch.Generator().manual_seed(story.step))
         drawn = held.read(rows)
         seen: dict[tuple[int, int], set[int]] = {}
-        for before, after, reward in zip(drawn.inputs, drawn.following, drawn.rewards, strict=True):
+        for before, after, reward, discount in zip(
+            drawn.inputs, drawn.following, drawn.rewards, drawn.discounts, strict=True
+        ):
             column, step, goal = (int(x) for x in before)
             assert after.tolist() == [column, step + 1, goal]
             assert step + 1 <= goal <= story.last(column, step) + 1
             assert float(reward) == 100 * (step + 1) - goal
+            assert float(discount) == float(step + 1 != goal)
             seen.setdefault((column, step), set()).add(goal)
         oldest = max(0, story.step - capacity // COLUMNS)
         assert {step for _, step in seen} == set(range(oldest, story.step))
@@ -121,10 +124,13 @@ def test_rewards_are_the_environments_own(name):
         pool.reset()
         for _ in range(3):
             obs, reward, *_ = pool.step(np.array([1, 2]))
-            found = task.goals.rewards()(obs[:, task.goals.achieved], obs[:, task.goals.desired])
+            found, ends = task.goals.judge()(obs[:, task.goals.achieved], obs[:, task.goals.desired])
             assert found.dtype == np.float32 and np.array_equal(found, reward)
+            assert ends is not None and ends.dtype == np.bool_ and not ends.any()
     same = np.ones((5, 12))
-    assert task.goals.rewards()(same, same).tolist() == [0] * 5
+    found, ends = task.goals.judge()(same, same)
+    assert found.tolist() == [0] * 5
+    assert ends is not None and ends.tolist() == [True] * 5
 
 
 def test_flat_observations_are_gymnasiums():
@@ -162,21 +168,19 @@ OPTIONS: dict[str, Any] = SMALL | {
     "gamma": 0.95,
     "epsilon_fraction": 0.5,
     "log_steps": 2000,
+    "checkpoint_seconds": 600.0,
     "torch_threads": 1,
     "quiet": True,
     "env_options": {"flat_observation": True},
 }
 
 
-def test_bits_are_flipped_with_hindsight_and_hardly_without(tmp_path):
-    """The goal of 8 bits is met by chance once in 256 episodes; at best, it takes 4 steps, of which 3 cost 1."""
-    returns = {}
-    for share in (0.0, 0.8):
-        folder = tmp_path / str(share)
-        train(FLIP, "dqn", run_dir=folder, hindsight=share, samplers=0, **(OPTIONS | {"total_steps": 16_000}))
-        returns[share] = evaluate(folder, episodes=100).mean_return
-    assert returns[0.8] > -4.5
-    assert returns[0.8] > returns[0.0] + 1
+@pytest.mark.parametrize("share", [0.8, pytest.param(0.0, marks=pytest.mark.nightly)])
+def test_bits_are_flipped_by_hindsight(tmp_path, share):
+    """Chance meets a goal of 8 bits in a few episodes of a hundred; at best it takes 4 steps, of which 3 cost 1."""
+    train(FLIP, "dqn", run_dir=tmp_path / "run", hindsight=share, samplers=0, **(OPTIONS | {"total_steps": 12_000}))
+    earned = evaluate(tmp_path / "run", episodes=100, which="newest").mean_return
+    assert earned > -4.5 if share else earned < -6
 
 
 def test_a_run_goes_on_as_if_undisturbed(tmp_path):

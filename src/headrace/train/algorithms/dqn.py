@@ -81,7 +81,8 @@ class DQN(DQNDeclaration, OffPolicy):
         """Standardise pixels by those of `SEEN` images, where that is asked for; the targets see them so, too."""
         if self.config.standardise_pixels:
             images = observed(SEEN)
-            for q in (self.network.q, self.targets.q):
+            both: tuple[Any, ...] = self.network.q, self.targets.q
+            for q in both:
                 q.trunk.fit(images)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:

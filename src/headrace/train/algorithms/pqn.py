@@ -34,7 +34,10 @@ class PQN(PQNDeclaration, OnPolicy):
 
     config: PQNConfig
     statistics = ("critic_loss", "q_mean", "gradient_norm")
-    normalises_advantages = False
+
+    @property
+    def normalises_advantages(self) -> bool:
+        return False
 
     def _build(self) -> None:
         config, space = self.config, self.agent_group.action

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.train.config.registry import begins_workers, find_algorithm
-from headrace.train.config.replay import ActorCriticConfig
+from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.loggers import check_loggers
@@ -139,7 +139,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     check_curriculum(config)
     if config.reward is not None:
         reward_function(config.reward)
-    if getattr(config, "hindsight", 0.0):
+    if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
     players = players_of(config, build_task(config.task, **config.env_options).spec)
     check_loads(config, players)

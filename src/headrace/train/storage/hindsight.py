@@ -44,7 +44,7 @@ class HindsightReplay(Replay):
     ):
         super().__init__(capacity // columns * columns, inputs, actions, device)
         self.columns, self.goals, self.share, self.generator = columns, goals, share, generator
-        self._rewards = goals.rewards()
+        self._judge = goals.judge()
         self._steps = self.capacity // columns
         # of each row the last known step of its episode, and of each column the first step of the one that goes on
         self._last = torch.zeros(self.capacity, dtype=torch.int64, device=device)
@@ -80,13 +80,16 @@ class HindsightReplay(Replay):
         if not len(chosen):
             return some
         goals = self._achieved_later(rows[chosen], chance[1, chosen])
-        inputs, following, rewards = (x.clone() for x in (some.inputs, some.following, some.rewards))
+        inputs, following = some.inputs.clone(), some.following.clone()
+        rewards, discounts = some.rewards.clone(), some.discounts.clone()
         for seen in (inputs, following):
             seen[chosen, self.goals.desired] = goals
         achieved = following[chosen, self.goals.achieved]
-        earned = self._rewards(achieved.cpu().numpy(), goals.cpu().numpy())
+        earned, ends = self._judge(achieved.cpu().numpy(), goals.cpu().numpy())
         rewards[chosen] = torch.from_numpy(earned).to(rewards.device)
-        return some._replace(inputs=inputs, following=following, rewards=rewards)
+        if ends is not None:
+            discounts[chosen] = torch.from_numpy(~ends).to(discounts)
+        return some._replace(inputs=inputs, following=following, rewards=rewards, discounts=discounts)
 
     def _achieved_later(self, rows: Tensor, chance: Tensor) -> Tensor:
         """What was achieved by a step of a row's episode, by its own or a later one, [B, G]."""

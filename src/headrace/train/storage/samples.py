@@ -96,7 +96,7 @@ def minibatches(samples: Samples, order: Tensor | None, normalise: bool) -> Iter
         picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
     names, columns = tuple(picked), tuple(column.unbind(0) for column in picked.values())
     for rows, *piece in zip(order, *columns, strict=True):
-        each = {"log_probs": None} | dict(zip(names, piece, strict=True))
+        each: dict[str, Any] = {"log_probs": None} | dict(zip(names, piece, strict=True))
         yield Samples(samples.inputs.index_select(0, rows), **each)
 
 

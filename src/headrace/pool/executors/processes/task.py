@@ -82,10 +82,11 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
 def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
     """The task of the environments that ``make`` makes; one is made and closed to read its spaces."""
     _checked(own)
-    if flat := own.get("flat_observation", False):
-        plain, make = make, _flattened(name, make)
+    flat, plain = own.get("flat_observation", False), make
+    if flat:
+        make = _flattened(name, plain)
     try:
-        env = make(0)
+        env: Any = make(0)
     except TypeError as error:
         if unknown := [option for option in options if f"unexpected keyword argument {option!r}" in str(error)]:
             raise OptionError(f"{name} has no option {unknown[0]!r}{_hint(unknown[0])}: {error}") from error
