@@ -52,7 +52,7 @@ OTHER_PATHS = {
     "LunarLander": "Box2D",
     "D1Basic": "vizdoom",
     "HealthGathering": "vizdoom",
-    "FetchReach": "gymnasium_robotics",
+    "PointMaze": "gymnasium_robotics",
 }
 """part of a command → the module that it needs"""
 

@@ -16,7 +16,7 @@ import numpy as np
 KEYS = ("observation", "achieved_goal", "desired_goal")
 
 Judge = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
-"""achieved and desired goals [B, G] → rewards float32[B], and whether they terminate an episode, bool[B], if that is known"""
+"""achieved and desired goals [B, G] → rewards float32[B], and whether they end an episode, bool[B], if that is known"""
 
 
 @dataclass(frozen=True)
