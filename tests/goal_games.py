@@ -56,3 +56,29 @@ class NoGoals(BitFlip):
 
     def step(self, action: int) -> tuple[dict, float, bool, bool, dict]:
         return self._seen(), 0.0, False, True, {}
+
+
+class Reach(gym.Env):
+    """A point in a square, pushed by up to 0.1 a step: -1 is earned while it is farther than 0.15 from its goal."""
+
+    def __init__(self):
+        part = gym.spaces.Box(-1, 1, (2,), np.float32)
+        self.observation_space = gym.spaces.Dict({"observation": part, "achieved_goal": part, "desired_goal": part})
+        self.action_space = part
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
+        super().reset(seed=seed)
+        self.place, self.goal = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
+        self.steps = 0
+        return self._seen(), {}
+
+    def step(self, action: np.ndarray) -> tuple[dict, float, bool, bool, dict]:
+        self.place = np.clip(self.place + 0.1 * action, -1, 1).astype(np.float32)
+        self.steps += 1
+        return self._seen(), float(self.compute_reward(self.place, self.goal, {})), False, self.steps >= 40, {}
+
+    def compute_reward(self, achieved: np.ndarray, desired: np.ndarray, info: dict) -> np.ndarray:
+        return -(np.linalg.norm(achieved - desired, axis=-1) > 0.15).astype(np.float32)
+
+    def _seen(self) -> dict[str, np.ndarray]:
+        return {"observation": self.place.copy(), "achieved_goal": self.place.copy(), "desired_goal": self.goal.copy()}
