@@ -349,6 +349,22 @@ def test_it_learns_from_samplers(tmp_path, task):
     assert last["updates"] >= 40 and np.isfinite(last["loss"]["critic_loss"])
 
 
+def test_the_fast_preset_standardises_what_it_sees(tmp_path):
+    """Pixels are fitted before the first update, and nothing moves them afterwards, in the network nor its targets."""
+    options = {"learning_starts": 320, "total_steps": 1600, "replay_size": 5000, "target_update": 5, "video": False}
+    options |= {"evaluate_episodes": 0, "tensorboard": False, "quiet": True, "save_replay": False}
+    train("Pong-v5", "dqn", preset="fast", run_dir=tmp_path / "run", **options)
+    (*_, last) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert last["updates"] >= 40 and np.isfinite(last["loss"]["critic_loss"])
+    path = newest(tmp_path / "run" / "checkpoints")
+    assert path is not None
+    model = load(path).model
+    mean, scale = model["network.q.trunk.mean"], model["network.q.trunk.scale"]
+    assert mean.shape == (4, 42, 42) and 50 < float(mean.mean()) < 150  # the field is neither black nor white
+    assert float(scale.max()) == pytest.approx(1 / 8) and float(scale.min()) > 1 / 128
+    assert evaluate(tmp_path / "run", episodes=1, max_steps=20).stopped == 1
+
+
 def test_images_need_samplers(tmp_path):
     options = {name: value for name, value in TINY.items() if name != "hidden"} | {"total_steps": 600, "quiet": True}
     with pytest.raises(OptionError, match="samplers=1"):
