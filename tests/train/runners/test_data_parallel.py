@@ -111,6 +111,7 @@ def test_one_update_is_that_of_all_samples_together(tmp_path):
 
 def test_statistics_are_those_of_all_observations(tmp_path):
     options = TWO | {"total_steps": 256, "normalise_observations": True, "normalise_rewards": True, "log_steps": 1}
+    options |= {"normalise_values": True}
     train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, **options)
     config = make_config("Pendulum-v1", **options)
     # nothing is known of them yet when the first are seen, so the network's inputs are what they are
@@ -121,6 +122,7 @@ def test_statistics_are_those_of_all_observations(tmp_path):
     found = weights(tmp_path / "run")
     for name, tensor in expected.state().items():
         torch.testing.assert_close(found[f"normaliser.{name}"], tensor, atol=1e-9, rtol=1e-9)
+    assert found["values.count"] == 256 and found["values.variance"] > 0
     (line,) = facts(tmp_path / "run")
     assert line["step"] == 256
 

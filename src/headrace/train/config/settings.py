@@ -24,6 +24,7 @@ NETWORKS = ("auto", "mlp", "cnn", "gru")
 _IN_TURN, _WORKERS = Use(ways=(IN_TURN,)), Use(ways=(WORKERS,))
 _LAYERS = Use(networks=("mlp", "gru"))
 _COLLECTED = (Use(replay=False), Use(replay=True, ways=(IN_TURN,)))
+_NORMALISED = tuple(dataclasses.replace(use, given=("normalise_observations", True)) for use in _COLLECTED)
 _COPIED = Use(ways=(IN_TURN,), given=("copies", True))
 
 
@@ -206,6 +207,14 @@ class Config:
         "Scale observations to mean 0 and standard deviation 1, by running statistics.",
         group="learning",
         use=_COLLECTED,
+    )
+    deviation_floor: float = setting(
+        0.0,
+        "The least standard deviation that observations are divided by, so that numbers which are 0 nearly always, "
+        "such as contact forces, are not blown up where they are not.",
+        low=0,
+        group="learning",
+        use=_NORMALISED,
     )
     normalise_rewards: bool = setting(
         False,
