@@ -35,9 +35,9 @@ class Config:
     task: str = setting(REQUIRED, "Name of the task, as `headrace envs` lists it.", group="run", shared=True)
     algo: str = setting(
         "ppo",
-        "Learning algorithm: ppo, a2c, ddpg, td3, sac or dqn; or a class of your own, file.py:Class or "
-        "package.module:Class. ddpg, td3 and sac are for continuous actions, dqn is for one discrete action; these "
-        "four learn from a replay.",
+        "Learning algorithm: ppo, a2c, ddpg, td3, sac, crossq or dqn; or a class of your own, file.py:Class or "
+        "package.module:Class. ddpg, td3, sac and crossq are for continuous actions, dqn is for one discrete action; "
+        "these learn from a replay.",
         group="run",
     )
     preset: str = setting(
