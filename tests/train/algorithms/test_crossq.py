@@ -48,7 +48,8 @@ def renormalised(layer: Any, x: Tensor) -> Tensor:
 def test_batches_are_renormalised_as_published(warm_up: int):
     chance = torch.Generator().manual_seed(0)
     layer = BatchRenorm(3, Renorm(momentum=0.7, warm_up=warm_up))
-    layer.weight.data.uniform_(0.5, 2, generator=chance), layer.bias.data.normal_(generator=chance)
+    layer.weight.data.uniform_(0.5, 2, generator=chance)
+    layer.bias.data.normal_(generator=chance)
     plain = copy.deepcopy(layer).double()
     for shift in (0.0, 1.0, 30.0):  # the last one is beyond what a correction follows
         x = (torch.randn(20, 3, generator=chance) * torch.tensor([0.1, 1.0, 9.0]) + shift).requires_grad_()
@@ -56,7 +57,8 @@ def test_batches_are_renormalised_as_published(warm_up: int):
         mine, expected = layer.of_batch(x), renormalised(plain, other)
         torch.testing.assert_close(mine, expected, check_dtype=False, rtol=1e-4, atol=1e-4)
         slope = torch.randn(20, 3, generator=chance)
-        mine.backward(slope), expected.backward(slope.double())
+        mine.backward(slope)
+        expected.backward(slope.double())
         torch.testing.assert_close(x.grad, other.grad, check_dtype=False, rtol=1e-3, atol=1e-4)
     assert_same_parameters(layer, plain, rtol=1e-4, atol=1e-5)
     assert layer.mean.grad is None, "running statistics have no gradient"
