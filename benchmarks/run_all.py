@@ -41,6 +41,7 @@ SCRIPTS = {
     "learning_settings": ["--seeds", "1", "--cases", "gru", "--tasks", "CartPole-v1"],
     "async_ppo": ["--quick"],
     "mujoco_learning": ["--quick"],
+    "seconds_to_return": ["Pendulum-v1:ppo:-2000", "--set", "total_steps=4000", "--every", "1000", "--episodes", "2"],
     "fused_updates": ["--quick"],
     "sac_update": ["--quick"],
     "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],
