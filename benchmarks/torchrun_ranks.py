@@ -134,6 +134,8 @@ def main(args: RanksArgs) -> None:
     for name, measure in (("speed", speeds), ("returns", returns)):
         if name in args.parts:
             record[name] = measure(args)
+    passed = {task: found["ratio"] >= WANTED for task, found in record.get("speed", {}).items()}
+    record["passed"] = passed | ({"returns": record["returns"]["inside"]} if "returns" in record else {})
     path.write_text(json.dumps(record, indent=1) + "\n")
     table = Table("task", "two processes / one", "by time on a core", "wanted")
     for task, found in record.get("speed", {}).items():

@@ -27,6 +27,7 @@ from headrace.train.runs.lock import held
 from whole_runs import SMALL, assert_same_run, facts, wait_for_lines
 
 train: Any = headrace.train
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TOLD = {
     "RANK": "1",
     "WORLD_SIZE": "4",
@@ -249,3 +250,21 @@ def test_ctrl_c_ends_all_with_a_checkpoint(tmp_path, how):
     assert path is not None and load(path).counters["step"] == facts(tmp_path / "run")[-1]["step"] > 0
     assert not in_session(process.pid)
     assert json.loads((tmp_path / "run" / "config.json").read_text())["devices"] == []
+
+
+@pytest.mark.nightly
+def test_the_sbatch_file_trains_and_goes_on(tmp_path):
+    """On one machine, whose ``srun`` only starts what it is told, as SLURM does where a job has a single node."""
+    for name, does in (("srun", 'exec "$@"'), ("scontrol", "echo localhost")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    told = {"JOB_NUM_NODES": "1", "JOB_ID": "7", "JOB_NODELIST": "here", "GPUS_ON_NODE": "2"}
+    environment = os.environ | {f"SLURM_{name}": value for name, value in told.items()}
+    environment |= {"HEADRACE_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{tmp_path}:{Path(sys.executable).parent}:{environment['PATH']}"
+    small = ["--num-envs=4", "--num-steps=16", "--minibatch-size=32", "--torch-threads=1", "--no-viewer", "--no-video"]
+    for total, words in ((256, small), (512, ["--no-video"])):
+        command = ["bash", str(EXAMPLES / "torchrun.sbatch"), f"--total-steps={total}", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr
+        assert facts(tmp_path / "runs" / "pong-7")[-1]["step"] == total
