@@ -1,22 +1,29 @@
-"""Two "machines" on one: network namespaces, joined by a link with delay and loss, train together by torchrun.
+"""Two "machines" on one: network namespaces, joined by a wire with delay and loss, train together by torchrun.
 
-Each has its own torchrun with --nnodes=2 and one process. A run must end with all its steps, at any delay; and with one
-machine's torchrun killed in its middle nobody may hang. Needs root and iproute2; says so where namespaces are not
-permitted, and ends with status 0.
+Each has its own torchrun with --nnodes=2 and one process. A run must end with all its steps, at any delay; and when one
+machine is killed in its middle the other may not hang. The wire is this program: it reads packets at one end, waits,
+loses some, and writes the others at the other end, so that the kernel needs no netem. Needs root, iproute2 and
+/dev/net/tun; says so where they are not permitted, and ends with status 0.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import random
 import secrets
+import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,13 +35,14 @@ from common import RESULTS, machine
 from headrace.train.logging.metrics import read_metrics
 
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
 
 
 @dataclass
 class NetworkArgs:
     """Training over a network with delay and loss."""
 
-    steps: int = 8192
+    steps: int = 4096
     """agent steps of each run"""
     delays: tuple[float, ...] = (0.0, 1.0, 10.0)
     """milliseconds that a packet takes"""
@@ -46,44 +54,80 @@ class NetworkArgs:
 
 def ip(*words: str) -> None:
     """Call a command of iproute2."""
-    subprocess.run(words, check=True, capture_output=True, text=True)
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+class Wire:
+    """What joins two network devices (TUN): a thread that carries packets from each to the other.
+
+    Attributes:
+        delay: seconds that a packet takes.
+        loss: share of the packets that are lost.
+    """
+
+    def __init__(self, names: tuple[str, str]):
+        self.delay, self.loss, self._over = 0.0, 0.0, False
+        self._ends = [_tun(name) for name in names]
+        self._thread = threading.Thread(target=self._carry)
+        self._thread.start()
+
+    def _carry(self) -> None:
+        one, two = self._ends
+        under_way: deque[tuple[float, int, bytes]] = deque()
+        chance = random.Random(1)
+        while not self._over:
+            wait = max(0.0, under_way[0][0] - time.monotonic()) if under_way else 0.1
+            for end in select.select(self._ends, [], [], min(wait, 0.1))[0]:
+                packet = os.read(end, 1 << 16)
+                if chance.random() >= self.loss:
+                    under_way.append((time.monotonic() + self.delay, two if end == one else one, packet))
+            while under_way and under_way[0][0] <= time.monotonic():
+                _, end, packet = under_way.popleft()
+                with suppress(OSError):  # a device that is not up yet
+                    os.write(end, packet)
+
+    def close(self) -> None:
+        """End the thread, and with its ends the devices."""
+        self._over = True
+        self._thread.join()
+        for end in self._ends:
+            os.close(end)
+
+
+def _tun(name: str) -> int:
+    """A new network device, and where its packets are read and written."""
+    descriptor = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH22s", name.encode(), IFF_TUN | IFF_NO_PI, b""))
+    return descriptor
 
 
 @contextmanager
-def two_machines() -> Iterator[tuple[str, str]]:
-    """The names of two namespaces that reach each other, and are gone afterwards.
+def two_machines() -> Iterator[tuple[tuple[str, str], Wire]]:
+    """The names of two namespaces and the wire between them; all are gone afterwards.
 
     Raises:
         OSError: they are not permitted here.
     """
     mark = secrets.token_hex(2)
-    names = (f"hr{mark}a", f"hr{mark}b")
+    names, devices = (f"hr{mark}a", f"hr{mark}b"), (f"hrt{mark}a", f"hrt{mark}b")
+    wire = None
     try:
-        for name in names:
-            ip("ip", "netns", "add", name)
-        ip("ip", "link", "add", f"v{mark}a", "netns", names[0], "type", "veth", "peer", f"v{mark}b", "netns", names[1])
-        for name, link, address in zip(names, (f"v{mark}a", f"v{mark}b"), ADDRESSES, strict=True):
-            ip("ip", "-n", name, "address", "add", f"{address}/24", "dev", link)
-            ip("ip", "-n", name, "link", "set", link, "up")
-            ip("ip", "-n", name, "link", "set", "lo", "up")
-        yield names
-    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        wire = Wire(devices)
+        for number, (name, device) in enumerate(zip(names, devices, strict=True)):
+            ip("netns", "add", name)
+            ip("link", "set", device, "netns", name)
+            ip("-n", name, "address", "add", ADDRESSES[number], "peer", ADDRESSES[1 - number], "dev", device)
+            ip("-n", name, "link", "set", device, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield names, wire
+    except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or str(error)
         raise OSError(f"network namespaces are not permitted here: {said.strip()}") from error
     finally:
+        if wire is not None:
+            wire.close()
         for name in names:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
-
-
-def hinder(names: tuple[str, str], delay: float, loss: float) -> bool:
-    """Delay and lose packets in both directions; returns whether the kernel can."""
-    for name in names:
-        link = f"v{name[2:-1]}{name[-1]}"
-        words = ["tc", "-n", name, "qdisc", "replace", "dev", link, "root", "netem"]
-        done = subprocess.run([*words, "delay", f"{delay}ms", "loss", f"{loss}%"], capture_output=True, check=False)
-        if done.returncode:
-            return False
-    return True
 
 
 def start(names: tuple[str, str], folder: Path, steps: int) -> list[subprocess.Popen[bytes]]:
@@ -144,12 +188,10 @@ def main(args: NetworkArgs) -> None:
     """Measure, print a table and write the JSON file."""
     console, found = Console(), []
     try:
-        with two_machines() as names:
+        with two_machines() as (names, wire):
             for delay in args.delays:
-                if delay and not hinder(names, delay, args.loss):
-                    console.print("this kernel has no netem: no delay, no loss")
-                    break
                 loss = args.loss if delay else 0.0
+                wire.delay, wire.loss = delay / 1000, loss / 100
                 found.append({"delay_ms": delay, "loss_percent": loss, **trained(names, args.steps)})
             seconds = lost_machine(names)
     except OSError as error:
