@@ -19,6 +19,9 @@ import headrace
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import resume
+from headrace.train.config.settings import make_config
+from headrace.train.launch.run import Wishes
+from headrace.train.launch.run import go_on as go_on_here
 from headrace.train.processes.torchrun import place
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.events import read_events
@@ -96,6 +99,19 @@ def test_another_number_of_processes_goes_on(tmp_path):
     assert facts(path)[-1]["step"] == 2048
 
 
+@pytest.mark.nightly
+def test_self_play_goes_on_with_any_number(tmp_path):
+    """Several policies, one of which plays as another one did before."""
+    past = {"learner": {"agents": [0], "normalise_observations": True}, "past": {"agents": [1], "copies": "learner"}}
+    options = SMALL | {"policies": past, "copy_every": 256, "copies_kept": 4, "total_steps": 1024}
+    options |= {"env_options": {"num_taggers": 1, "num_runners": 1, "max_episode_steps": 50}}
+    both(run, tmp_path / "run", "TagContinuous-v0", options)
+    assert resume(tmp_path / "run", quiet=True, total_steps=1536).steps == 1536
+    both(go_on, tmp_path / "run", {"total_steps": 2048})
+    versions = [line["policies"]["past"]["version"] for line in facts(tmp_path / "run")]
+    assert len(set(versions)) > 1
+
+
 def test_processes_that_were_not_started_alike_say_so(tmp_path):
     both(run_not_alike, tmp_path)
     said = (tmp_path / "1.txt").read_text()
@@ -144,6 +160,13 @@ def test_settings_that_start_processes_are_nothing_for_torchrun(monkeypatch, wro
     with pytest.raises(OptionError, match="torchrun"):
         checked("Pendulum-v1", wrong)
     assert checked("Pendulum-v1", {"algo": "sac"}).config.samplers == 0
+
+
+@pytest.mark.usefixtures("told")
+def test_a_run_with_samplers_goes_on_without_torchrun(tmp_path):
+    RunFolder.create(tmp_path / "run", make_config("Pendulum-v1", algo="sac", samplers=1))
+    with pytest.raises(OptionError, match="samplers=1 would add processes to those of torchrun"):
+        go_on_here(tmp_path / "run", {}, Wishes(quiet=True))
 
 
 def test_a_lock_is_waited_for(tmp_path):

@@ -54,7 +54,7 @@ def checked(task: str, overrides: Mapping[str, Any]) -> Asked:
         OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
     """
     wanted = make_config(task, **overrides)
-    _check_launcher(wanted)
+    check_launcher(wanted)
     config = settled(wanted)
     why = why_in_turn(config) if wanted.samplers < 0 and find_algorithm(config.algo).capabilities.replay else None
     players = _check_task(config)
@@ -127,7 +127,7 @@ def expect_workers(settings: Mapping[str, Any]) -> None:
         worker_context()
 
 
-def _check_launcher(config: Config) -> None:
+def check_launcher(config: Config) -> None:
     """Raises `OptionError` for settings that are nothing for the processes that torchrun starts."""
     where = place()
     if where is None:

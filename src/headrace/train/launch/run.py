@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import checked, expect_workers
+from headrace.train.launch.checks import check_launcher, checked, expect_workers
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
@@ -112,6 +112,7 @@ def go_on(run_dir: str | Path, changes: dict[str, Any], wishes: Wishes) -> Resul
     if changes:
         check_loggers(changes.get("log", ()))
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
+    check_launcher(config)
     lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
     with run.held(PATIENCE if wishes.together is not None and wishes.together.found is not None else 0.0):
         if changes:

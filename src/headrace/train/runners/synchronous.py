@@ -78,7 +78,7 @@ class Trainer(Runner):
         self._saves_environments = True
         self._watch = Timer(self.device, "rollout", "learning")
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
-        if resume is None:
+        if resume is None and self.group.leads:  # the others are given what the first one has
             for policy in self.policies:
                 begin_with_network(policy)
         self.group.join(self.collector.experiences)
