@@ -23,7 +23,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.launch.run import Wishes
 from headrace.train.launch.run import go_on as go_on_here
 from headrace.train.processes.torchrun import place
-from headrace.train.runs.checkpoint import load, newest
+from headrace.train.runs.checkpoint import Checkpoint, load, newest
 from headrace.train.runs.events import read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.lock import held
@@ -39,6 +39,12 @@ TOLD = {
     "MASTER_ADDR": "a",
     "MASTER_PORT": "1",
 }
+
+
+def last_checkpoint(run_dir: Path) -> Checkpoint:
+    path = newest(run_dir / "checkpoints")
+    assert path is not None
+    return load(path)
 
 
 @pytest.fixture
@@ -85,11 +91,11 @@ def test_another_number_of_processes_goes_on(tmp_path):
     options |= {"algo": "ddpg", "env_options": {"max_episode_steps": 20}, "stop_episodes": 21, "total_steps": 1024}
     path = tmp_path / "run"
     both(run, path, "Pendulum-v1", options)
-    two, episodes = load(newest(path / "checkpoints")), facts(path)[-1]["episodes"]
+    two, episodes = last_checkpoint(path), facts(path)[-1]["episodes"]
     held_by_two = torch.cat([two.state["replay.memory"], two.state["process1.replay.memory"]])
     assert len(held_by_two) == 1024 and episodes > 21
     resume(path, quiet=True, total_steps=1280)  # one more rollout or two, alone
-    one = load(newest(path / "checkpoints"))
+    one = last_checkpoint(path)
     assert one.counters["step"] == 1280 and not any(name.startswith("process1") for name in one.state)
     assert len(one.state["replay.memory"]) == 600 and int(one.state["replay.collected"]) == 1024 + 256
     rows = {tuple(row) for row in held_by_two.tolist()}
@@ -215,9 +221,9 @@ def ranks(launcher: int) -> dict[int, int]:
     """Rank → process of a torchrun, as the processes that run now were told."""
     found = {}
     for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        told = dict(
-            each.partition("=")[::2] for each in Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
-        )
+        told = {}
+        for each in Path(f"/proc/{child}/environ").read_bytes().decode().split("\0"):
+            name, _, told[name] = each.partition("=")
         if "RANK" in told:
             found[int(told["RANK"])] = int(child)
     return found
@@ -277,8 +283,7 @@ def test_ctrl_c_ends_all_with_a_checkpoint(tmp_path, how):
     said, _ = process.communicate(timeout=300)
     events = read_events(tmp_path / "run" / "events.jsonl")
     assert events[-1].kind == "interrupted" and "go on with:" in said, said
-    path = newest(tmp_path / "run" / "checkpoints")
-    assert path is not None and load(path).counters["step"] == facts(tmp_path / "run")[-1]["step"] > 0
+    assert last_checkpoint(tmp_path / "run").counters["step"] == facts(tmp_path / "run")[-1]["step"] > 0
     assert not in_session(process.pid)
     assert json.loads((tmp_path / "run" / "config.json").read_text())["devices"] == []
 
