@@ -135,10 +135,8 @@ def learn_once(policy: Any, rows: slice) -> None:
         return
     own_noise = third.view(64, 1)[rows]
     policy.noise = lambda count: own_noise.repeat(count // len(own_noise), 1)  # SAC asks for both states at once
-    batch = Transitions(inputs, actions.view(64, 1).float().clamp(-1, 1), first, (second > 0) * 0.9, following)
-    policy.improve_with(
-        Transitions(*(x if x is None else x[rows] for x in batch)), UpdateRates.of(policy.config, 0), True
-    )
+    batch = inputs, actions.view(64, 1).float().clamp(-1, 1), first, (second > 0) * 0.9, following
+    policy.improve_with(Transitions(*(each[rows] for each in batch)), UpdateRates.of(policy.config, 0), True)
 
 
 def run(folder: Path, task: str, options: dict[str, Any]) -> None:
