@@ -53,6 +53,7 @@ SCRIPTS = {
     "process_soak": ["--rounds", "10"],
     "worker_kills": ["--kills", "5", "--steps", "2000"],
     "tuner": ["--quick"],
+    "torchrun_ranks": ["--repeats", "1", "--steps", "3000", "--seeds", "2", "--learning-steps", "8000"],
     "batch_rule": ["--tasks", "Pendulum-v1", "--seeds", "1", "--steps", "1500", "--times", "1", "4", "--episodes", "4"],
     "memory": ["--scale", "0.01"],
 }

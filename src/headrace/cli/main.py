@@ -91,7 +91,8 @@ def _nearest(word: str) -> str:
 
 
 def _fail(message: str, status: int = 2) -> int:
-    print(f"headrace: {message}", file=sys.stderr)
+    rank = os.environ.get("RANK", "0")  # torchrun's processes share a terminal
+    print(f"headrace: {message}" if rank == "0" else f"headrace [rank {rank}]: {message}", file=sys.stderr)
     return status
 
 
