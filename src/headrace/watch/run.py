@@ -103,6 +103,7 @@ class Run:
             "step": _number(last.get("step")),
             "rate": seen.rate,
             "return": _number(last.get("return")),
+            "returns": _returns(last),
             "seconds": _number(_inside(last, "time").get("seconds")),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),
         }
@@ -163,6 +164,13 @@ def _settings(file: Path) -> dict[str, Any]:
 def _inside(values: dict[str, Any], name: str) -> dict[str, Any]:
     found = values.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def _returns(line: dict[str, Any]) -> dict[str, float]:
+    """The return of each policy, where a run trains several."""
+    policies = _inside(line, "policies")
+    found = {name: _number(_inside(policies, name).get("return")) for name in policies}
+    return {name: value for name, value in found.items() if value is not None} if len(policies) > 1 else {}
 
 
 def _number(value: Any) -> float | None:

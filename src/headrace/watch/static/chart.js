@@ -32,6 +32,7 @@ export class Chart {
     this.range = null;
     this.tip = make("div", { class: "tip", hidden: true });
     place.classList.add("chart");
+    place.style.setProperty("min-height", `${height}px`); // also before it is drawn, so that nothing jumps as one scrolls
     place.tabIndex = 0;
     place.setAttribute("role", "group");
     place.addEventListener("keydown", (event) => this.onKey(event));
@@ -117,8 +118,7 @@ export class Chart {
       }
     }
     const options = {
-      width: Math.max(80, this.place.clientWidth),
-      height: this.height,
+      ...this.size(),
       series,
       bands,
       pxAlign: 0,
@@ -161,7 +161,7 @@ export class Chart {
     const along = this.axis === "seconds" ? (v) => duration(v).replace(".0", "") : (v) => count(v);
     return [
       { ...shared, grid: { show: false }, size: 24, gap: 4, space: this.small ? 60 : 80, values: (_, ticks) => ticks.map(along) },
-      { ...shared, grid: { stroke: () => colour("grid"), width: 1 }, gap: 4, space: this.small ? 34 : 44,
+      { ...shared, grid: { stroke: () => colour("grid"), width: 1 }, gap: 4, space: this.small ? 26 : 40,
         size: (plot, values) => Math.max(30, 12 + 6.2 * Math.max(0, ...(values ?? []).map((v) => v.length))),
         values: (_, ticks) => ticks.map((v) => this.write(v)) },
     ];
@@ -237,9 +237,14 @@ export class Chart {
     else this.zoomTo(low, high);
   }
 
+  /** As large as its place, which may be higher than was asked for: its card is as high as those beside it. */
+  size() {
+    return { width: Math.max(80, this.place.clientWidth), height: Math.max(this.height, this.place.clientHeight) };
+  }
+
   fit() {
-    const width = Math.max(80, this.place.clientWidth);
-    if (this.plot && width !== this.plot.width) this.plot.setSize({ width, height: this.height });
+    const { width, height } = this.size();
+    if (this.plot && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
   }
 
   /** Saves what is drawn as a PNG, with a title and what the lines are. */

@@ -152,7 +152,8 @@ function title(entry, inner) {
 function about(entry) {
   const [run] = entry.runs;
   if (entry.runs.length > 1) return `${entry.kind === "several" ? entry.kinds.join(", ") : entry.kind} · ${together(entry.runs)}`;
-  const earned = run.return === null ? null : number(run.return);
+  const policies = Object.entries(run.returns).map(([name, value]) => `${name} ${number(value)}`);
+  const earned = policies.join(", ") || (run.return === null ? null : number(run.return));
   const words = {
     running: [earned ?? `${count(run.step)} steps`],
     solved: [earned && `${earned} in ${duration(run.seconds)}`],

@@ -18,7 +18,7 @@ const POLICY_DASH = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
 export class View {
   /** `act` has what the page can do: zoom(range), axis(name), focus(run), agent(asked). */
   constructor(place, data, act) {
-    Object.assign(this, { data, act, charts: new Map(), zoomed: null });
+    Object.assign(this, { data, act, charts: new Set() });
     this.header = new Header();
     this.returns = make("section", { class: "card s8", "aria-label": "Return" });
     this.agentCard = make("section", { class: "card s4", "aria-label": "The agent" });
@@ -41,7 +41,7 @@ export class View {
     this.splitSaid = make("span");
     const strip = make("div");
     this.split.append(make("h2", {}, "Where the time goes", this.splitSaid), strip, this.splitKey);
-    this.strip = this.chart("split", strip, { label: "Where the time goes", height: 150, write: (v) => number(v) });
+    this.strip = this.chart(strip, { label: "Where the time goes", height: 150, write: (v) => number(v) });
   }
 
   buildReturns() {
@@ -55,12 +55,12 @@ export class View {
     this.empty = make("p", { class: "soft" });
     this.key = make("div", { class: "key" });
     this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), make("span", {}, this.csv, png)), this.empty, place, this.key);
-    this.large = this.chart("return", place, { label: "Return", height: 300 });
+    this.large = this.chart(place, { label: "Return", height: 300 });
   }
 
-  chart(key, place, options) {
+  chart(place, options) {
     const chart = new Chart(place, { zoomed: (range) => this.act.zoom(range), ...options });
-    this.charts.set(key, chart);
+    this.charts.add(chart);
     return chart;
   }
 
@@ -86,7 +86,7 @@ export class View {
   }
 
   redraw() {
-    for (const chart of this.charts.values()) chart.redraw();
+    for (const chart of this.charts) chart.redraw();
   }
 
   showReturns(lines, run, axis, range, names) {
@@ -157,12 +157,12 @@ export class View {
     const wanted = new Set(figures.map((figure) => figure.key));
     for (const card of [...row.querySelectorAll("[data-figure]")]) {
       if (wanted.has(card.dataset.figure)) continue;
-      this.charts.delete(card.dataset.figure);
+      this.charts.delete(card.chart);
       card.remove();
     }
     for (const figure of figures) {
       const card = [...row.children].find((each) => each.dataset.figure === figure.key) ?? this.card(row, figure);
-      const chart = this.charts.get(figure.key);
+      const { chart } = card;
       const curves = this.curves(lines, figure.columns.map((each) => ({ ...each, growth: figure.growth })), axis);
       chart.zoom(range);
       chart.show(curves, axis);
@@ -178,12 +178,12 @@ export class View {
     const place = make("div");
     const name = title(figure.title);
     const png = make("button", { type: "button", class: "plain png", "aria-label": `save ${name} as PNG`, title: "save as PNG",
-      on: { click: () => this.charts.get(figure.key).save(figure.title.replace(/\W+/g, "_")) } }, "↓");
+      on: { click: () => card.chart.save(figure.title.replace(/\W+/g, "_")) } }, "↓");
     const card = make("section", { class: "card s3", "data-figure": figure.key, "aria-label": name },
       make("h2", { title: name }, make("b", {}, name), make("span", {}, png, said)), place);
     card.said = said;
     row.append(card);
-    this.chart(figure.key, place, { label: name, height: 130, small: true, write: figure.bytes ? bytes : number });
+    card.chart = this.chart(place, { label: name, height: 130, small: true, write: figure.bytes ? bytes : number });
     return card;
   }
 

@@ -60,7 +60,7 @@ export const percent = (value) => (Number.isFinite(value) ? `${Math.round(100 * 
 
 /** The name of a column as a title: approx_kl → Approx kl. */
 export function title(name) {
-  const words = name.replace(/[_/]+/g, " ").trim();
+  const words = name.replace(/[_/]+/g, " ").replace(/\bkl\b/g, "KL").trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
