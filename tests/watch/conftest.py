@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+SLOW = 120_000  # milliseconds until a page that a busy machine shows is given up
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -33,6 +34,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     def look(address: str, *, width: int = 1280, height: int = 900, scheme: str = "light", lost: bool = False) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
+        context.set_default_timeout(SLOW)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))

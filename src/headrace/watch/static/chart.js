@@ -18,15 +18,17 @@ const FINEST = 1e-7; // of a number on it
 /**
  * One chart.
  *
- * `zoomed(low, high)` is called when somebody zooms, with nulls when they show all again.
+ * `zoomed(low, high)` is called when somebody zooms, with nulls when they show all again; `steps` are distances that the
+ * marks of values may have.
  */
 export class Chart {
-  constructor(place, { label, height = 150, zoomed = () => {}, write = number, small = false }) {
+  constructor(place, { label, height = 150, zoomed = () => {}, write = number, small = false, steps = undefined }) {
     this.place = place;
     this.height = height;
     this.zoomed = zoomed;
     this.write = write;
     this.small = small;
+    this.steps = steps;
     this.label = label;
     this.shape = "";
     this.range = null;
@@ -161,7 +163,7 @@ export class Chart {
     const along = this.axis === "seconds" ? (v) => duration(v).replace(".0", "") : (v) => count(v);
     return [
       { ...shared, grid: { show: false }, size: 24, gap: 4, space: this.small ? 60 : 80, values: (_, ticks) => ticks.map(along) },
-      { ...shared, grid: { stroke: () => colour("grid"), width: 1 }, gap: 4, space: this.small ? 26 : 40,
+      { ...shared, grid: { stroke: () => colour("grid"), width: 1 }, gap: 4, space: this.small ? 26 : 40, incrs: this.steps,
         size: (plot, values) => Math.max(30, 12 + 6.2 * Math.max(0, ...(values ?? []).map((v) => v.length))),
         values: (_, ticks) => ticks.map((v) => this.write(v)) },
     ];

@@ -1,6 +1,6 @@
 // What is drawn as one line: a run, or several that differ in their seed alone, with their mean and how sure it is.
 
-import { setting, shortTask } from "./words.js";
+import { setting, short, shortTask } from "./words.js";
 
 export const COLOURS = 8;
 const GRID = 250; // places at which a mean is taken
@@ -41,7 +41,7 @@ function tellApart(lines, words) {
   }
 }
 
-const worded = (line, name) => setting(line.runs[0].config[name] ?? null);
+const worded = (line, name) => setting(short(line.runs[0].config[name] ?? null));
 
 const DASHES = [undefined, [6, 4], [2, 3], [10, 3, 2, 3]];
 
@@ -65,6 +65,7 @@ function label(line, lines, differing) {
   const [run] = line.runs;
   const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
   if (!run.task) return run.name;
+  if (run.sweep && lines.every((line) => line.runs[0].sweep === run.sweep)) return run.name.split("/").at(-1);
   if (lines.length === 1) return `${run.task} ${run.algo} · ${seeds}`;
   const words = [];
   if (differing.includes("task")) words.push(shortTask(run.task));

@@ -10,9 +10,11 @@ import { mean } from "./lines.js";
 import { Log, tunedOf } from "./log.js";
 import { Settings } from "./settings.js";
 import { splitKey, splitOf } from "./split.js";
+import { Sweep } from "./sweep.js";
 import { bytes, number, percent, title } from "./words.js";
 
 const QUIETEST = 12; // runs of which the single curves are drawn behind their mean
+const BYTES = Array.from({ length: 50 }, (_, i) => 2 ** i); // between the marks of a chart of memory
 const POLICY_DASH = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
 
 export class View {
@@ -24,6 +26,7 @@ export class View {
     this.agentCard = make("section", { class: "card s4", "aria-label": "The agent" });
     this.split = make("section", { class: "card s6", "aria-label": "Where the time goes" });
     this.first = make("div", { class: "row" }, this.returns, this.agentCard);
+    this.sweepCard = make("section", { class: "card", "aria-label": "The sweep", hidden: true });
     this.second = make("div", { class: "row" }, this.split);
     this.learning = make("div", { class: "row" });
     this.more = make("div", { class: "row" });
@@ -31,9 +34,10 @@ export class View {
     this.tuner = make("section", { class: "card", "aria-label": "What the tuner measured", hidden: true });
     this.settingsCard = make("section", { class: "card", "aria-label": "Settings" });
     this.logCard = make("section", { class: "card", "aria-label": "What happened" });
-    place.append(this.header.element, this.first, this.second, this.learning, this.moreBox, this.tuner,
+    place.append(this.header.element, this.first, this.sweepCard, this.second, this.learning, this.moreBox, this.tuner,
       this.settingsCard, this.logCard);
     this.agent = new Agent(this.agentCard, act.agent);
+    this.sweep = new Sweep(this.sweepCard, (run) => act.focus(run));
     this.settings = new Settings(this.settingsCard);
     this.log = new Log(this.logCard);
     this.buildReturns();
@@ -72,6 +76,7 @@ export class View {
     this.showReturns(lines, run, axis, range, names);
     this.agent.show(run, data.details(run.id).episodes);
     this.showSplit(run, axis, range, lines.length > 1);
+    this.sweep.show(data.sweeps.get(run.sweep), run.id);
     const figures = figuresOf(names);
     const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
     const side = [speed, ...figures.age, ...figures.machine];
@@ -183,7 +188,8 @@ export class View {
       make("h2", { title: name }, make("b", {}, name), make("span", {}, png, said)), place);
     card.said = said;
     row.append(card);
-    card.chart = this.chart(place, { label: name, height: 130, small: true, write: figure.bytes ? bytes : number });
+    card.chart = this.chart(place, { label: name, height: 130, small: true,
+      ...(figure.bytes ? { write: bytes, steps: BYTES } : {}) });
     return card;
   }
 

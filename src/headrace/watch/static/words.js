@@ -72,5 +72,9 @@ export function setting(value) {
   return JSON.stringify(value);
 }
 
+/** A number that was drawn at random, with as many digits as one reads; any other value as it is. */
+export const short = (value, digits = 4) =>
+  (typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(digits)) : value);
+
 /** The task without its version. */
 export const shortTask = (task) => task.replace(/-v\d+$/, "");
