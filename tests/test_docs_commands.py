@@ -95,7 +95,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         "a2c": ["train", "CartPole-v1", "--algo", "a2c", "--seeds", "1,2,7", "--total-steps", "2048", "--no-video"],
         "sweep": ["sweep", "Pendulum-v1", "--algo", "sac", "--space", "learning_rate=1e-4..1e-3:log", "--trials", "2",
                   "--total-steps", "300", "--sampler", "random"],
-        "cheetah": ["train", "HalfCheetah-v5", "--total-steps", "512", "--num-envs", "4", "--num-steps", "64", "--no-video"],
+        "cheetah": ["train", "HalfCheetah-v5", "--total-steps", "512", "--num-envs", "4", "--num-steps", "64",
+                    "--no-video"],
     }  # fmt: skip
 
     def train(kind: str) -> Path:

@@ -1,4 +1,4 @@
-"""Makes the screenshots of `headrace watch`: real runs, one of which trains, and a sweep, in a real browser, light and dark.
+"""Makes the screenshots of `headrace watch`: real runs, one of them training, and a sweep, in a real browser.
 
 python docs/images/watch.py
 """
@@ -76,7 +76,8 @@ def main() -> None:
         folder = Path(temporary)
         for name, arguments in OVER.items():
             subprocess.run(command(folder, "train", name, arguments), check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(command(folder, "sweep", "sweep", ["CartPole-v1", *SWEEP]), check=True, stdout=subprocess.DEVNULL)
+        sweep = command(folder, "sweep", "sweep", ["CartPole-v1", *SWEEP])
+        subprocess.run(sweep, check=True, stdout=subprocess.DEVNULL)
         watch = [*HEADRACE, "watch", "--no-browser", "--port", "0"]
         with (
             subprocess.Popen(command(folder, "train", "first", LIVE)) as training,

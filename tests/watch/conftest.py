@@ -31,7 +31,15 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens an address in a window of its own; no error in its console, and no request that leaves the machine."""
     contexts, wrong = [], []
 
-    def look(address: str, *, width: int = 1280, height: int = 900, scheme: str = "light", lost: bool = False) -> Any:
+    def look(
+        address: str,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        scheme: str = "light",
+        lost: bool = False,
+        also: str | None = None,
+    ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         context.set_default_timeout(SLOW)
@@ -40,7 +48,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
         if not lost:
             page.on("console", lambda said: _is_wrong(said) and wrong.append(said.text))
-        here = urlsplit(address).netloc
+        here = {urlsplit(each).netloc for each in (address, also) if each}
         page.on("request", lambda asked: _is_foreign(asked.url, here) and wrong.append(f"request: {asked.url}"))
         page.goto(address)
         return page
@@ -56,6 +64,6 @@ def _is_wrong(said: Any) -> bool:
     return said.type in ("error", "warning") and "ERR_CONNECTION_REFUSED" not in said.text
 
 
-def _is_foreign(url: str, here: str) -> bool:
+def _is_foreign(url: str, here: set[str]) -> bool:
     parts = urlsplit(url)
-    return parts.scheme not in ("blob", "data") and parts.netloc != here
+    return parts.scheme not in ("blob", "data") and parts.netloc not in here
