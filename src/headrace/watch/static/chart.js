@@ -127,7 +127,7 @@ export class Chart {
       axes: this.axes(),
       scales: { x: { time: false, auto: false }, y: { range: (_, low, high) => spread(low, high) } },
       legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 16, 0, 0],
       cursor: {
         y: false,
         drag: { x: true, y: false, setScale: false },
