@@ -24,6 +24,9 @@ from headrace.cli.main import COMMANDS
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(headrace [^`]+)`")
+WHOLE = re.compile(r"headrace (?:doctor$|\w+ (?:--resume )?(?!--)(?![A-Z]+(?: |$))(?!.*(?:\[|:Class| [A-Z] )))")
+"""a command in a text that lacks nothing, and has no name that stands for the reader's own"""
 QUICK = ("envs", "plot", "doctor")  # what runs always
 FILES = {  # a reader's own
     "my_env.py": "examples/kernel_environment.py",
@@ -52,13 +55,14 @@ OTHER_PATHS = {"pettingzoo": "pettingzoo", "LunarLander": "Box2D", "D1Basic": "v
 
 
 def commands(page: Path) -> list[str]:
-    """The commands in a page's blocks, whole lines, without what follows a ``#``."""
+    """The commands in a page's blocks, whole lines, without what follows a ``#``; and those in its text."""
     found = []
     for language, text in FENCED.findall(page.read_text()):
         if language != "python":
             lines = text.replace("\\\n", " ").splitlines()
             found += [shlex.join(shlex.split(line, comments=True)) for line in lines if line.startswith("headrace ")]
-    return found
+    told = [" ".join(words.split()) for words in INLINE.findall(FENCED.sub("", page.read_text()))]
+    return list(dict.fromkeys([*found, *(shlex.join(shlex.split(words)) for words in told if WHOLE.match(words))]))
 
 
 def short(words: list[str]) -> list[str]:
@@ -161,6 +165,9 @@ def _prepare(folder: Path, page: Path, line: str, trained: Callable[[str], Path]
     blocks = [text for language, text in FENCED.findall(page.read_text()) if language == "python"]
     if "arm.py" in line:
         (folder / "arm.py").write_text(blocks[0])
+    for block in blocks:
+        if block.startswith("def careful(") and "rewards.py" in line:
+            (folder / "rewards.py").write_text(block.partition("\n\n\n")[0])
     own = '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
     (folder / "policies.json").write_text(own)
     for block in blocks:  # the files that the page's code writes
