@@ -6,8 +6,8 @@ metrics. They say little on a machine that has other things to do: the share of 
 takes, server and browser together, is measured as well.
 
 For the answers, a hundred runs are listed, twenty of them have 10,000 measurements and are drawn over each other: an
-interaction has been answered when the browser has drawn what follows from it. The processor time of all that is drawn for
-it, piece by piece, is given, too.
+interaction has been answered when the browser has drawn what follows from it. The processor time of all that is drawn
+for it, piece by piece, is given, too.
 """
 
 from __future__ import annotations
