@@ -83,6 +83,7 @@ export class List {
     row.box.indeterminate = on > 0 && on < entry.runs.length;
     row.entry = entry;
     say(row.name, title(entry, inner));
+    row.name.title = title(entry, inner); // where it is too long
     say(row.about, about(entry));
     row.about.title = entry.runs.length > 1 ? "" : `${head.path}: ${head.status.text}`;
     row.box.setAttribute("aria-label", `${title(entry, inner)}, ${about(entry)}`);
