@@ -180,6 +180,9 @@ def _prepare(folder: Path, page: Path, line: str, trained: Callable[[str], Path]
         wanted |= {"a2c"}
     for kind in wanted:
         shutil.copytree(trained(kind), folder / "runs" / kind)
+    for named in re.findall(r"watch (runs/a) (runs/b)|watch (copied)", line):
+        for run in filter(None, named):
+            shutil.copytree(trained("first"), folder / run)
 
 
 def _watched(words: list[str], folder: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pages import line, write_run, write_sweep
@@ -16,6 +17,7 @@ from headrace.train.runs import lock
 from headrace.train.sweep.trials import Trial, append
 from headrace.watch.library import Library
 from headrace.watch.run import Run
+from headrace.watch.sweep import Sweep
 
 
 def summaries(library: Library) -> dict[str, dict]:
@@ -101,6 +103,29 @@ def test_trials_belong_to_their_sweep(tmp_path: Path) -> None:
     sweep.refresh()
     assert "trials.jsonl" in sweep.told["problem"]
     assert summaries(Library([path / "trial-0"]))["trial-0"]["sweep"] is None  # its folder was not named
+
+
+ODD: list[Any] = [None, 3, "x", [], {}, {"low": "a", "high": 2}, [[]], float("nan"), True, -1]
+
+
+def test_a_damaged_sweep_is_explained(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path / "sweep", trials=3)
+    plan = json.loads((path / "sweep.json").read_text())
+    trials = [json.loads(text) for text in (path / "trials.jsonl").read_text().splitlines()]
+    for odd in ODD:
+        for name in plan:
+            (path / "sweep.json").write_text(json.dumps({**plan, name: odd}))
+            Sweep(path, "sweep").refresh()  # raises nothing, whatever is wrong
+        (path / "sweep.json").write_text(json.dumps(odd))
+        sweep = Sweep(path, "sweep")
+        sweep.refresh()
+        assert "sweep.json" in sweep.told["problem"]
+    (path / "sweep.json").write_text(json.dumps(plan))
+    for odd in ODD:
+        for name in trials[0]:
+            lines = [{**trials[0], name: odd}, *trials[1:]]
+            (path / "trials.jsonl").write_text("".join(f"{json.dumps(text)}\n" for text in lines))
+            Sweep(path, "sweep").refresh()
 
 
 def test_policies_have_returns_of_their_own(tmp_path: Path) -> None:
