@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from pages import line, serving, wait_for, write_run, write_sweep
 
+from headrace.train.runs.events import EventLog
+from headrace.train.tuning.measure import Probe, Size
+from headrace.train.tuning.tune import Tuning
+
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 Open = Callable[..., Any]
 
@@ -179,6 +183,24 @@ def test_charts_that_move_between_rows_go_on(tmp_path: Path, open_page: Open) ->
         page.locator("[data-figure]", has_text="Age of the data").first.wait_for()
         page.locator("[data-figure]", has_text="Memory resident").scroll_into_view_if_needed()
         wait_for(lambda: page.locator("[data-figure]", has_text="Memory resident").locator("canvas").count() == 1)
+
+
+def test_what_the_tuner_measured_is_a_picture(tmp_path: Path, open_page: Open) -> None:
+    path = write_run(tmp_path / "run")
+    sizes = [Size(samplers=1, num_envs=envs, num_threads=1, torch_threads=1, minibatch_size=256) for envs in (1, 8, 64)]
+    probes = [Probe(size, sampling=1000.0 * (i + 1), updates=10.0 - i) for i, size in enumerate(sizes[:2])]
+    probes.append(Probe(sizes[2], note="too little memory"))
+    record = Tuning(probes[1], tuple(probes), (), (256, 64)).record()
+    EventLog(path / "events.jsonl").note("tuned", record["text"], 0, 0.0, record["data"])
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        card = page.locator("section[aria-label='What the tuner measured']")
+        card.locator("tbody tr").nth(2).wait_for()
+        assert card.locator("thead th").all_inner_texts()[:2] == ["num envs", "steps a second"]
+        assert card.locator("tr.best").inner_text().split() == ["8", "2,000", "2,304", "chosen"]
+        widths = [bar.evaluate("each => each.style.getPropertyValue('--part')") for bar in card.locator(".bar").all()]
+        assert sorted(map(float, widths))[:2] == [0.0, 0.0] and max(map(float, widths)) == 1.0
+        assert "too little memory" in card.inner_text()
 
 
 def test_a_sweep_is_one_row_with_its_trials_as_parallel_coordinates(tmp_path: Path, open_page: Open) -> None:
