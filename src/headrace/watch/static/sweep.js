@@ -57,7 +57,7 @@ export class Sweep {
       picture.append(group);
     }
     const labels = scales.map((scale, index) => label(scale, index < names.length ? names[index] : "return", at(index)));
-    return [make("div", { class: "plane" }, picture, ...labels), said];
+    return [make("div", { class: "plane", style: { "--gaps": scales.length - 1 } }, picture, ...labels), said];
   }
 
   table(sweep, names, run) {
