@@ -128,6 +128,7 @@
 #define IMPLIED(...)         { COST(implied, read); pc += 1; __VA_ARGS__; } NEXT;
 #define READ_immediate(...)  { COST(immediate, read); const std::uint8_t value = BYTE1; pc += 2; __VA_ARGS__; } NEXT;
 #define READ_zero(...)       READS(zero, AT_zero, , PEEK_ZERO, __VA_ARGS__)
+#define READ_zero_slow(...)  READS(zero, AT_zero, ++cycles, PEEK_ZERO, __VA_ARGS__)
 #define READ_zero_x(...)     READS(zero_x, AT_zero_x, , PEEK_ZERO, __VA_ARGS__)
 #define READ_zero_y(...)     READS(zero_y, AT_zero_y, , PEEK_ZERO, __VA_ARGS__)
 #define READ_absolute(...)   READS(absolute, AT_absolute, , PEEK_WAITING, __VA_ARGS__)
