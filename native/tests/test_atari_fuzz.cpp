@@ -71,9 +71,13 @@ class Machine {
   // Chips have registers there, but nothing to run: the emulator then runs what the last access left on the bus.
   bool astray() { return (pc() & 0x1080) == 0 || (pc() & 0x1280) == 0x0280; }
 
+  // Both frames, but for the three pixels after the last that was drawn: the emulator writes four at a time and so
+  // some in advance, which are drawn again.
   std::vector<std::uint8_t> pictures() {
     const auto n = ale_.getScreen().arraySize();
     std::vector<std::uint8_t> both(tia().currentFrameBuffer(), tia().currentFrameBuffer() + n);
+    const std::size_t at = drawn();
+    for (std::size_t i = at; i < std::min<std::size_t>(at + 3, n); ++i) both[i] = 0;
     both.insert(both.end(), tia().previousFrameBuffer(), tia().previousFrameBuffer() + n);
     return both;
   }
@@ -84,6 +88,14 @@ class Machine {
     std::array<std::int32_t, 6> values{};
     std::memcpy(values.data(), text.data() + text.find("M6502Low") + 8, sizeof values);
     return values;
+  }
+
+  std::size_t drawn() {   // pixels of this frame
+    const auto text = state();
+    std::array<std::int32_t, 5> clocks{};   // of the frame's begin, the picture's begin and end, the last drawn
+    std::memcpy(clocks.data(), text.data() + text.find("TIA", text.find("M6502Low")) + 3, sizeof clocks);
+    const int since = std::max(0, clocks[3] - clocks[1]);
+    return static_cast<std::size_t>(since / 228 * kWidth + std::max(0, since % 228 - 68));
   }
 
   ale::stella::System& system() { return ale_.theOSystem->console().system(); }

@@ -247,8 +247,9 @@ void Chip::reset_ball(int clock) {
 
 void Chip::move(int clock) {
   const int cycle = position(clock) / 3;
-  settle();
-  if (combs_ && (cycle <= kCombCycles || cycle == kCyclesPerLine - 1)) comb_ = comb_unseen_ = true, quiet_ = drawn_;
+  const bool makes_comb = combs_ && (cycle <= kCombCycles || cycle == kCyclesPerLine - 1);
+  makes_comb ? draw_to(due_) : settle();   // how far a comb reaches depends on where it begins
+  if (makes_comb) comb_ = comb_unseen_ = true, quiet_ = drawn_;
   for (int i = 0; i < 5; ++i) {
     const int by = kMoves[cycle][motion_[i]];
     // where nothing moves, the first copies of players and the stars' missile still come back
