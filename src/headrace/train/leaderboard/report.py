@@ -101,7 +101,7 @@ h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .3rem }
 th, td { padding: .3rem .7rem .3rem 0; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
 th:first-child, td:first-child { text-align: left } th { font-weight: 600 }
 .quiet { color: var(--quiet); font-size: .9rem } .all { color: var(--good) }
-img { max-width: 100%; background: #fff; border-radius: 6px } pre { overflow-x: auto; font-size: .85rem }
+img { max-width: 100%; background: #fff; border-radius: 6px } pre { white-space: pre-wrap; font-size: .85rem }
 """
 
 
