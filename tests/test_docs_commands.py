@@ -47,6 +47,7 @@ SHORT = {
     "bench": ["--seconds", "0.05", "--repeats", "1"],
     "check": ["--steps", "8", "--num-envs", "2"],
     "scale": ["--seconds", "0.05", "--memory-share", "0.02"],
+    "leaderboard": ["--list"],
     "tune": ["--seconds", "0.05", "--limit", "1"],
 }
 """what makes a command short; it takes the place of what the page says of the same options"""
