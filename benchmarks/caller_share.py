@@ -59,8 +59,7 @@ def caller_too(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[R
         env.reset(seed=i)
     seen = np.zeros((own, *(envs[0].observation_space.shape or ())), envs[0].observation_space.dtype)
     reward, ends = np.zeros(own, np.float32), np.zeros((2, own), np.bool_)
-    settings = {"num_envs": n - own, "num_threads": workers - 1, "seed": own}
-    with headrace.make(maker, executor="processes", **settings) as pool:
+    with headrace.make(maker, executor="processes", num_envs=n - own, num_threads=workers - 1, seed=own) as pool:
         pool.reset()
 
         def step(actions: np.ndarray) -> None:

@@ -91,9 +91,8 @@ def undocumented(files: dict[str, Path]) -> list[str]:
     missing = []
     for name, tree in trees.items():
         for each in tree.body:
-            silent = isinstance(each, ast.FunctionDef) and not ast.get_docstring(each) and not each.decorator_list
-            if silent and not each.name.startswith("_"):
-                missing.append(f"{name}.{each.name}")
+            if isinstance(each, ast.FunctionDef) and not (ast.get_docstring(each) or each.decorator_list):
+                missing += [] if each.name.startswith("_") else [f"{name}.{each.name}"]
             if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
                 missing += [f"{name}.{each.name}.{method}" for method in _silent(each, documented)]
     return sorted(missing)
