@@ -28,6 +28,7 @@ SCRIPTS = {
     "kernel_envs": ["--repeats", "2", "--seconds", "0.1"],
     "minatar_pool": ["--repeats", "2", "--seconds", "0.2"],
     "process_pool": ["--repeats", "2", "--seconds", "0.2"],
+    "caller_share": ["--repeats", "1", "--seconds", "0.2"],
     "tag_pool": ["--repeats", "2", "--seconds", "0.2"],
     "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
     "vizdoom_pool": ["--repeats", "2", "--seconds", "0.5", "--tasks", "Basic-v1"],

@@ -42,7 +42,7 @@ class Outcome:
     Attributes:
         rewards: float32[T, columns].
         terminated: bool[T, columns]: the episode terminated, or the agent left it.
-        truncated: bool[T, columns].
+        truncated: bool[T, columns]: the episode was truncated, or the agent alone was.
         present: bool[T, columns]: who was in the game when it acted; None for everybody.
         finals: None where no episode was truncated.
     """
@@ -332,8 +332,11 @@ class Experience:
         return self.agent_group.seen(self._observations[t, envs])
 
     def _final_values(self, outcome: Outcome) -> Tensor:
-        """Values of the final observations of truncated episodes, float32[T, columns]; zero elsewhere."""
-        result = torch.zeros_like(self.values)
+        """Values of the final observations of truncated episodes, float32[T, columns].
+
+        Elsewhere they are those of the next observations, which are the final ones of agents that were truncated alone.
+        """
+        result = self.values.roll(-1, 0)
         finals = outcome.finals
         if finals is not None:
             shape = (len(finals.t), *self.encoder.shape)
