@@ -46,7 +46,7 @@ def own(algo: str) -> Iterator[str]:
     yield "| setting | begins with | what it does |"
     yield "|---|---|---|"
     for name, known in settings_of(algorithm.settings).items():
-        if name not in settings_of(Config):
+        if known.uses and name not in settings_of(Config):
             value = begins.get(name, default_of(algorithm.settings, name))
             yield f"| `{name}` | {_value(value)} | {_meaning(known)} |"
 

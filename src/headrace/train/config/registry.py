@@ -175,3 +175,9 @@ for _name, _workers in _OURS.items():
         declaration=f"headrace.train.config.algorithms.{_name}:{_name.upper()}Declaration",
         workers=_workers,
     )
+register_algorithm(
+    "crossq",
+    "headrace.train.algorithms.crossq:CrossQ",
+    declaration="headrace.train.config.algorithms.crossq:CrossQDeclaration",
+    workers=True,
+)
