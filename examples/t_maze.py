@@ -6,10 +6,7 @@ every step costs 0.01: 0.89 at best. Without a memory both turns are as good, an
 
     python examples/t_maze.py [TOTAL_STEPS]
 
-From the command line it is
-
-    headrace train examples/t_maze.py --network gru --hidden 32 32 --total-steps 100000 --num-steps 32 \\
-        --learning-rate 0.005 --entropy-coef 0.01 --minibatch-size 512
+The commands know its task by the file's name: ``headrace train examples/t_maze.py --network gru``.
 """
 
 from __future__ import annotations
