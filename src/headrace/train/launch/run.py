@@ -11,7 +11,7 @@ from typing import Any
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import checked, expect_workers
+from headrace.train.launch.checks import check_cluster, checked, expect_workers
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
@@ -22,7 +22,9 @@ from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer
 
-CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log")
+CONTINUABLE = (
+    "total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log", "ray",
+)  # fmt: skip
 """settings that may change in the middle of a run"""
 
 
@@ -82,6 +84,7 @@ def go_on(run_dir: str | Path, changes: dict[str, Any], wishes: Wishes) -> Resul
     if changes:
         check_loggers(changes.get("log", ()))
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
+    check_cluster(config)
     lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
     with run.held():
         if changes:

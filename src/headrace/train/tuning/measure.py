@@ -46,6 +46,7 @@ SETTLE = 0.1  # seconds from when everything runs to the first window
 WINDOWS = 2  # in the time of one measurement
 APART = 0.1  # windows that differ by more than this are followed by a third
 PATIENCE = 20.0  # seconds until everything has to run
+PATIENCE_ON_A_CLUSTER = 120.0
 MEMORY_SHARE = 0.8  # of what is free, what the learner may take
 LACK = "out of memory"
 
@@ -292,7 +293,7 @@ class _Trial(OffPolicyTrainer):
     def _warm_up(self) -> None:
         """Until every sampler steps, and everything that updates make at first is made."""
         least = UPDATES + (EAGER_CALLS if self.device.type == "cuda" else 0)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + (PATIENCE_ON_A_CLUSTER if self.config.ray else PATIENCE)
         while self.learner.updates < least or not (self.counters.steps > 0).all():
             self._learn_and_look(SETTLE / 2)
             if time.monotonic() > until:
