@@ -24,6 +24,7 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.writer import StepWriter
 from headrace.version import __version__
 
+EARLY = 0.25  # of an order's patience: who has done all that it may waits so long, lest answers be many and small
 LOOK = 1e-3  # seconds between looks at what the sampler has done, while an order's patience lasts
 
 
@@ -49,9 +50,11 @@ class Actor:
         if self._thread is None:
             self._begin(order)
         self._admit(order)
-        until = time.monotonic() + order.patience
-        while time.monotonic() < until and self._report is None and not (self._job and self._job.has_enough(order)):
+        now = time.monotonic()
+        early, until = now + EARLY * order.patience, now + order.patience
+        while now < until and self._report is None and not (now >= early and self._job and self._job.has_enough(order)):
             time.sleep(LOOK)
+            now = time.monotonic()
         return self._answer()
 
     def stop(self) -> None:

@@ -151,6 +151,10 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
         config = dataclasses.replace(config, replay_ratio=None, replay_size=min(config.replay_size, REPLAY))
         try:
             return Probe(size, **_with_workers(config, seconds, memory_share, run_dir))
+        except OptionError as error:
+            if not config.ray or size.samplers == 1:
+                raise
+            return Probe(size, note=str(error))  # more samplers than the cluster has room for
         except (MemoryError, RuntimeError) as error:
             if not is_lack(error):
                 raise
