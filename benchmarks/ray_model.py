@@ -23,8 +23,7 @@ import tyro
 from rich.table import Table
 
 from common import RESULTS, machine, wide_console
-from headrace.train.cluster.actor import EARLY
-from headrace.train.cluster.courier import PATIENCE, PATIENCE_EACH, PUT
+from headrace.train.cluster.courier import LEAST, PATIENCE, PATIENCE_EACH, PUT
 from headrace.train.config.settings import make_config
 from headrace.train.workers.policy_copy import acting_policy
 from headrace.train.workers.rate_limiter import SLACK
@@ -186,7 +185,7 @@ class Queue:
             steps = min(steps, self._granted(sampler, now))
         self._limit[sampler] = self._own[sampler] + steps
         works = min(self._patience, steps * costs.step) if steps else self._patience
-        ends = begins + max(EARLY * self._patience, works)
+        ends = begins + max(self._patience - PATIENCE + LEAST, works)
         self._inwards = max(self._inwards, ends) + steps * costs.bytes_a_step / args.bandwidth
         return self._inwards + args.latency, sampler, steps, put
 

@@ -24,7 +24,6 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.writer import StepWriter
 from headrace.version import __version__
 
-EARLY = 0.25  # of an order's patience: who has done all that it may waits so long, lest answers be many and small
 LOOK = 1e-3  # seconds between looks at what the sampler has done, while an order's patience lasts
 
 
@@ -51,7 +50,7 @@ class Actor:
             self._begin(order)
         self._admit(order)
         now = time.monotonic()
-        early, until = now + EARLY * order.patience, now + order.patience
+        early, until = now + order.least, now + order.patience
         while now < until and self._report is None and not (now >= early and self._job and self._job.has_enough(order)):
             time.sleep(LOOK)
             now = time.monotonic()

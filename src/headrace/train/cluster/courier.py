@@ -37,8 +37,8 @@ from headrace.train.storage.step_replay import StepReplay
 from headrace.version import __version__
 
 LOOK = 0.02  # seconds that an answer is waited for, before weights and counters are looked at again
-PATIENCE = 0.02  # seconds in which an actor answers, and
-PATIENCE_EACH = 0.002  # so much more for every actor: one process hears them all
+LEAST, PATIENCE = 0.005, 0.02  # seconds in which an actor answers, at least and at most, and
+PATIENCE_EACH = 0.003  # so much more for every actor: one process hears them all
 HEAR = 30.0  # seconds without an answer after which an actor that had begun counts as lost
 END = 2.0  # seconds that actors have to close their environments
 RING = 32 << 20  # bytes of rows that an actor keeps until they are sent
@@ -118,7 +118,8 @@ class Courier:
         self.members = [Member(f"sampler {number}", number, kind) for number in range(config.samplers)]
         if config.evaluate_episodes:
             self.members.append(Member(EVALUATOR, config.samplers, EVALUATOR))
-        self._patience = PATIENCE + PATIENCE_EACH * len(self.members)
+        more = PATIENCE_EACH * len(self.members)
+        self._least, self._patience = LEAST + more, PATIENCE + more
         self._put_weights()
         for member in self.members:
             self._start(member)
@@ -203,7 +204,7 @@ class Courier:
         if isinstance(self._shared.memory, Rollouts) and member.kind != EVALUATOR:
             arrays = self._shared.memory.arrays
             waiting = int(arrays["filled"][member.number] - arrays["taken"][member.number])
-        order = Order(counters.total_steps() - own, member.limit, waiting, self._patience)
+        order = Order(counters.total_steps() - own, member.limit, waiting, self._least, self._patience)
         newer = self._reference if member.version < self._newest else None
         member.order, member.since = member.handle.exchange.remote(order, newer), time.monotonic()
 

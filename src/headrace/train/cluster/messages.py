@@ -92,12 +92,14 @@ class Order:
         others: agent steps of the run without this sampler's.
         limit: this sampler's agent steps, all lives, that it may reach.
         waiting: its rollouts that the learner has not read yet.
+        least: seconds after which to answer where all that is allowed is done; answers would be many and small sooner.
         patience: seconds after which to answer, with whatever there is.
     """
 
     others: int
     limit: int
     waiting: int
+    least: float
     patience: float
 
 
