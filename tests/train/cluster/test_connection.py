@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from headrace.errors import OptionError
 from headrace.train import train
 
 
-def refused(tmp_path, ray: str, words: str, **settings) -> None:
-    settings = {"algo": "sac", "samplers": 1, "viewer": False} | settings
+def refused(tmp_path, ray: str, words: str, **changes) -> None:
+    settings: dict[str, Any] = {"algo": "sac", "samplers": 1, "viewer": False} | changes
     with pytest.raises(OptionError, match=words):
         train("Pendulum-v1", run_dir=tmp_path / "run", ray=ray, quiet=True, **settings)
     assert not (tmp_path / "run").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import statistics
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ SETTINGS: dict[str, Any] = {
     "video": False,
     "quiet": True,
 }
-KILLS = 20
+KILLS = 100
 PPO: dict[str, Any] = {
     "algo": "ppo",
     "samplers": 1,
@@ -55,7 +56,7 @@ PPO: dict[str, Any] = {
     "video": False,
     "quiet": True,
 }
-ONE = SETTINGS | {"samplers": 1, "evaluate_episodes": 0}
+ONE: dict[str, Any] = SETTINGS | {"samplers": 1, "evaluate_episodes": 0}
 ACTORS = 3  # two samplers and the evaluator
 NIGHTLY = pytest.mark.nightly
 
@@ -73,6 +74,13 @@ def kill_one(chance: random.Random) -> None:
 
 def restarts(run_dir) -> int:
     return sum(event.kind == "restart" for event in read_events(run_dir / "events.jsonl"))
+
+
+def state(run_dir: Path) -> dict[str, Any]:
+    """The numbers of the newest checkpoint."""
+    point = newest(run_dir / "checkpoints")
+    assert point is not None
+    return json.loads((point / "state.json").read_text())
 
 
 def check_ratio(lines: list[dict], samplers: int) -> None:
@@ -112,8 +120,9 @@ def test_ppo_learns_from_an_environment_of_a_users_own_file(cluster, tmp_path):
 
 
 def test_too_few_processors_are_counted(cluster, tmp_path):
+    settings: dict[str, Any] = ONE | {"samplers": 12}
     with pytest.raises(OptionError, match="has 2 CPUs, and the samplers need 12"):
-        train("Pendulum-v1", run_dir=tmp_path / "run", ray=cluster.address, **(ONE | {"samplers": 12}))
+        train("Pendulum-v1", run_dir=tmp_path / "run", ray=cluster.address, **settings)
     assert not (tmp_path / "run").exists()
 
 
@@ -121,29 +130,28 @@ def test_too_few_processors_are_counted(cluster, tmp_path):
 def test_a_run_outlives_kills_and_a_lost_node_and_finishes(tmp_path):
     """And what was lost is only what actors had not sent: every step that counts is in the replay."""
     lines: list[dict] = []
-    chance, kills, removed = random.Random(1), 0, False
+    chance, removed = random.Random(1), 0
 
     with nodes(2) as cluster:
 
         def look(training, line):
-            nonlocal kills, removed
+            nonlocal removed
             lines.append(line)
             numbers = line["cluster"]
-            if kills >= KILLS and not removed:
-                cluster.remove_one()
-                removed = True
-            elif removed and numbers["actors"] == ACTORS and numbers["restarts"] > kills:
-                training.stop()
-            elif numbers["actors"] == ACTORS and kills < KILLS:
+            if numbers["restarts"] < KILLS:
                 kill_one(chance)
-                kills += 1
+            elif not removed and numbers["nodes"] == 2:
+                cluster.remove_one()
+                removed = numbers["restarts"]
+            elif removed and numbers["actors"] == ACTORS and numbers["restarts"] > removed:
+                training.stop()
 
-        settings = SETTINGS | {"replay_size": 10**6}
+        settings: dict[str, Any] = SETTINGS | {"replay_size": 10**6}
         result = train("Pendulum-v1", run_dir=tmp_path, ray=cluster.address, callback=look, **settings)
         assert result.reason == "interrupted"
         assert max(line["cluster"]["nodes"] for line in lines) == 2 and lines[-1]["cluster"]["nodes"] == 1
         check_ratio(lines, 2)
-        counted = json.loads((newest(tmp_path / "checkpoints") / "state.json").read_text())
+        counted = state(tmp_path)
         rows = counted["replay"]
         assert sum(rows) * 4 >= result.steps  # rows that begin episodes count no step
         end = result.steps + 400
@@ -169,7 +177,7 @@ def test_a_killed_run_leaves_nothing_and_can_be_resumed(cluster, tmp_path, way):
     process.wait()
     wait_until(lambda: not any(map(psutil.pid_exists, workers)), "the end of all that the run had started")
     wait_until(lambda: set(Path("/tmp").glob("headrace-ray-*")) <= folders, "the removal of Ray's files")
-    step = json.loads((newest(tmp_path / "checkpoints") / "state.json").read_text())["step"]
+    step = state(tmp_path)["step"]
     result = resume(tmp_path, total_steps=step + 200, quiet=True)
     assert result.reason == "finished" and step + 200 <= result.steps < step + 204
 
@@ -177,14 +185,20 @@ def test_a_killed_run_leaves_nothing_and_can_be_resumed(cluster, tmp_path, way):
 @NIGHTLY
 def test_it_learns_as_one_machine_does(cluster, tmp_path):
     """SAC's return on Pendulum after equal steps, of two seeds each."""
-    settings = SETTINGS | {"samplers": 1, "hidden": (64, 64), "total_steps": 8000, "replay_ratio": 1.0, "num_envs": 2}
+    settings: dict[str, Any] = SETTINGS | {
+        "samplers": 1,
+        "hidden": (64, 64),
+        "total_steps": 8000,
+        "replay_ratio": 1.0,
+        "num_envs": 2,
+    }
     ends = {}
     for name, ray in (("here", ""), ("cluster", cluster.address)):
         found = []
         for seed in (1, 2):
             run = tmp_path / f"{name}{seed}"
             train("Pendulum-v1", run_dir=run, ray=ray, seed=seed, **settings)
-            found.append(evaluate(run, 20).returns.mean())
+            found.append(statistics.mean(evaluate(run, 20).returns))
         ends[name] = sum(found) / 2
     assert ends["here"] > -350 and ends["cluster"] > -350
     assert abs(ends["here"] - ends["cluster"]) < 150

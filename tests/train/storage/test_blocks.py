@@ -65,7 +65,7 @@ def test_rows_that_travel_are_those_that_are_written_in_place(space, stack):
     drawn = [replay.draw((500,), torch.Generator().manual_seed(3)) for replay in (here, there)]
     assert drawn[0].equal(drawn[1])
     for one, two in zip(here.read(drawn[0]), there.read(drawn[1]), strict=True):
-        assert one is two is None or torch.equal(one, two)
+        assert (one is None and two is None) or (one is not None and two is not None and torch.equal(one, two))
 
 
 def test_whoever_reads_never_sees_rows_that_are_half_replaced():
