@@ -33,7 +33,7 @@ class Nodes:
 
     @property
     def address(self) -> str:
-        return self._cluster.address
+        return str(self._cluster.address)
 
     def add(self) -> Any:
         return self._cluster.add_node(num_cpus=self._cpus, object_store_memory=STORE)
