@@ -34,6 +34,7 @@ ORDER = (
     "kernel_envs",
     "minatar_pool",
     "process_pool",
+    "caller_share",
     "tag_pool",
     "ppo_speed",
     "sb3_training",

@@ -79,8 +79,7 @@ class ProcessGroup:
             experience.static = True  # else the number of minibatches would depend on who is alive where
             policy = experience.policy
             policy.learn_with_others(self.average)
-            normalisers = (experience.encoder.normaliser, experience.reward_scaler)
-            for normaliser in normalisers:
+            for normaliser in (*policy.normalisers.values(), experience.reward_scaler):
                 if normaliser is not None:
                     normaliser.statistics.gather = self.gather
             model = {name: tensor.contiguous() for name, tensor in policy.model().items()}
@@ -90,7 +89,7 @@ class ProcessGroup:
 
     def may_capture(self, experiences: Iterable[Experience]) -> bool:
         """Whether rollouts can be CUDA graphs: not where they gather statistics from other processes."""
-        return self.size == 1 or not any(e.encoder.normaliser or e.reward_scaler for e in experiences)
+        return self.size == 1 or not any(e.policy.normalisers or e.reward_scaler for e in experiences)
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
