@@ -125,10 +125,17 @@ def test_agents_that_left_are_not_learnt_from():
 
 @pytest.mark.parametrize("batch_size", [0, 2])
 def test_agents_that_left_count_in_no_statistics(batch_size):
-    normalised = {"normalise_observations": True, "normalise_rewards": True, "batch_size": batch_size}
+    normalised = {
+        "normalise_observations": True,
+        "normalise_rewards": True,
+        "normalise_values": True,
+        "batch_size": batch_size,
+    }
     collector = collector_of("TestRing-v0", **GAMES["TestRing-v0"], **normalised)
     (samples,), (experience,) = collect(collector), collector.experiences
-    for statistics in (experience.encoder.normaliser.statistics, experience.reward_scaler.statistics):
+    policy = experience.policy
+    for each in (*policy.normalisers.values(), policy.reward_scaler):
+        statistics = each.statistics
         assert 0 < statistics.count == len(samples.rows) < len(samples.returns)
     collector.pool.close()
 

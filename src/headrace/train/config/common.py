@@ -5,15 +5,18 @@ This record has fields alone: `headrace.train.config.settings.Config` adds their
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace.pool.spec import MOST_THREADS
 from headrace.train.config.fields import IN_TURN, REQUIRED, WORKERS, Use, setting
+from headrace.train.config.registry import DEFAULT_PRESET
 
 _IN_TURN, _WORKERS = Use(ways=(IN_TURN,)), Use(ways=(WORKERS,))
 _LAYERS = Use(networks=("mlp", "gru"))
 _COLLECTED = (Use(replay=False), Use(replay=True, ways=(IN_TURN,)))
+_NORMALISED = tuple(dataclasses.replace(use, given=("normalise_observations", True)) for use in _COLLECTED)
 _COPIED = Use(ways=(IN_TURN,), given=("copies", True))
 
 
@@ -24,10 +27,17 @@ class CommonConfig:
     task: str = setting(REQUIRED, "Name of the task, as `headrace envs` lists it.", group="run", shared=True)
     algo: str = setting(
         "ppo",
-        "Learning algorithm: ppo, a2c, ddpg, td3, sac or dqn; or a class of your own, file.py:Class or "
-        "package.module:Class. ddpg, td3 and sac are for continuous actions, dqn is for one discrete action; these "
-        "four learn from a replay.",
+        "Learning algorithm: ppo, a2c, ddpg, td3, sac, crossq or dqn; or a class of your own, file.py:Class or "
+        "package.module:Class. ddpg, td3, sac and crossq are for continuous actions, dqn is for one discrete action; "
+        "these learn from a replay.",
         group="run",
+    )
+    preset: str = setting(
+        DEFAULT_PRESET,
+        "Which of the algorithm's settings for tasks like this one a run begins with. default: those for few steps; "
+        "fast: those for few seconds, where a family of tasks has some. What else is given counts before them.",
+        group="run",
+        shared=True,
     )
     total_steps: int = setting(
         1_000_000, "Agent steps to train for, all environments together.", low=1, group="run", shared=True
@@ -189,6 +199,14 @@ class CommonConfig:
         "Scale observations to mean 0 and standard deviation 1, by running statistics.",
         group="learning",
         use=_COLLECTED,
+    )
+    deviation_floor: float = setting(
+        0.0,
+        "The least standard deviation that observations are divided by, so that numbers which are 0 nearly always, "
+        "such as contact forces, are not blown up where they are not.",
+        low=0,
+        group="learning",
+        use=_NORMALISED,
     )
     normalise_rewards: bool = setting(
         False,

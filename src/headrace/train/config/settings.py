@@ -174,7 +174,7 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         OptionError: an override has an unknown name, belongs to another algorithm, or has a value of the wrong type or
             out of range.
     """
-    for name in ("algo", "network"):
+    for name in make.DECIDING:
         if name in overrides:
             make.checked(Config, name, overrides[name])
     settings, values = make.settings_and_values(task, defaults, overrides)
