@@ -19,7 +19,7 @@ import headrace
 
 HERE = Path(__file__).parent
 FIGURES = HERE.parents[1] / "benchmarks" / "results" / "atari_emulator.json"
-TASK, STEPS, LINE = "SpaceInvaders-v5", 40, 60
+TASK, STEPS, LINE = "Pitfall-v5", 60, 110
 ORIGINAL = "ale-py's machine"
 
 
@@ -55,7 +55,8 @@ def line_picture(picture: np.ndarray) -> None:
             strip[0, which == colour] = colours[colour]
         axes.imshow(strip, aspect="auto", interpolation="nearest")
         axes.set_yticks([])
-        axes.set_xticks([] if colour is not None else range(0, 161, 32))
+        axes.set_xlim(-0.5, 159.5)
+        axes.set_xticks([] if colour is not None else range(0, 160, 32))
         pixels = int((which == colour).sum()) if colour is not None else 160
         axes.set_title(
             "the line: all of them" if colour is None else f"a mask of {pixels} of 160 pixels, and its colour",
