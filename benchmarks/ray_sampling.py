@@ -198,10 +198,11 @@ def main() -> None:
     try:
         for _ in range(args.samplers):
             cluster.add_node(num_cpus=1, object_store_memory=STORE)
-        found = [beside(task, algo, cluster.address, args) for task, algo in args.tasks]
+        address = str(cluster.address)
+        found = [beside(task, algo, address, args) for task, algo in args.tasks]
         learning = []
         for samplers in (1, args.samplers):
-            for ray in ("", cluster.address):
+            for ray in ("", address):
                 with run_of(configured(*args.tasks[0], samplers, ray, args)) as run:
                     learning.append({"where": "cluster" if ray else HERE, **run.learned(args.learn_seconds)})
     finally:
