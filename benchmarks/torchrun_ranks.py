@@ -173,9 +173,8 @@ def main(args: RanksArgs) -> None:
     if "returns" in record:
         known = record["returns"]
         console.print(f"CartPole-v1, mean returns: one process {known['1']}, 95 % interval {known['interval']};")
-        console.print(
-            f"two processes {known['2']}, their mean inside the interval: {known['inside']}; difference {known.get('difference_interval')}"
-        )
+        console.print(f"two processes {known['2']}, their mean inside the interval: {known['inside']};")
+        console.print(f"95 % interval of the difference {known['difference_interval']}")
 
 
 if __name__ == "__main__":
