@@ -85,7 +85,7 @@ def speed(lines: list[dict[str, Any]]) -> dict[str, float]:
     last = lines[-1]
     kept = [line for line in lines if line["step"] >= last["step"] / 5]
     steps, seconds = last["step"] - kept[0]["step"], last["time"]["seconds"] - kept[0]["time"]["seconds"]
-    cores = statistics.mean(line["time"]["cores"] for line in kept[1:])
+    cores = statistics.mean(line["time"]["cores"] for line in kept[1:] if "cores" in line["time"])
     return {"steps": steps / seconds, "per_core": steps / seconds / cores, "cores": cores}
 
 
