@@ -1,7 +1,8 @@
 """Headrace's Atari machine beside the emulator's own: one emulator, one thread, no pool, frame skip 4.
 
-The same random actions on both, new ones at every step, resets where a game is over. Rates are of processor time, not of
-the clock's, so that other work on the machine disturbs them less; turns alternate. The limit of a pool moves with it.
+The same random actions on both, new ones at every step, resets where a game is over. Rates are of processor time, not
+of the clock's, so that other work on the machine disturbs them less; turns alternate. The limit of a pool moves with
+it.
 
 Of each game the mark is 1.5 times the emulator's own, of the geometric mean 2 (goals: 1.8 and 2.5). A picture of all
 games lies beside the figures.
