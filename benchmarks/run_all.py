@@ -28,8 +28,10 @@ SCRIPTS = {
     "kernel_envs": ["--repeats", "2", "--seconds", "0.1"],
     "minatar_pool": ["--repeats", "2", "--seconds", "0.2"],
     "process_pool": ["--repeats", "2", "--seconds", "0.2"],
+    "caller_share": ["--repeats", "1", "--seconds", "0.2"],
     "tag_pool": ["--repeats", "2", "--seconds", "0.2"],
     "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
+    "atari_emulator": ["--repeats", "2", "--seconds", "0.05", "--games", "pong", "breakout"],
     "vizdoom_pool": ["--repeats", "2", "--seconds", "0.5", "--tasks", "Basic-v1"],
     "mujoco_pool": ["--repeats", "2", "--seconds", "0.2", "--tasks", "HalfCheetah-v5", "--sizes", "64", "1024"],
     "mujoco_pixels": ["--repeats", "2", "--seconds", "0.2", "--tasks", "CheetahRun-v1"],
@@ -53,6 +55,7 @@ SCRIPTS = {
     "process_soak": ["--rounds", "10"],
     "worker_kills": ["--kills", "5", "--steps", "2000"],
     "tuner": ["--quick"],
+    "torchrun_ranks": ["--repeats", "1", "--steps", "3000", "--seeds", "2", "--learning-steps", "8000"],
     "batch_rule": ["--tasks", "Pendulum-v1", "--seeds", "1", "--steps", "1500", "--times", "1", "4", "--episodes", "4"],
     "memory": ["--scale", "0.01"],
 }

@@ -20,6 +20,7 @@ from headrace.train.config.settings import Config
 from headrace.train.jobs.display import shown
 from headrace.train.jobs.seeds import plain
 from headrace.train.launch.checks import side_by_side
+from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import fresh_path
 from headrace.train.sweep.pruning import Rule
@@ -76,6 +77,7 @@ class SweepArgs:
 
 def run(argv: list[str]) -> int:
     """Search, and print what was found."""
+    refuse("headrace sweep")
     own, rest = _split(argv)
     args = tyro.cli(SweepArgs, prog="headrace sweep", args=own)
     if args.trials < 1 or args.jobs < 0 or args.sampler_seed < 0:

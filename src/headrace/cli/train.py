@@ -27,6 +27,7 @@ from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
 from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain
 from headrace.train.launch.checks import expect_workers, settled
+from headrace.train.processes.torchrun import place, refuse
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 
@@ -35,6 +36,7 @@ GROUPS = {
     "environments": "what is stepped",
     "network": "what acts",
     "learning": "how it learns",
+    "exploration": "how it finds what it does not know",
     "replay": "what it learns from",
     "workers": "what other processes do, where there are any",
     "policies": "several policies, and networks of other runs",
@@ -112,10 +114,17 @@ examples:
 
 def run(argv: list[str]) -> int:
     """Train or go on, and say where the run's files are."""
-    resumed = _named(argv).get("resume")
+    resumed, where = _named(argv).get("resume"), place()
+    if resumed and where is not None and not where.leads:
+        resume(resumed, quiet=True)  # as the first process says, which alone needs the folder
+        return 0
     if resumed and is_several(Path(resumed)):
         return _go_on_with_seeds(Path(resumed), argv)
     args = parse(argv)
+    for asked_for in (
+        ("--scale",) * args.scale + ("--tune all",) * (args.tune == "all") + ("--seeds",) * bool(args.seeds)
+    ):
+        refuse(asked_for)
     if args.jobs and not args.seeds:
         raise OptionError("--jobs is how many of several --seeds are trained at once: name them, too")
     if args.resume is not None:
@@ -137,8 +146,9 @@ def run(argv: list[str]) -> int:
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
-        return 130
-    _report(result)
+        return 130 if where is None else 0  # torchrun would start again whoever ends otherwise
+    if where is None or where.leads:
+        _report(result)
     return 0
 
 

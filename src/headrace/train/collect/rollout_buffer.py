@@ -42,7 +42,7 @@ class Outcome:
     Attributes:
         rewards: float32[T, columns].
         terminated: bool[T, columns]: the episode terminated, or the agent left it.
-        truncated: bool[T, columns].
+        truncated: bool[T, columns]: the episode was truncated, or the agent alone was.
         present: bool[T, columns]: who was in the game when it acted; None for everybody.
         finals: None where no episode was truncated.
     """
@@ -182,7 +182,8 @@ class Experience:
         if not self.policy.capabilities.replay:
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
-        return Recorded(self.transitions(outcome), present)
+        over = (outcome.terminated | outcome.truncated).flatten()
+        return Recorded(self.transitions(outcome), present, over)
 
     def samples(self, outcome: Outcome) -> Samples:
         """What can be learnt, once all steps were taken; updates the statistics of observations, rewards and values."""
@@ -198,6 +199,9 @@ class Experience:
             if self.reward_scaler is None
             else self.reward_scaler(outcome.rewards, over, outcome.present)
         )
+        curiosity = getattr(self.policy, "curiosity", None)
+        if curiosity is not None:
+            rewards = rewards + curiosity.bonus(self.inputs, over, outcome.present)
         advantages = gae(
             rewards,
             values,
@@ -332,8 +336,11 @@ class Experience:
         return self.agent_group.seen(self._observations[t, envs])
 
     def _final_values(self, outcome: Outcome) -> Tensor:
-        """Values of the final observations of truncated episodes, float32[T, columns]; zero elsewhere."""
-        result = torch.zeros_like(self.values)
+        """Values of the final observations of truncated episodes, float32[T, columns].
+
+        Elsewhere they are those of the next observations, which are the final ones of agents that were truncated alone.
+        """
+        result = self.values.roll(-1, 0)
         finals = outcome.finals
         if finals is not None:
             shape = (len(finals.t), *self.encoder.shape)
