@@ -28,6 +28,7 @@ SCRIPTS = {
     "kernel_envs": ["--repeats", "2", "--seconds", "0.1"],
     "minatar_pool": ["--repeats", "2", "--seconds", "0.2"],
     "process_pool": ["--repeats", "2", "--seconds", "0.2"],
+    "caller_share": ["--repeats", "1", "--seconds", "0.2"],
     "tag_pool": ["--repeats", "2", "--seconds", "0.2"],
     "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
     "atari_emulator": ["--repeats", "2", "--seconds", "0.05", "--games", "pong", "breakout"],
@@ -42,6 +43,7 @@ SCRIPTS = {
     "learning_settings": ["--seeds", "1", "--cases", "gru", "--tasks", "CartPole-v1"],
     "async_ppo": ["--quick"],
     "mujoco_learning": ["--quick"],
+    "seconds_to_return": ["Pendulum-v1:ppo:-2000", "--set", "total_steps=4000", "--every", "1000", "--episodes", "2"],
     "fused_updates": ["--quick"],
     "sac_update": ["--quick"],
     "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],
@@ -53,6 +55,7 @@ SCRIPTS = {
     "process_soak": ["--rounds", "10"],
     "worker_kills": ["--kills", "5", "--steps", "2000"],
     "tuner": ["--quick"],
+    "torchrun_ranks": ["--repeats", "1", "--steps", "3000", "--seeds", "2", "--learning-steps", "8000"],
     "batch_rule": ["--tasks", "Pendulum-v1", "--seeds", "1", "--steps", "1500", "--times", "1", "4", "--episodes", "4"],
     "memory": ["--scale", "0.01"],
 }

@@ -35,6 +35,7 @@ ORDER = (
     "kernel_envs",
     "minatar_pool",
     "process_pool",
+    "caller_share",
     "tag_pool",
     "ppo_speed",
     "sb3_training",
@@ -44,6 +45,7 @@ ORDER = (
     "replay",
     "learn_pong",
     "learn_doom",
+    "learn_fast",
     "mujoco_learning",
     "sac_learning",
     "final_returns",
@@ -71,6 +73,7 @@ def section(records: list[dict[str, Any]]) -> str:
         "async_ppo": async_rows,
         "learn_pong": pong_rows,
         "learn_doom": doom_rows,
+        "learn_fast": fast_rows,
         "mujoco_learning": mujoco_rows,
         "tag_learning": tag_rows,
         "sac_learning": race_rows,
@@ -190,6 +193,22 @@ def async_rows(record: dict[str, Any]) -> list[str]:
         took = f"{seconds:.1f} s ({sum(run['solved'] for run in runs)} of {len(runs)})"
         rows.append(f"| {how} | {speed} | {took} | {steps:,.0f} |")
     return rows
+
+
+def fast_rows(record: dict[str, Any]) -> list[str]:
+    lines = [
+        "| task, algorithm | goal | steps | seconds | of processors | 20 games | load |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in record["rows"]:
+        told, goal = row["settings"], row["settings"].get("stop_at_return", "its own")
+        words = ", ".join(f"{name}={value}" for name, value in told.items() if name in ("preset", "curiosity"))
+        reached = "" if row["reason"] == "solved" else " (not reached)"
+        lines.append(
+            f"| {told['task']}, {told['algo']}{f' ({words})' if words else ''} | {goal}{reached} | {row['steps']:,} | "
+            f"{row['seconds']:,.0f} | {row['processor_seconds']:,.0f} | {row['mean_of_games']} | {row['load']:.0f} |"
+        )
+    return lines
 
 
 def pong_rows(record: dict[str, Any]) -> list[str]:

@@ -103,3 +103,14 @@ def test_extras_are_named_as_every_pip_finds_them() -> None:
     files = [*PAGES, ROOT / "Makefile", *(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     named = {name for file in files for found in asked.findall(file.read_text()) for name in found.split(",")}
     assert {"dm-control", "train", "plots"} <= named <= set(extras)
+
+
+def test_files_that_the_architecture_names_are_there() -> None:
+    """A path begins in the repository, the package or training, or where one before it in the same line lies."""
+    package = ROOT / "src" / "headrace"
+    for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():
+        folders = [ROOT, package, package / "train"]
+        for name in re.findall(r"`([\w./-]+(?:\.(?:py|hpp|cpp|js|sh|toml)|/))`", line):
+            found = [folder / name for folder in folders if (folder / name).exists()]
+            assert found, f"docs/architecture.md names {name}, which is not there"
+            folders += [path if path.is_dir() else path.parent for path in found]

@@ -12,14 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from collecting import collecting
 from headrace.train.algorithms.a2c import A2C, A2CConfig
 from headrace.train.algorithms.fused import rollouts
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
+from headrace.train.config.settings import make_config
+from headrace.train.modules.cnn import NatureTrunk
 from headrace.train.modules.distributions import Distribution, distribution_for
-from headrace.train.modules.network import GRU, MLP, NatureCNN
+from headrace.train.modules.network import GRU, MLP, make_network
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.storage.samples import Samples, draw_order, minibatches, normalised
 
@@ -205,6 +208,30 @@ def test_advantages_are_normalised_over_what_counts():
         torch.testing.assert_close(row[weight > 0], (kept - kept.mean()) / (kept.std() + 1e-8))
 
 
+def test_what_the_critic_learns_is_normalised_and_what_it_answers_is_brought_back():
+    options = {"num_envs": 4, "num_steps": 30, "gamma": 0.9, "gae_lambda": 0.8, "normalise_rewards": False}
+    config = make_config("Pendulum-v1", normalise_values=True, normalise_observations=False, **options)
+    collector, (policy,) = collecting("host", config)
+    earlier = torch.randn(100) * 20 - 70
+    policy.value_normaliser.update(earlier)
+    collector.draw(torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        (samples,) = collector.collect()
+    answers = collector.experiences[0].values
+    values = answers.double() * earlier.double().std(correction=0) + earlier.double().mean()
+    nowhere = torch.zeros(30, 4, dtype=torch.bool)
+    expected = slow_gae(collector.rewards, values, nowhere, nowhere, None, 0.9, 0.8)
+    returns = torch.from_numpy(expected) + values[:-1]
+    so_far = torch.cat((earlier.double(), returns.flatten()))
+    wanted = (returns - so_far.mean()) / so_far.std(correction=0)
+    torch.testing.assert_close(samples.advantages.double(), torch.from_numpy(expected).flatten(), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(samples.returns.double(), wanted.flatten(), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(samples.values, answers[:-1].flatten())
+    worth = policy.worth(torch.zeros(1, 3), torch.zeros(1, 2), torch.zeros(1)).double()
+    torch.testing.assert_close(worth, so_far.mean().view(1), rtol=1e-4, atol=1e-3)
+    collector.pool.close()
+
+
 def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():
     """Back-propagation through time, against a network stepped through every episode by itself."""
     steps, columns, space = 7, 3, gym.spaces.Discrete(4)
@@ -260,7 +287,7 @@ def test_any_module_is_differentiated_by_autograd():
     config = PPOConfig("x", entropy_coef=0.1)
     policy = policy_of(config, space, gym.spaces.Box(0, 255, (2, 44, 40), np.uint8))
     distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
-    assert isinstance(network, NatureCNN)
+    assert isinstance(network.trunk, NatureTrunk)
     images = torch.randint(0, 256, (6, 2, 44, 40), dtype=torch.uint8)
     batch = make_batch(distribution, network, images)
     policy.backward(batch, Rates.of(config, 0), measure=False)
@@ -271,11 +298,10 @@ def test_any_module_is_differentiated_by_autograd():
 
 
 def test_bfloat16_is_close_to_float32():
-    torch.manual_seed(0)
-    networks = []
+    space, networks = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8), []
     for bf16 in (False, True):
         torch.manual_seed(0)
-        networks.append(NatureCNN(4, 84, 84, 6, None, bf16))
+        networks.append(make_network(PPOConfig("x", bf16=bf16), space, distribution_for(gym.spaces.Discrete(6))))
     images = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8)
     with torch.no_grad():
         (params, values), (rough_params, rough_values) = (network(images) for network in networks)

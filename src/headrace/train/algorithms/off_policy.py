@@ -30,6 +30,7 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
+from headrace.train.storage.hindsight import HindsightReplay, goals_for
 
 
 class Losses(NamedTuple):
@@ -60,6 +61,7 @@ class OffPolicy(Policy):
         acting: those of the acting part.
         targets: the followers, by the name of their part.
         actor_every: updates of the critics for each of the actor and the targets.
+        betas: decays of Adam's means of gradients and of their squares.
         generator: where the noise in updates comes from.
         errors: how far off the last batch's values were, float32[B], where an algorithm says so (DQN): priorities.
         replay: the `Trainer`'s ring; None before its first rollout.
@@ -71,6 +73,7 @@ class OffPolicy(Policy):
     acting_part: str = "actor"
     target_parts: tuple[str, ...] = ("actor", "critic")
     actor_every: int = 1
+    betas: tuple[float, float] = (0.9, 0.999)
 
     settings = ReplayConfig
     capabilities = Capabilities(replay=True, networks=("mlp", "own"), workers=True)
@@ -93,8 +96,11 @@ class OffPolicy(Policy):
             self.acting = self.parts[self.acting_part]
             return
         for name, part in self.network.named_children():
-            self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon)
-        self._leaves = {name: list(part.parameters()) for name, part in self.network.named_children()}
+            self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon, betas=self.betas)
+        self._leaves = {
+            name: [leaf for leaf in part.parameters() if leaf.requires_grad]
+            for name, part in self.network.named_children()
+        }
         self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
         self.acting = self.parts[self.acting_part]
         for name in self.target_parts:
@@ -111,7 +117,7 @@ class OffPolicy(Policy):
         # what the Trainer's updates are made of, where a CUDA graph finds it
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
         self._measured = torch.zeros(len(self.statistics), device=device)
-        self._update = Updater(self, self._batch, config.graphs and not config.host_random)
+        self._update = Updater(self, self._batch, config.graphs and not config.host_random and not config.hindsight)
 
     def _make(self) -> tuple[Any, nn.Module]:
         """The distribution and the network."""
@@ -133,10 +139,22 @@ class OffPolicy(Policy):
         """Explore as is due at agent step `step`: widely until the first update, while the actor knows nothing."""
         self.distribution.explore(widely=step < self.config.learning_starts)
 
+    def prepare(self, observed: Callable[[int], Tensor]) -> None:
+        """Learn, before the first update, what updates take for granted.
+
+        Args:
+            observed: returns that many of the inputs in the replay, drawn at random.
+        """
+
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: what the least confident critic says of the likeliest actions, where there are critics."""
         critic = getattr(self.network, "critic", None)
         return values if critic is None else critic(inputs, self.distribution.mode(params).flatten(1)).amin(0)
+
+    @property
+    def updates(self) -> int:
+        """As `Policy.updates`, of the part that learns in every update."""
+        return max((int(each.steps) for each in self._optimisers.values()), default=0)
 
     def optimiser_of(self, part: str) -> FlatAdam:
         """What learns a part."""
@@ -292,8 +310,15 @@ class OffPolicy(Policy):
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it from outside
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                self.replay = Replay(config.replay_size, inputs, actions, self.device)
+                self.replay = self._new_replay(inputs, actions)
         return self.replay
+
+    def _new_replay(self, inputs: int, actions: int) -> Replay:
+        config = self.config
+        if not config.hindsight:
+            return Replay(config.replay_size, inputs, actions, self.device)
+        sizes = config.replay_size, inputs, actions, self._columns
+        return HindsightReplay(*sizes, goals_for(config), config.hindsight, self.generator, self.device)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

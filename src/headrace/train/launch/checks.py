@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
-from headrace.train.config.replay import ActorCriticConfig
+from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
+from headrace.train.processes.torchrun import place
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def checked(task: str, overrides: Mapping[str, Any]) -> Asked:
         OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
     """
     wanted = make_config(task, **overrides)
+    check_launcher(wanted)
     config = settled(wanted)
     why = why_in_turn(config) if wanted.samplers < 0 and find_algorithm(config.algo).capabilities.replay else None
     players = _check_task(config)
@@ -98,9 +101,11 @@ def why_in_turn(config: Config) -> str | None:
         return f"{config.task} has several agents"
     if is_known_here_only(config.task):
         return f"{config.task} is registered where no other process can import it, in place of a file"
-    for name in ("deterministic", "devices", "batch_size"):
-        if value := getattr(config, name):
+    for name in ("deterministic", "devices", "batch_size", "hindsight"):
+        if value := getattr(config, name, None):
             return f"{name}={value}"
+    if place() is not None:
+        return "torchrun starts several processes, each of which samples for itself"
     if config.device != "cpu" and task.kernel is not None:
         return f"{config.task} lives on the policy's device, {config.device}"
     return None
@@ -115,9 +120,26 @@ def expect_workers(settings: Mapping[str, Any]) -> None:
     samplers = settings.get("samplers", -1)
     if not isinstance(samplers, int):  # which is an error that others raise
         return
+    if place() is not None:
+        return
     in_turn = samplers < 0 and (not begins_workers(settings.get("algo", "ppo")) or settings.get("deterministic"))
     if samplers != 0 and not in_turn:
         worker_context()
+
+
+def check_launcher(config: Config) -> None:
+    """Raises `OptionError` for settings that are nothing for the processes that torchrun starts."""
+    where = place()
+    if where is None:
+        return
+    if config.devices:
+        raise OptionError(f"devices={config.devices!r} starts processes, and so does torchrun: leave devices out")
+    if config.samplers > 0:
+        raise OptionError(
+            f"samplers={config.samplers} would add processes to those of torchrun, each of which samples for itself: "
+            "leave samplers out, or torchrun"
+        )
+    where.device(config.device)
 
 
 def _check_task(config: Config) -> dict[str, Player]:
@@ -130,6 +152,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, players_of, reward_function
     from headrace.train.play.loading import check_loads
+    from headrace.train.storage.hindsight import goals_for
 
     for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
         if name:
@@ -138,6 +161,8 @@ def _check_task(config: Config) -> dict[str, Player]:
     check_curriculum(config)
     if config.reward is not None:
         reward_function(config.reward)
+    if isinstance(config, ReplayConfig) and config.hindsight:
+        goals_for(config)
     players = players_of(config, build_task(config.task, **config.env_options).spec)
     check_loads(config, players)
     return players

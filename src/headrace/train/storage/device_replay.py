@@ -7,7 +7,7 @@ gather.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -44,10 +44,12 @@ class Recorded(NamedTuple):
     Attributes:
         transitions: M transitions.
         present: bool[M], whether the agent was in the game; None if all were.
+        over: bool[M], whether an episode ended so, by termination or truncation.
     """
 
     transitions: Transitions
     present: Tensor | None
+    over: Tensor
 
 
 class Replay:
@@ -69,8 +71,11 @@ class Replay:
         self.memory = torch.zeros(capacity + 1, sum(self._widths), device=device)
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
-    def write(self, new: Transitions, present: Tensor | None = None) -> None:
-        """Write transitions, replacing the oldest if full; only those ``present``, bool[M], if given."""
+    def write(self, new: Transitions, present: Tensor | None = None, over: Tensor | None = None) -> None:
+        """Write transitions, replacing the oldest if full; only those ``present``, bool[M], if given.
+
+        ``over`` is for replays that know episodes.
+        """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
         rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)
         if present is None:
@@ -101,3 +106,22 @@ class Replay:
         """Restore what `state` returned."""
         self.memory[: len(state["memory"])] = state["memory"]
         self.written.copy_(state["written"])
+
+
+def dealt(states: Sequence[Mapping[str, Tensor]], size: int, capacity: int) -> list[dict[str, Tensor]]:
+    """Returns the states of ``size`` replays that hold together what others held; without room for all, the newest.
+
+    Args:
+        states: what `Replay.state` returned of each.
+        size: how many go on.
+        capacity: transitions that one of them holds.
+    """
+    ages = []
+    for state in states:
+        rows, written = state["memory"], int(state["written"])
+        ages.append(rows.roll(-(written % len(rows)), 0) if len(rows) and written > len(rows) else rows)
+    # by their distance from the newest of their replay, so that those of the same age follow each other
+    distances = torch.cat([torch.arange(len(rows) - 1, -1, -1) for rows in ages])
+    whole = torch.cat(ages)[distances.argsort(descending=True, stable=True)]
+    shares = [whole[rank::size][-capacity:] for rank in range(size)]
+    return [{"memory": share, "written": torch.full_like(states[0]["written"], len(share))} for share in shares]
