@@ -31,6 +31,7 @@ SCRIPTS = {
     "caller_share": ["--repeats", "1", "--seconds", "0.2"],
     "tag_pool": ["--repeats", "2", "--seconds", "0.2"],
     "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
+    "atari_emulator": ["--repeats", "2", "--seconds", "0.05", "--games", "pong", "breakout"],
     "vizdoom_pool": ["--repeats", "2", "--seconds", "0.5", "--tasks", "Basic-v1"],
     "mujoco_pool": ["--repeats", "2", "--seconds", "0.2", "--tasks", "HalfCheetah-v5", "--sizes", "64", "1024"],
     "mujoco_pixels": ["--repeats", "2", "--seconds", "0.2", "--tasks", "CheetahRun-v1"],

@@ -27,6 +27,7 @@ START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 """in the README, around the table"""
 ORDER = (
     "atari_pool",
+    "atari_emulator",
     "vizdoom_pool",
     "cartpole_pool",
     "mujoco_pool",
