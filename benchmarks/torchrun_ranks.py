@@ -1,8 +1,7 @@
 """Two of torchrun's processes beside one: steps a second, and what is learnt in as many steps.
 
 Each process has one thread and one core, and as many environments as the other. Steps a second are those of whole
-training, from the run's own metrics, after its first fifth. ``per_core`` counts the time that the processes really
-had on a core: where other programs take part of it, it still tells what parallel training costs beside waiting.
+training, from the run's own metrics, after its first fifth: to be measured on a machine that does nothing else.
 
 Returns are PPO's on CartPole-v1 after so many steps: in one process with all environments and whole minibatches, and in
 two with half of each.
@@ -80,13 +79,12 @@ def trained(ranks: int, task: str, folder: Path, **options: Any) -> list[dict[st
     return read_metrics(folder / "metrics.jsonl")
 
 
-def speed(lines: list[dict[str, Any]]) -> dict[str, float]:
-    """Agent steps a second, by the clock and by the time on a core, after the first fifth of a run."""
+def speed(lines: list[dict[str, Any]]) -> float:
+    """Agent steps a second after the first fifth of a run."""
     last = lines[-1]
     kept = [line for line in lines if line["step"] >= last["step"] / 5]
     steps, seconds = last["step"] - kept[0]["step"], last["time"]["seconds"] - kept[0]["time"]["seconds"]
-    cores = statistics.mean(line["time"]["cores"] for line in kept[1:] if "cores" in line["time"])
-    return {"steps": steps / seconds, "per_core": steps / seconds / cores, "cores": cores}
+    return steps / seconds
 
 
 def speeds(args: RanksArgs) -> dict[str, Any]:
@@ -94,7 +92,7 @@ def speeds(args: RanksArgs) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for task in args.tasks:
         options = TASKS[task]
-        turns: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+        turns: dict[int, list[float]] = {1: [], 2: []}
         for turn in range(args.repeats):
             for ranks in (1, 2) if turn % 2 == 0 else (2, 1):
                 with tempfile.TemporaryDirectory() as folder:
@@ -106,8 +104,7 @@ def speeds(args: RanksArgs) -> dict[str, Any]:
         found[task] = {
             "settings": options,
             "turns": {str(ranks): each for ranks, each in turns.items()},
-            "ratio": statistics.median(two["steps"] / one["steps"] for one, two in pairs),
-            "ratio_per_core": statistics.median(2 * two["per_core"] / one["per_core"] for one, two in pairs),
+            "ratio": statistics.median(two / one for one, two in pairs),
         }
     return found
 
@@ -165,9 +162,9 @@ def main(args: RanksArgs) -> None:
     passed = {task: found["ratio"] >= WANTED for task, found in record.get("speed", {}).items()}
     record["passed"] = passed | ({"returns": record["returns"]["inside"]} if "returns" in record else {})
     path.write_text(json.dumps(record, indent=1) + "\n")
-    table = Table("task", "two processes / one", "by time on a core", "wanted")
+    table = Table("task", "two processes / one", "wanted")
     for task, found in record.get("speed", {}).items():
-        table.add_row(task, f"{found['ratio']:.2f}", f"{found['ratio_per_core']:.2f}", f"{WANTED}")
+        table.add_row(task, f"{found['ratio']:.2f}", f"{WANTED}")
     console = Console()
     console.print(table)
     if "returns" in record:

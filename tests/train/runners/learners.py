@@ -37,10 +37,11 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "ddpg": ("Pendulum-v1", REPLAY | {"normalise_rewards": True}),
     "dqn": ("CartPole-v1", REPLAY),
     "crossq": ("Pendulum-v1", REPLAY),
+    "pqn": ("CartPole-v1", {}),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }
 """algorithm → task and settings of a small run"""
-MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn", "crossq")
+MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn", "crossq", "pqn")
 """those that have minibatches"""
 
 

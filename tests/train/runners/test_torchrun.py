@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -229,16 +230,13 @@ def ranks(launcher: int) -> dict[int, int]:
     return found
 
 
-def in_session(leader: int) -> list[str]:
-    """The processes of a session that have not ended."""
+def at_work_in(folder: Path) -> list[str]:
+    """The processes whose working folder this is: torchrun gives each a session of its own."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:
-            continue
-        if int(session) == leader and state != "Z":
-            found.append(stat.parent.name)
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cwd").readlink() == folder:
+                found.append(process.name)
     return found
 
 
@@ -269,7 +267,7 @@ def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path, killed):
     assert again.step >= int(kept[0].removeprefix("step-"))
     steps = [line["step"] for line in facts(folder.path)]
     assert steps == sorted(set(steps)) and steps[-1] >= 12_000
-    assert not in_session(process.pid) and folder.holder is None
+    assert not at_work_in(tmp_path) and folder.holder is None
 
 
 @pytest.mark.nightly
@@ -279,12 +277,13 @@ def test_ctrl_c_ends_all_with_a_checkpoint(tmp_path, how):
     process = torchrun(tmp_path, "--total-steps=100000000", "--run-dir=run", "--log-steps=500")
     wait_until((tmp_path / "run" / "metrics.jsonl").exists, process)
     wait_for_lines(tmp_path / "run", 2)
+    assert len(at_work_in(tmp_path)) >= 3
     (os.killpg if how is signal.SIGINT else os.kill)(process.pid, how)
     said, _ = process.communicate(timeout=300)
     events = read_events(tmp_path / "run" / "events.jsonl")
     assert events[-1].kind == "interrupted" and "go on with:" in said, said
     assert last_checkpoint(tmp_path / "run").counters["step"] == facts(tmp_path / "run")[-1]["step"] > 0
-    assert not in_session(process.pid)
+    assert not at_work_in(tmp_path)
     assert json.loads((tmp_path / "run" / "config.json").read_text())["devices"] == []
 
 

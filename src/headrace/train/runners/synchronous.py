@@ -233,7 +233,7 @@ class Trainer(Runner):
 
     @property
     def _root(self) -> int:
-        return os.getpid() if self.group.size == 1 else os.getppid()
+        return os.getppid() if self.group.watched else os.getpid()  # torchrun's ranks are strangers to each other
 
     def _counts(self) -> dict[str, int]:
         return {"iteration": self.iteration}
