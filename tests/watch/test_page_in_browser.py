@@ -154,9 +154,10 @@ def test_lines_have_names_of_their_own(tmp_path: Path, open_page: Open) -> None:
         write_run(tmp_path / name, learning_rate=rate)
     with serving(tmp_path) as address:
         page = open_page(address)
+        page.locator("#list .item").first.wait_for()
         page.locator("#join").uncheck()
-        page.locator("#clear").click()
         wait_for(lambda: len(rows(page)) == 4)
+        page.locator("#clear").click()
         for box in page.locator("#list input").all():
             box.click()
         keys = page.locator("section[aria-label=Return] .key button")
