@@ -11,7 +11,8 @@ doing nothing but `frame_skip` emulated frames a step and a reset at each game's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +24,11 @@ from ale_py.vector_env import AtariVectorEnv
 from headrace_atari import _atari
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, Contender, measure, random_actions, stepping
 
 ACTION_SETS = 32
 FRAME_SKIP = 4
-AT_LEAST = {"envpool": 1.4, "ale-py vector": 1.25, "bare emulator": 0.93}
+WANTED = {"envpool": 1.4, "ale-py vector": 1.25, "bare emulator": 0.93}
 SHARED = {
     "stack_num": 4, "frame_skip": FRAME_SKIP, "noop_max": 30, "img_height": 84, "img_width": 84,
     "use_fire_reset": False, "episodic_life": False, "repeat_action_probability": 0.0,
@@ -60,28 +61,17 @@ def exchange(pool: Any) -> Callable[[np.ndarray], None]:
     return step
 
 
-def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, Callable[[float], float]]:
-    """Pools of one game, started, by name; synchronous when batch == num_envs."""
-    sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
-    ours = headrace.make(f"{game}-v5", **sizes, seed=0, reward_clip=True, **SHARED)
-    peer = envpool.make_gymnasium(
-        f"{game}-v5", **sizes, seed=0, reward_clip=True, use_inter_area_resize=True, gray_scale=True, **SHARED
-    )
-    runs = {}
-    for name, pool in (("headrace", ours), ("envpool", peer)):
-        actions = random_actions(pool.action_space, batch, ACTION_SETS)
-        if batch < num_envs:
-            pool.async_reset()
-            runs[name] = stepping(exchange(pool), actions, batch)
-        else:
-            pool.reset()
-            runs[name] = stepping(pool.step, actions, batch)
-    runs["ale-py vector"] = ale_vector(game, num_envs, batch, threads)
-    runs["bare emulator"] = bare_emulator(game, threads)
-    return runs
+def pool_steps(pool: Any, num_envs: int, batch: int) -> Contender:
+    """A pool of ours or EnvPool's, started; synchronous when batch == num_envs."""
+    actions = random_actions(pool.action_space, batch, ACTION_SETS)
+    if batch < num_envs:
+        pool.async_reset()
+        return stepping(exchange(pool), actions, batch)
+    pool.reset()
+    return stepping(pool.step, actions, batch)
 
 
-def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[float], float]:
+def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Contender:
     """ale-py's AtariVectorEnv; its step is send and recv, so the same call serves both modes."""
     env: Any = AtariVectorEnv(
         game.lower(), num_envs, batch_size=batch, num_threads=threads, stack_num=4, frameskip=FRAME_SKIP,
@@ -92,7 +82,7 @@ def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[
     return stepping(env.step, random_actions(env.single_action_space, batch, ACTION_SETS, np.int32), batch)
 
 
-def bare_emulator(game: str, threads: int) -> Callable[[float], float]:
+def bare_emulator(game: str, threads: int) -> Contender:
     """Emulators alone on as many threads; the emulator is the one that our pool uses."""
     rom = str(roms.get_rom_path(game.lower()))
 
@@ -103,22 +93,29 @@ def bare_emulator(game: str, threads: int) -> Callable[[float], float]:
     return run
 
 
-def main() -> None:
-    args = tyro.cli(AtariArgs)
-    report = Report(
-        "atari_pool",
-        "Atari, 84x84x4 grey, frame skip 4, random actions",
-        {**SHARED, "reward_clip": True}
-        | {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds},
-    )
-    modes = {"sync": (args.sync_envs, args.sync_envs), "async": (args.async_envs, args.async_batch)}
-    for game in args.games:
-        for mode, (num_envs, batch) in modes.items():
-            name = f"{game}-v5 {mode} " + (f"N={num_envs}" if mode == "sync" else f"{num_envs}/{batch}")
-            rates = alternate(contenders(game, num_envs, batch, args.num_threads), args)
-            report.cases.append(Case(name, rates, AT_LEAST, frame_skip=FRAME_SKIP))
-    report.write(args.out)
+def comparisons(args: AtariArgs) -> Iterator[Comparison]:
+    """One for each game, synchronous and asynchronous."""
+    for game, (num_envs, batch) in itertools.product(
+        args.games, ((args.sync_envs, args.sync_envs), (args.async_envs, args.async_batch))
+    ):
+        sizes: dict[str, Any] = {"num_envs": num_envs, "batch_size": batch, "num_threads": args.num_threads, "seed": 0}
+        ours = headrace.make(f"{game}-v5", **sizes, reward_clip=True, **SHARED)
+        own = {"use_inter_area_resize": True, "gray_scale": True}
+        peer = envpool.make_gymnasium(f"{game}-v5", **sizes, reward_clip=True, **own, **SHARED)
+        yield Comparison(
+            f"{game}-v5 " + (f"sync N={num_envs}" if batch == num_envs else f"async {num_envs}/{batch}"),
+            pool_steps(ours, num_envs, batch),
+            {
+                "envpool": pool_steps(peer, num_envs, batch),
+                "ale-py vector": ale_vector(game, num_envs, batch, args.num_threads),
+            },
+            {"bare emulator": bare_emulator(game, args.num_threads)},
+            WANTED,
+            frame_skip=FRAME_SKIP,
+        )
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(AtariArgs)
+    title = "Atari, 84x84x4 grey, frame skip 4, random actions"
+    measure("atari_pool", title, comparisons(chosen), chosen, reward_clip=True, **SHARED)

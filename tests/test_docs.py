@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.doctor import INTERNAL
 from headrace.errors import RenderError
 
 ROOT = Path(__file__).parent.parent
@@ -103,3 +104,10 @@ def test_extras_are_named_as_every_pip_finds_them() -> None:
     files = [*PAGES, ROOT / "Makefile", *(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     named = {name for file in files for found in asked.findall(file.read_text()) for name in found.split(",")}
     assert {"dm-control", "train", "plots"} <= named <= set(extras)
+
+
+def test_every_extra_for_users_is_explained() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    answer = (ROOT / "docs" / "faq.md").read_text().split("\n## ")[1]
+    told = {name for found in re.findall(r"headrace\[([\w,-]+)\]", answer) for name in found.split(",")}
+    assert told == set(extras) - INTERNAL
