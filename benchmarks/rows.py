@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+NBSP = "\N{NO-BREAK SPACE}"
+
 
 def speed_rows(record: dict[str, Any]) -> list[str]:
     """One row a case: our median, then how many times as fast it is as each peer, whose median follows."""
@@ -25,9 +27,10 @@ def speed_rows(record: dict[str, Any]) -> list[str]:
 
 def speed_cell(case: dict[str, Any], peer: str) -> str:
     """The ratio, the peer's median, and what is wanted."""
-    told = f"**{case['ratio'][peer]:.2f} ×** {case['median'][peer]:,.0f}"
+    told = f"**{case['ratio'][peer]:.2f}{NBSP}×** {case['median'][peer]:,.0f}"
     least = case["at_least"].get(peer)
-    return told if least is None else f"{told} ({'≥' if case['passed'][peer] else 'short of'} {least:g})"
+    reached = "≥" if least is None or case["passed"][peer] else f"short{NBSP}of"
+    return told if least is None else f"{told} ({reached}{NBSP}{least:g})"
 
 
 def mujoco_pool_rows(record: dict[str, Any]) -> list[str]:
