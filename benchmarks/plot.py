@@ -10,10 +10,10 @@ import math
 from html import escape
 from typing import Any
 
-WIDTH, ROW, TOP, RIGHT, LETTER = 860, 20, 46, 40, 6.6
+WIDTH, ROW, TOP, RIGHT, LETTER = 860, 20, 46, 40, 7.4
 """pixels; of a letter its mean width"""
 COLOURS = ("#3f6fd1", "#d9822b", "#2a9d72", "#b5489f", "#8a8f98", "#c8453b")
-TICKS = (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+TICKS = (0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 WITHOUT = {"watching", "tuner", "memory"}
 """benchmarks whose cases are no speeds beside others"""
 STYLE = """<style>
@@ -30,7 +30,7 @@ def bars(record: dict[str, Any]) -> str:
     if not cases:
         return ""
     peers = list(dict.fromkeys(peer for case in cases for peer in case["ratio"]))
-    colours = dict(zip(peers, COLOURS * len(peers), strict=False))
+    colours: dict[str, str] = dict(zip(peers, COLOURS * len(peers), strict=False))
     left = 16 + LETTER * max(len(case["name"]) for case in cases)
     values = [ratio for case in cases for ratio in (*case["ratio"].values(), *case["at_least"].values())]
     low, high = min(0.8, *values) / 1.1, max(1.25, *values) * 1.1
