@@ -31,6 +31,7 @@ from headrace.machine import cpu_model
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "headrace"
+READABLE = 100_000  # characters
 Contender = Callable[[float], float]
 """runs for so many seconds, and returns its rate"""
 
@@ -123,20 +124,25 @@ class Report:
 
     def write(self, folder: Path) -> Path:
         """Print the table and write ``<folder>/<name>.json``."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.json"
-        record = {
-            "name": self.name,
-            "title": self.title,
-            "command": f"python benchmarks/{Path(sys.argv[0]).name}",
-            "machine": machine(),
-            "settings": self.settings,
-            "cases": [case.record() for case in self.cases],
-            **self.extra,
-        }
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        cases = [case.record() for case in self.cases]
+        record = heading(self.name, self.title) | {"settings": self.settings, "cases": cases, **self.extra}
         show(record)
-        return path
+        return write(folder, record)
+
+
+def heading(name: str, title: str) -> dict[str, Any]:
+    """What every record begins with: what it is of, the command that makes it, and the machine."""
+    command = f"python benchmarks/{Path(sys.argv[0]).name}"
+    return {"name": name, "title": title, "command": command, "machine": machine()}
+
+
+def write(folder: Path, record: Mapping[str, Any]) -> Path:
+    """Write a record as ``<folder>/<its name>.json``: a value a line, if that can still be read."""
+    text = json.dumps(record, indent=1)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{record['name']}.json"
+    path.write_text((text if len(text) < READABLE else json.dumps(record)) + "\n")
+    return path
 
 
 def measure(name: str, title: str, comparisons: Iterable[Comparison], args: Args, **settings: Any) -> None:

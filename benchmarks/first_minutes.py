@@ -7,7 +7,6 @@ long, and a busy one says the same. What the clock said stands in the record. Si
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import statistics
@@ -23,7 +22,7 @@ from typing import Any
 import tyro
 from rich.table import Table
 
-from common import RESULTS, machine, wide_console
+from common import RESULTS, heading, wide_console, write
 
 ROOT = Path(__file__).parents[1]
 HEADRACE = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -107,17 +106,12 @@ def main() -> None:
         mark = f"{one['wanted']:g} {one['unit']} {'[green]yes[/]' if one['passed'] else '[red]no[/]'}"
         table.add_row(name, f"{one['median']:.2f} {one['unit']}", mark)
     wide_console().print(table)
-    record = {
-        "name": "first_minutes",
-        "title": "The first minutes: processor time of new processes, and wheels",
-        "command": "python benchmarks/first_minutes.py",
-        "machine": machine(),
+    record = heading("first_minutes", "The first minutes: processor time of new processes, and wheels") | {
         "settings": {"repeats": args.repeats},
         "passed": {name: one["passed"] for name, one in found.items()},
         "measures": found,
     }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "first_minutes.json").write_text(json.dumps(record, indent=1) + "\n")
+    write(args.out, record)
 
 
 if __name__ == "__main__":
