@@ -2,8 +2,9 @@
 
     python tools/release.py 0.2.0
 
-Checks that versions agree, that the changelog names this one, that nothing is uncommitted, that figures and documentation
-are what the sources say, and that the wheels work in an empty environment; then prints the commands that publish it.
+Checks that versions agree, that the changelog names this one, that nothing is uncommitted, that figures and
+documentation are what the sources say, and that the wheels work in an empty environment; then prints the commands that
+publish it.
 """
 
 from __future__ import annotations
