@@ -1,11 +1,14 @@
 """Every benchmark, in the order of the pages: what it measures, beside whom, and why marks are missed.
 
-`run_all.py`, `table.py` and the list in `README.md` read it, and nothing else names all benchmarks. A new script is one
-entry more.
+`run_all.py`, `table.py` and the list in `README.md` read it, and nothing else names all benchmarks. A script without an
+entry is listed by the first sentence of its docstring; an entry brings it into `make bench`, and says the rest.
 """
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -245,3 +248,18 @@ CATALOG = (
     Benchmark("reading", "lines that run from a step to a gradient; no speed", "rsl_rl, single files"),
     Benchmark("structure", "lines, imports and docstrings of `train/`; no speed", "another checkout"),
 )
+"""those with more to say than their own first sentence"""
+OTHERS = {"catalog", "run_all", "table"}
+
+
+def everything() -> tuple[Benchmark, ...]:
+    """All benchmarks: those of the catalogue, then the other scripts of this folder."""
+    known = {benchmark.name for benchmark in CATALOG} | OTHERS
+    scripts = (path for path in sorted(Path(__file__).parent.glob("*.py")) if path.stem not in known)
+    return CATALOG + tuple(Benchmark(path.stem, sentence(path)) for path in scripts if "__main__" in path.read_text())
+
+
+def sentence(path: Path) -> str:
+    """The first sentence of a script's docstring, as a cell of a table."""
+    told = " ".join((ast.get_docstring(ast.parse(path.read_text())) or path.stem).split())
+    return re.split(r"(?<=[.])\s|:\s", told)[0].rstrip(".").replace("|", "/")

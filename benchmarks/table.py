@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from catalog import CATALOG
+from catalog import CATALOG, everything
 from common import RESULTS
 from glance import glance
 from plot import bars
@@ -37,9 +37,10 @@ def page(records: Records) -> str:
         "it is the other's, and what is wanted stands in brackets. [The benchmarks' README](README.md) says what is "
         f"measured, and how. Measured on {usual}, unless a line says otherwise.",
     ]
-    for benchmark in CATALOG:
-        if (record := records.get(benchmark.name)) is None:
-            continue
+    for benchmark in everything():
+        record = records.get(benchmark.name, {})
+        if "title" not in record or not (benchmark.name in KINDS or record.get("cases")):
+            continue  # nothing was measured, or nothing that makes a table
         lines = [f"## {record['title']}"]
         if (where := machine(record)) != usual:
             lines += ["", f"On {where}."]
@@ -73,7 +74,7 @@ def usual_machine(records: Records) -> str:
 def listed() -> str:
     """Markdown of all benchmarks."""
     rows = ["| script | measures | beside |", "|---|---|---|"]
-    return "\n".join(rows + [f"| `{b.name}.py` | {b.what} | {b.beside} |" for b in CATALOG])
+    return "\n".join(rows + [f"| `{b.name}.py` | {b.what} | {b.beside} |" for b in everything()])
 
 
 def overview(records: Records) -> str:
