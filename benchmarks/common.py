@@ -69,12 +69,13 @@ class Comparison:
     wanted: Mapping[str, float] = field(default_factory=dict)
     unit: str = "steps/s"
     frame_skip: int = 1
+    warm_up: float = 0.3  # seconds before the first turn of each
 
     def run(self, args: Args) -> Case:
         """Give all their turns."""
         contenders = {OURS: self.ours, **self.peers, **self.limit}
         wanted = {name: least for name, least in self.wanted.items() if name in contenders}
-        return Case(self.name, alternate(contenders, args), wanted, self.unit, self.frame_skip)
+        return Case(self.name, alternate(contenders, args, self.warm_up), wanted, self.unit, self.frame_skip)
 
 
 @dataclass
@@ -145,15 +146,23 @@ def write(folder: Path, record: Mapping[str, Any]) -> Path:
     return path
 
 
-def measure(name: str, title: str, comparisons: Iterable[Comparison], args: Args, **settings: Any) -> None:
+def measure(
+    name: str,
+    title: str,
+    comparisons: Iterable[Comparison],
+    args: Args,
+    extra: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> None:
     """Run a benchmark: one comparison after the other, then the table and ``<args.out>/<name>.json``.
 
     Comparisons are asked for one by one, so a generator may close what it made before it goes on.
-    The record has ``settings`` and all of ``args`` but the folder.
+    The record has ``settings``, all of ``args`` but the folder, and what ``extra`` has at the end.
     """
     own = {key: value for key, value in vars(args).items() if not isinstance(value, Path)}
     report = Report(name, title, settings | own)
     report.cases += [comparison.run(args) for comparison in comparisons]
+    report.extra |= extra or {}
     report.write(args.out)
 
 
