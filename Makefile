@@ -135,7 +135,7 @@ $(DEV_ENV): $(DEV_PACKAGES) $(DEV_MODULES)
 
 # the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again
 build/%/.configured: $(ATARI) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
-	$(BIN)/cmake -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
+	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
 	    -DHEADRACE_ATARI=$(if $(filter thread address,$*),ON,OFF) \
 	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@
