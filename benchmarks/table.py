@@ -79,15 +79,10 @@ def listed() -> str:
 
 def overview(records: Records) -> str:
     """Markdown for the README."""
-    shown = {
-        benchmark.name: records[benchmark.name]
-        for benchmark in CATALOG
-        if benchmark.lines and benchmark.name in records
-    }
-    usual = usual_machine(shown)
-    others = sorted({machine(record) for record in shown.values()} - {usual})
-    told = f"Two cores, both sides in turns with equal settings, medians; measured on {usual}"
-    return f"{glance(records)}\n\n{told}{', and some on ' + ' or '.join(others) if others else ''}."
+    shown = {benchmark.name for benchmark in CATALOG if benchmark.lines}
+    cpus = Counter(record["machine"]["cpu"] for name, record in records.items() if name in shown)
+    least = "Medians of turns that alternate, with equal settings, on two cores; least … most over a benchmark's cases."
+    return f"{glance(records)}\n\n{least} Processors: {', '.join(cpu for cpu, _ in cpus.most_common())}."
 
 
 def between(path: Path, new: str) -> str:
