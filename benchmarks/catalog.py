@@ -141,7 +141,7 @@ CATALOG = (
         "seconds until four tasks are solved by PPO, three seeds",
         "stable-baselines3 with rl-baselines3-zoo's settings",
         "--seeds 1 --tasks CartPole-v1",
-        lines=(Line("PPO, until one of four tasks is solved", SB3, SB3),),
+        lines=(Line("PPO, until one of four tasks is solved, each with its own presets", SB3, SB3),),
     ),
     Benchmark(
         "learning_settings",

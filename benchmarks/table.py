@@ -81,8 +81,11 @@ def overview(records: Records) -> str:
     """Markdown for the README."""
     shown = {benchmark.name for benchmark in CATALOG if benchmark.lines}
     cpus = Counter(record["machine"]["cpu"] for name, record in records.items() if name in shown)
-    least = "Medians of turns that alternate, with equal settings, on two cores; least … most over a benchmark's cases."
-    return f"{glance(records)}\n\n{least} Processors: {', '.join(cpu for cpu, _ in cpus.most_common())}."
+    how = (
+        "Medians of turns that alternate, on two cores, with equal settings unless a line says otherwise; least … most over "
+        "a benchmark's cases."
+    )
+    return f"{glance(records)}\n\n{how} Processors: {', '.join(cpu for cpu, _ in cpus.most_common())}."
 
 
 def between(path: Path, new: str) -> str:
