@@ -82,8 +82,8 @@ def overview(records: Records) -> str:
     shown = {benchmark.name for benchmark in CATALOG if benchmark.lines}
     cpus = Counter(record["machine"]["cpu"] for name, record in records.items() if name in shown)
     how = (
-        "Medians of turns that alternate, on two cores, with equal settings unless a line says otherwise; least … most over "
-        "a benchmark's cases."
+        "Medians of turns that alternate, on two cores, with equal settings unless a line says otherwise; least … most "
+        "over a benchmark's cases."
     )
     return f"{glance(records)}\n\n{how} Processors: {', '.join(cpu for cpu, _ in cpus.most_common())}."
 
