@@ -11,12 +11,12 @@ NBSP = "\N{NO-BREAK SPACE}"
 
 
 def speed_rows(record: dict[str, Any]) -> list[str]:
-    """One row a case: our median, then how many times as fast it is as each peer, whose median follows."""
+    """One row a case: our median, then how many times as fast it is as each peer."""
     cases = record["cases"]
     units = {case["unit"] for case in cases}
     unit = units.pop() if len(units) == 1 else "a second"
     peers = list(dict.fromkeys(peer for case in cases for peer in case["ratio"]))
-    rows = [f"| case | Headrace, {unit} | {' | '.join(f'beside {peer}' for peer in peers)} |"]
+    rows = [f"| case | Headrace, {unit} | {' | '.join(f'× {peer}' for peer in peers)} |"]
     rows.append("|---|---:|" + "---:|" * len(peers))
     for case in cases:
         ours = f"{case['median']['headrace']:,.0f}"
@@ -26,11 +26,11 @@ def speed_rows(record: dict[str, Any]) -> list[str]:
 
 
 def speed_cell(case: dict[str, Any], peer: str) -> str:
-    """The ratio, the peer's median, and what is wanted."""
-    told = f"**{case['ratio'][peer]:.2f}{NBSP}×** {case['median'][peer]:,.0f}"
-    least = case["at_least"].get(peer)
-    reached = "≥" if least is None or case["passed"][peer] else f"short{NBSP}of"
-    return told if least is None else f"{told} ({reached}{NBSP}{least:g})"
+    """The ratio, and what is wanted."""
+    told, least = f"**{case['ratio'][peer]:.2f}**", case["at_least"].get(peer)
+    if least is None:
+        return told
+    return f"{told} ({'≥' if case['passed'][peer] else f'short{NBSP}of'}{NBSP}{least:g})"
 
 
 def mujoco_pool_rows(record: dict[str, Any]) -> list[str]:

@@ -33,9 +33,9 @@ def page(records: Records) -> str:
     parts = [
         "# Results",
         "Written by `benchmarks/table.py` from the JSON files in [results/](results), which have every repetition. "
-        "Speeds are medians over turns that alternate; a ratio above 1 says that Headrace is faster, the figure behind "
-        "it is the other's, and what is wanted stands in brackets. [The benchmarks' README](README.md) says what is "
-        f"measured, and how. Measured on {usual}, unless a line says otherwise.",
+        "Speeds are medians over turns that alternate. A column with × says how many times as fast Headrace is as "
+        "another, with what is wanted in brackets. [The benchmarks' README](README.md) says what is measured, and how. "
+        f"Measured on {usual}, unless a line says otherwise.",
     ]
     for benchmark in everything():
         record = records.get(benchmark.name, {})
@@ -48,7 +48,7 @@ def page(records: Records) -> str:
         # a note is added by hand to what was measured otherwise than it would be today; the next run drops it
         lines += [line for told in (benchmark.short, record.get("note", "")) if told for line in ("", told)]
         for picture in pictures(record):
-            lines += ["", f"![{record['title']}](results/{picture})"]
+            lines += ["", f"![plot](results/{picture})"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
