@@ -111,3 +111,10 @@ def test_every_extra_for_users_is_explained() -> None:
     answer = (ROOT / "docs" / "faq.md").read_text().split("\n## ")[1]
     told = {name for found in re.findall(r"headrace\[([\w,-]+)\]", answer) for name in found.split(",")}
     assert told == set(extras) - INTERNAL
+
+
+def test_targets_of_make_that_pages_name_are_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", *(ROOT / ".github").rglob("*.md")]
+    named = {target for page in pages for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)", page.read_text(), re.M)}
+    assert {"demo", "test", "wheels", "nightly", "gpu-test"} <= named <= targets
