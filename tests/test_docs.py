@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sysconfig
 import tomllib
 import unicodedata
 from pathlib import Path
 
 import pytest
 
+import headrace
 from headrace.cli.doctor import INTERNAL
 from headrace.errors import RenderError
 
@@ -18,6 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 THEIRS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """the program of another library that stands beside ours on a page "coming from …"; it runs where that is installed"""
+CPP = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 ANCHOR = re.compile(r"\]\(((?!https?:)[^)#\s]*)#([^)]+)\)")
@@ -63,6 +67,16 @@ def test_the_program_beside_ours_runs(page: Path, tmp_path: Path, monkeypatch: p
             assert library != "headrace"
             pytest.importorskip(library)
         exec(compile(code, str(page), "exec", dont_inherit=True), {"__name__": "theirs"})
+
+
+def test_the_page_about_simulators_in_cpp_compiles(tmp_path: Path) -> None:
+    nanobind = pytest.importorskip("nanobind")
+    code = "".join(blocks(ROOT / "docs" / "cpp-simulator.md", CPP))
+    (tmp_path / "page.cpp").write_text(f"#include <array>\n#include <memory>\n{code}")
+    folders = [headrace.get_include(), nanobind.include_dir(), sysconfig.get_path("include")]
+    command = ["c++", "-std=c++20", "-fsyntax-only", *(f"-I{folder}" for folder in folders), "page.cpp"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_page_about_a_library_has_its_program() -> None:
