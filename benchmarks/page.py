@@ -2,14 +2,19 @@
 
 Training runs in a process of its own, as a user starts it, with the page's server and a browser beside it on the same
 cores; in turns the page is open, with all charts that fit its window, and closed. Rates are those of the run's own
-metrics. For the answers, a hundred runs are listed, twenty of them have 10,000 measurements and are drawn over each
-other: an interaction has been answered when the browser has drawn what follows from it.
+metrics. They say little on a machine that has other things to do: the share of the processors' time that the open page
+takes, server and browser together, is measured as well.
+
+For the answers, a hundred runs are listed, twenty of them have 10,000 measurements and are drawn over each other: an
+interaction has been answered when the browser has drawn what follows from it. The processor time of all that is drawn
+for it, piece by piece, is given, too.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import shutil
 import statistics
@@ -24,9 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from common import OURS, Args, Case, Report, alternate
+from headrace.machine import usable_cores
 from headrace.train.config.settings import make_config
 
 CLOSED = "page closed"
@@ -147,20 +153,31 @@ def interactions(page: Page) -> dict[str, Callable[[int], None]]:
 
 
 def timed(page: Page, act: Callable[[int], None], times: int = 20) -> dict[str, float]:
-    """How long the page could not have answered at most, each time, until all was drawn."""
+    """How long the page could not have answered at most, each time, until all was drawn, and what all that computed."""
     page.evaluate(BUSY)
-    took = []
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    took, computed = [], []
     for turn in range(times):
         page.evaluate("window.longest = 0")
+        before = computing(devtools)
         act(turn)
         for _ in range(6):
             page.evaluate(DRAWN)
         took.append(page.evaluate("window.longest"))
-    return {"median": round(statistics.median(took), 1), "longest": round(max(took), 1)}
+        computed.append(1000 * (computing(devtools) - before))
+    found = {"median": statistics.median(took), "longest": max(took), "processor": statistics.median(computed)}
+    return {name: round(value, 1) for name, value in found.items()}
 
 
-def cost(task: str, args: PageArgs) -> Case:
-    """Training's agent steps a second with the page open and closed, in turns."""
+def computing(devtools: CDPSession) -> float:
+    """Seconds of processor time of a page's main thread in script, style and layout."""
+    values = {each["name"]: each["value"] for each in devtools.send("Performance.getMetrics")["metrics"]}
+    return values["ScriptDuration"] + values["RecalcStyleDuration"] + values["LayoutDuration"]
+
+
+def cost(task: str, args: PageArgs) -> tuple[Case, list[float]]:
+    """Training's agent steps a second with the page open and closed, in turns; and shares of the processors' time."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [
@@ -179,13 +196,17 @@ def cost(task: str, args: PageArgs) -> Case:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as training, watched(run.parent) as address:
             try:
                 with browser() as page:
-                    return Case(f"{task} {TASKS[task]}", turns(page, address, run, args), {CLOSED: LEAST})
+                    rates, shares = turns(page, address, run, training.pid, args)
+                    return Case(f"{task} {TASKS[task]}", rates, {CLOSED: LEAST}), shares
             finally:
                 training.kill()
 
 
-def turns(page: Page, address: str, run: Path, args: PageArgs) -> dict[str, list[float]]:
-    """Rates in turns with the page open and closed."""
+def turns(
+    page: Page, address: str, run: Path, training: int, args: PageArgs
+) -> tuple[dict[str, list[float]], list[float]]:
+    """Rates in turns with the page open and closed, and the open one's share of the processors' time."""
+    shares = []
     while len(measurements(run)) < 5:
         time.sleep(1.0)
 
@@ -195,14 +216,35 @@ def turns(page: Page, address: str, run: Path, args: PageArgs) -> dict[str, list
         if args.agent:
             page.locator("[data-key=live]").click()
         time.sleep(SETTLE)
-        return rate(page, run, seconds)
+        began, before = time.monotonic(), processor_time(os.getpid(), training)
+        found = rate(page, run, seconds)
+        used = processor_time(os.getpid(), training) - before
+        shares.append(round(used / (time.monotonic() - began) / usable_cores(), 4))
+        return found
 
     def closed(seconds: float) -> float:
         page.goto("about:blank")
         time.sleep(SETTLE)
         return rate(page, run, seconds)
 
-    return alternate({OURS: opened, CLOSED: closed}, args)
+    return alternate({OURS: opened, CLOSED: closed}, args), shares[1:]  # the first one warmed up
+
+
+def processor_time(process: int, leaving_out: int) -> float:
+    """Seconds that the descendants of a process have computed, without those of one of them."""
+    children: dict[int, list[tuple[int, float]]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, parent, *rest = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        used = sum(map(int, rest[9:11])) / os.sysconf("SC_CLK_TCK")
+        children.setdefault(int(parent), []).append((int(stat.parent.name), used))
+
+    def below(parent: int) -> float:
+        return sum(used + below(child) for child, used in children.get(parent, []) if child != leaving_out)
+
+    return below(process)
 
 
 def rate(page: Page, run: Path, seconds: float) -> float:
@@ -228,12 +270,16 @@ def main() -> None:
     args = tyro.cli(PageArgs)
     found = answers(args.points)
     for name, times in found.items():
-        print(f"{name}: median {times['median']} ms, longest {times['longest']} ms")
+        print(f"{name}: median {times['median']} ms, longest {times['longest']} ms, processor {times['processor']} ms")
     settings = {"repeats": args.repeats, "seconds": args.seconds, "points": args.points, "agent": args.agent}
     report = Report("page", "Training with its page open, beside training with it closed", settings)
-    report.cases = [cost(task, args) for task in args.tasks]
+    shares = {}
+    for task in args.tasks:
+        case, shares[task] = cost(task, args)
+        report.cases.append(case)
+        print(f"{task}: the page takes {statistics.median(shares[task]):.2%} of the processors' time")
     passed = {name: times["median"] < MOST for name, times in found.items()}
-    report.extra |= {"answers": found, "passed": passed}
+    report.extra |= {"answers": found, "passed": passed, "shares": shares}
     report.write(args.out)
 
 

@@ -26,7 +26,7 @@ text { fill: #ddd } .axis { stroke: #444 } .one { stroke: #aaa } .wanted { strok
 
 def bars(record: dict[str, Any]) -> str:
     """The SVG of a record; empty where it has no speeds beside others'."""
-    cases = [] if record["name"] in WITHOUT else [case for case in record.get("cases", ()) if case.get("ratio")]
+    cases = [] if record.get("name") in WITHOUT else [case for case in record.get("cases", ()) if case.get("ratio")]
     if not cases:
         return ""
     peers = list(dict.fromkeys(peer for case in cases for peer in case["ratio"]))

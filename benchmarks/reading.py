@@ -12,6 +12,7 @@ rsl-rl-lib``), and other single files can be named to count all their lines of c
 from __future__ import annotations
 
 import ast
+import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from headrace.train.config.settings import make_config
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 
+RESULTS = Path(__file__).parent / "results" / "reading.json"
+COLUMNS = ("lines", "functions", "files")
 WARM = 3  # iterations before the one that is counted
 
 
@@ -124,19 +127,23 @@ def file_lines(path: Path) -> int:
 
 
 def main() -> None:
-    """Print the table."""
-    table = Table("", "lines", "functions", "files", title="From a step to a gradient")
+    """Print the table, and write ``results/reading.json``."""
+    rows: dict[str, tuple[int, int | None, int]] = {}
     for task, algo in (("CartPole-v1", "ppo"), ("Pendulum-v1", "sac")):
         for fused in (True, False):
-            name = f"headrace {algo}, {'by hand' if fused else 'losses'}"
-            table.add_row(name, *map(str, ours(task, algo, fused)))
+            rows[f"headrace {algo}, {'by hand' if fused else 'losses'}"] = ours(task, algo, fused)
     try:
-        table.add_row("rsl_rl ppo", *map(str, theirs()))
+        rows["rsl_rl ppo"] = theirs()
     except ImportError:
         print("rsl_rl is not installed")
     for name in sys.argv[1:]:
-        table.add_row(name, str(file_lines(Path(name))), "", "1")
+        rows[Path(name).name] = file_lines(Path(name)), None, 1
+    table = Table("", *COLUMNS, title="From a step to a gradient")
+    for name, row in rows.items():
+        table.add_row(name, *("" if each is None else str(each) for each in row))
     Console().print(table)
+    figures = {name: dict(zip(COLUMNS, row, strict=True)) for name, row in rows.items()}
+    RESULTS.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

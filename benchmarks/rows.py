@@ -270,6 +270,22 @@ def mark_rows(record: dict[str, Any]) -> list[str]:
     return rows
 
 
+def structure_rows(record: dict[str, Any]) -> list[str]:
+    """One row for each thing that is counted."""
+    after = record["after"]
+    return ["| | before | now |", "|---|---:|---:|"] + [
+        f"| {name} | {count:,} | {after[name]:,} |" for name, count in record["before"].items()
+    ]
+
+
+def network_rows(record: dict[str, Any]) -> list[str]:
+    """One row a link."""
+    rows = ["| delay | loss | steps | seconds |", "|---:|---:|---:|---:|"]
+    for run in record["runs"]:
+        rows.append(f"| {run['delay_ms']:g} ms | {run['loss_percent']:g} % | {run['steps']:,} | {run['seconds']:.1f} |")
+    return [*rows, "", f"A machine that has lost the other ends after {record['seconds_after_a_lost_machine']:.0f} s."]
+
+
 KINDS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "memory": memory_rows,
     "mujoco_pool": mujoco_pool_rows,
@@ -288,5 +304,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "worker_kills": kill_rows,
     "process_soak": soak_rows,
     "first_minutes": mark_rows,
+    "structure": structure_rows,
+    "torchrun_network": network_rows,
 }
 """benchmark → what makes its rows; `speed_rows` makes those of all others"""

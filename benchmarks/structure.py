@@ -3,15 +3,17 @@
     python benchmarks/structure.py                      # this checkout
     python benchmarks/structure.py ../before .          # two beside each other
 
-Lines are those of all Python files, blank ones and comments included. The import chain is the longest path through
+Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out.
+With two checkouts or more, ``results/structure.json`` keeps the figures. The import chain is the longest path through
 modules of `headrace.train` that import each other (imports inside functions and under ``TYPE_CHECKING`` count); a
 circle is a group of modules that reach each other. Public functions are those of modules and of public classes outside
-`envs/` whose names have no leading underscore, properties and overrides of a documented method left out.
+`envs/` whose names have no leading underscore, overloads, properties and overrides of a documented method left out.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+RESULTS = Path(__file__).parent / "results" / "structure.json"
 Graph = dict[str, set[str]]
 
 
@@ -88,8 +91,8 @@ def undocumented(files: dict[str, Path]) -> list[str]:
     missing = []
     for name, tree in trees.items():
         for each in tree.body:
-            if isinstance(each, ast.FunctionDef) and not each.name.startswith("_") and not ast.get_docstring(each):
-                missing.append(f"{name}.{each.name}")
+            if isinstance(each, ast.FunctionDef) and not (ast.get_docstring(each) or each.decorator_list):
+                missing += [] if each.name.startswith("_") else [f"{name}.{each.name}"]
             if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
                 missing += [f"{name}.{each.name}.{method}" for method in _silent(each, documented)]
     return sorted(missing)
@@ -104,6 +107,16 @@ def _silent(owner: ast.ClassDef, documented: set[str]) -> list[str]:
     ]
 
 
+def lines_of_code(text: str) -> int:
+    """Lines of a file that are neither blank nor a comment nor part of a docstring."""
+    told: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            told.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return sum(bool(line) and not line.startswith("#") and number not in told for number, line in lines)
+
+
 def measure(checkout: Path) -> dict[str, int]:
     """The figures of one checkout."""
     files = modules(checkout / "src" / "headrace")
@@ -112,6 +125,7 @@ def measure(checkout: Path) -> dict[str, int]:
     lengths = [len(path.read_text().splitlines()) for path in train.values()]
     return {
         "lines of train/": sum(lengths),
+        "lines of code": sum(lines_of_code(path.read_text()) for path in train.values()),
         "files": len(lengths),
         "folders": len({path.parent for path in train.values()}),
         "longest file, lines": max(lengths),
@@ -122,7 +136,7 @@ def measure(checkout: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, and keep it where checkouts are compared."""
     checkouts = [Path(each) for each in sys.argv[1:]] or [Path(__file__).parents[1]]
     table = Table(title="headrace.train")
     table.add_column("")
@@ -132,6 +146,9 @@ def main() -> None:
     for name in columns[0]:
         table.add_row(name, *(f"{column[name]:,}" for column in columns))
     Console().print(table)
+    if len(checkouts) > 1:
+        names = [checkout.resolve().name for checkout in checkouts[:-1]]
+        RESULTS.write_text(json.dumps(dict(zip((*names, "after"), columns, strict=True)), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -39,36 +39,37 @@ def page(records: Records) -> str:
     ]
     for benchmark in everything():
         record = records.get(benchmark.name, {})
-        if "title" not in record or not (benchmark.name in KINDS or record.get("cases")):
+        if not record or not (benchmark.name in KINDS or record.get("cases")):
             continue  # nothing was measured, or nothing that makes a table
-        lines = [f"## {record['title']}"]
-        if (where := machine(record)) != usual:
+        lines = [f"## {record.get('title') or benchmark.what[0].upper() + benchmark.what[1:]}"]
+        if (where := machine(record)) not in (usual, ""):
             lines += ["", f"On {where}."]
         lines += ["", *KINDS.get(benchmark.name, speed_rows)(record)]
         # a note is added by hand to what was measured otherwise than it would be today; the next run drops it
         lines += [line for told in (benchmark.short, record.get("note", "")) if told for line in ("", told)]
-        for picture in pictures(record):
+        for picture in pictures(benchmark.name, record):
             lines += ["", f"![plot](results/{picture})"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
-def pictures(record: dict[str, Any]) -> list[str]:
+def pictures(name: str, record: dict[str, Any]) -> list[str]:
     """Names of the files in ``results/`` that show a record."""
-    name = record["name"]
     plots = [f"{name}.svg"] if bars(record) else []
     return plots + [f"{name}.png"] * (RESULTS / f"{name}.png").exists()
 
 
 def machine(record: dict[str, Any]) -> str:
-    """Where a record was measured."""
+    """Where a record was measured; empty for what is the same everywhere."""
+    if "machine" not in record:
+        return ""
     cpu, cores = record["machine"]["cpu"], record["machine"]["cores"]
     return f"{cpu}, {cores} core{'s' * (cores > 1)}"
 
 
 def usual_machine(records: Records) -> str:
     """Where most records were measured."""
-    return Counter(map(machine, records.values())).most_common(1)[0][0]
+    return Counter(filter(None, map(machine, records.values()))).most_common(1)[0][0]
 
 
 def listed() -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.train.config.fields import REQUIRED, Setting, default_of, settings_of
-from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.config.registry import DEFAULT_PRESET, algorithms, find_algorithm
 from headrace.train.config.settings import Config
 
 DOCS = Path(__file__).parent
@@ -42,18 +42,18 @@ def overview() -> Iterator[str]:
 def own(algo: str) -> Iterator[str]:
     """The settings that an algorithm has beside those of every run."""
     algorithm = find_algorithm(algo)
-    begins = algorithm.presets("", "auto")
+    begins = algorithm.presets("", "auto", DEFAULT_PRESET)
     yield "| setting | begins with | what it does |"
     yield "|---|---|---|"
     for name, known in settings_of(algorithm.settings).items():
-        if name not in settings_of(Config):
+        if known.uses and name not in settings_of(Config):
             value = begins.get(name, default_of(algorithm.settings, name))
             yield f"| `{name}` | {_value(value)} | {_meaning(known)} |"
 
 
 def group(name: str) -> Iterator[str]:
     """The settings of one group that every algorithm has."""
-    presets = {algo: find_algorithm(algo).presets("", "auto") for algo in algorithms()}
+    presets = {algo: find_algorithm(algo).presets("", "auto", DEFAULT_PRESET) for algo in algorithms()}
     yield "| setting | default | what it does |"
     yield "|---|---|---|"
     for setting, known in settings_of(Config).items():

@@ -101,3 +101,9 @@ def make() -> Any:
 
 
 Make = Callable[..., Any]
+
+
+@pytest.fixture(params=[pytest.param("envpool", marks=pytest.mark.nightly), "headrace"])
+def envpool(request: pytest.FixtureRequest) -> Any:
+    """What a program for EnvPool imports as ``envpool``; that EnvPool itself runs it is shown by `make nightly`."""
+    return pytest.importorskip(request.param)

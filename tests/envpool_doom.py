@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import tempfile
 import warnings
 from multiprocessing.connection import Connection
 from typing import Any
@@ -58,6 +59,7 @@ class EnvpoolDoom:
 
 def _serve(link: Connection, task: str, options: dict[str, Any]) -> None:
     os.setsid()  # with its engines, one group to be killed
+    os.chdir(tempfile.gettempdir())  # where the engine leaves its settings
     warnings.simplefilter("ignore")
     import envpool
 

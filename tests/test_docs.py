@@ -132,3 +132,14 @@ def test_targets_of_make_that_pages_name_are_there() -> None:
     pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", *(ROOT / ".github").rglob("*.md")]
     named = {target for page in pages for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)", page.read_text(), re.M)}
     assert {"demo", "test", "wheels", "nightly", "gpu-test"} <= named <= targets
+
+
+def test_files_that_the_architecture_names_are_there() -> None:
+    """A path begins in the repository, the package or training, or where one before it in the same line lies."""
+    package = ROOT / "src" / "headrace"
+    for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():
+        folders = [ROOT, package, package / "train"]
+        for name in re.findall(r"`([\w./-]+(?:\.(?:py|hpp|cpp|js|sh|toml)|/))`", line):
+            found = [folder / name for folder in folders if (folder / name).exists()]
+            assert found, f"docs/architecture.md names {name}, which is not there"
+            folders += [path if path.is_dir() else path.parent for path in found]

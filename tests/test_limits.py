@@ -75,6 +75,18 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 print("ended well")
 """
 
+# a command to which the system gives one further GiB of memory
+SPARE = """
+import resource, sys
+import torch, headrace.train
+from headrace.cli.main import main
+
+with open("/proc/self/statm") as file:
+    most = int(file.read().split()[0]) * resource.getpagesize() + (1 << 30)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+raise SystemExit(main(sys.argv[1:]))
+"""
+
 
 def run(code: str, *args: str) -> None:
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=250)
@@ -117,6 +129,15 @@ def test_a_command_says_what_to_raise(command: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_run_without_the_memory_for_its_rollout_leaves_no_folder(tmp_path: Path) -> None:
+    command = "train CartPole-v1 --num-envs 4096 --num-steps 32768 --total-steps 1000000000 --no-viewer".split()
+    command += ["--run-dir", str(tmp_path / "run")]
+    done = subprocess.run([sys.executable, "-c", SPARE, *command], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 1, done.stderr
+    assert "training: there is not enough memory" in done.stderr and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -127,6 +148,8 @@ def test_a_command_says_what_to_raise(command: str, tmp_path: Path) -> None:
         (RuntimeError("can't start new thread"), "(ulimit -u)"),
         (ImportError("some.so: cannot open shared object file: Too many open files"), "(ulimit -n)"),
         (OSError("some.so: failed to map segment from shared object"), "(ulimit -v)"),
+        (MemoryError("Unable to allocate 6 GiB\nfor an array"), "not enough memory: Unable to allocate 6 GiB; ask for"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "not enough memory: DefaultCPUAllocator: can't"),
     ],
 )
 def test_each_limit_is_named(error: Exception, words: str) -> None:

@@ -12,6 +12,7 @@ WIDTH, LEFT, ROW, GAP = 900, 20, 34, 6
 BLUE, GREEN, SAND, GREY = "#dbe9f6", "#e3f1e1", "#f7efdc", "#eeeeee"
 # of train/, from the last to import to the first: folder, contents, the question that it answers
 TRAIN = [
+    ("leaderboard", "seconds to a return, for a list of tasks", ""),
     ("sweep", "searches for settings", ""),
     ("launch", "checks the wishes, begins or goes on", "what train() does first"),
     ("jobs", "several runs at once, in processes", ""),

@@ -1,4 +1,4 @@
-"""Makes the screenshots of `headrace watch`: real runs, one of which trains, in a real browser, light and dark.
+"""Makes the screenshots of `headrace watch`: real runs, one of them training, and a sweep, in a real browser.
 
 python docs/images/watch.py
 """
@@ -25,13 +25,15 @@ OVER = {
     "slower": ["CartPole-v1", "--learning-rate", "0.0005"],
     "acrobot": ["Acrobot-v1"],
 }
+SWEEP = ["--space", "learning_rate=1e-4..3e-2:log", "num_steps=16,32,64", "gamma=0.9..0.999", "entropy_coef=0..0.05",
+         "--trials", "24", "--total-steps", "40000", "--sampler", "random"]  # fmt: skip
 LIVE = ["Pendulum-v1", "--algo", "sac", "--total-steps", "300000", "--stop-at-return", "0"]
 LEARNT = 45.0  # seconds of training before the pictures
 
 
-def train(folder: Path, name: str, arguments: list[str]) -> list[str]:
-    """The command of a run."""
-    return [*HEADRACE, "train", *arguments, "--quiet", "--run-dir", str(folder / "runs" / name)]
+def command(folder: Path, what: str, name: str, arguments: list[str]) -> list[str]:
+    """The command of a run, or of a sweep."""
+    return [*HEADRACE, what, *arguments, "--quiet", "--run-dir", str(folder / "runs" / name)]
 
 
 def shots(page: Page, address: str) -> None:
@@ -54,6 +56,11 @@ def shots(page: Page, address: str) -> None:
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.4)
     time.sleep(3.0)
     save(page, "watch-compare")
+    page.locator("#list .item", has_text="sweep of").click()
+    card = page.locator("section[aria-label='The sweep']")
+    card.locator(".shares .bars").wait_for()
+    card.scroll_into_view_if_needed()
+    card.screenshot(path=HERE / "watch-sweep.png")
 
 
 def save(page: Page, name: str) -> None:
@@ -68,10 +75,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name, arguments in OVER.items():
-            subprocess.run(train(folder, name, arguments), check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(command(folder, "train", name, arguments), check=True, stdout=subprocess.DEVNULL)
+        sweep = command(folder, "sweep", "sweep", ["CartPole-v1", *SWEEP])
+        subprocess.run(sweep, check=True, stdout=subprocess.DEVNULL)
         watch = [*HEADRACE, "watch", "--no-browser", "--port", "0"]
         with (
-            subprocess.Popen(train(folder, "first", LIVE)) as training,
+            subprocess.Popen(command(folder, "train", "first", LIVE)) as training,
             subprocess.Popen(watch, stdout=subprocess.PIPE, text=True, cwd=folder) as server,
             sync_playwright() as driver,
         ):

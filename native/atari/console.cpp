@@ -9,6 +9,7 @@
 #include "ale/emucore/System.hxx"
 #include "ale/emucore/TIA.hxx"
 #include "boot_cache.hpp"
+#include "expose.hpp"
 #include "machine/processor.hpp"
 #include "machine_check.hpp"
 
@@ -21,20 +22,7 @@ using ale::stella::System;
 using ale::stella::TIA;
 
 // The emulator's own saved state leaves out a few things that show for a frame or more: what the
-// picture chip is about to draw, the last two pictures, and the action that a sticky step would
-// repeat. They are private; an explicit instantiation may name private members, and a friend
-// defined in it hands them out.
-template <auto Member, class Key>
-struct Expose {
-  friend constexpr auto member(Key) { return Member; }
-};
-
-#define HEADRACE_EXPOSE(Key, Member)   \
-  struct Key {                         \
-    friend constexpr auto member(Key); \
-  };                                   \
-  template struct Expose<&Member, Key>
-
+// picture chip is about to draw, the last two pictures, and the action that a sticky step would repeat.
 HEADRACE_EXPOSE(PartialFrame, TIA::myPartialFrameFlag);
 HEADRACE_EXPOSE(FrameGreyed, TIA::myFrameGreyed);
 HEADRACE_EXPOSE(Collisions, TIA::myCollision);

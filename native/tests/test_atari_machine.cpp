@@ -3,7 +3,7 @@
 // states after every 40th; and each machine goes on from states of the other.
 //
 //   test_atari_machine ROMS [frames] [game …]      a game's name may end in :MODE:DIFFICULTY
-//   test_atari_machine ROMS modes [frames]         every mode and difficulty of every game
+//   test_atari_machine ROMS modes [frames] [game …]  every mode and difficulty of every game, or of these
 //   test_atari_machine ROMS time [frames] [game …] processor time of both, in turns
 //   test_atari_machine ROMS ours|original frames game    one of them alone, for profilers
 //
@@ -144,11 +144,12 @@ bool alike(const std::filesystem::path& roms, const Run& run, int frames) {
   return true;
 }
 
-std::vector<Run> every(const std::filesystem::path& roms, bool modes) {
+std::vector<Run> every(const std::filesystem::path& roms, bool modes, const std::vector<Run>& wanted) {
   std::vector<Run> runs;
   for (const auto& entry : std::filesystem::directory_iterator(roms)) {
     if (entry.path().extension() != ".bin" || !ale::ALEInterface::isSupportedROM(entry.path())) continue;
     const std::string name = entry.path().stem();
+    if (!wanted.empty() && std::ranges::find(wanted, name, &Run::game) == wanted.end()) continue;
     if (!modes) {
       runs.push_back({name});
       continue;
@@ -163,7 +164,7 @@ std::vector<Run> every(const std::filesystem::path& roms, bool modes) {
 }
 
 // so many frames as agents play them; seconds of processor time
-double played(Console& console, int frames, std::uint32_t seed) {
+[[gnu::noinline]] double played(Console& console, int frames, std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto actions = console.actions(false);
   const auto begin = std::clock();
@@ -213,7 +214,7 @@ int main(int argc, char** argv) {
   if (argc > next) frames = std::atoi(argv[next++]);
   std::vector<Run> runs;
   for (; next < argc; ++next) runs.push_back(parsed(argv[next]));
-  if (runs.empty()) runs = every(roms, modes);
+  if (modes || runs.empty()) runs = every(roms, modes, runs);
   if (time) return timed(roms, runs, frames), 0;
   if (alone) {
     Console console({roms / (runs[0].game + ".bin"), -1, -1, 0, what == "original"}, nullptr);

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 
 from headrace.errors import HeadraceError, LimitError
+from headrace.machine import is_lack
 
 try:
     import resource
@@ -51,6 +52,8 @@ def refusal(error: BaseException) -> str:
     if code == errno.ENOMEM or (unloaded and any(words in text for words in UNMAPPED)):
         most = _limit("RLIMIT_AS")
         return f"the system gives no more memory; ask for less, or raise the limit, which is {most} bytes (ulimit -v)"
+    if is_lack(error) and error.__cause__ is None:
+        return f"there is not enough memory: {text.partition(chr(10))[0] or 'none is left'}; ask for less"
     return refusal(error.__cause__) if error.__cause__ else ""
 
 

@@ -14,14 +14,6 @@ import numpy as np
 import pytest
 from dm_env import specs
 
-PACKAGES = ["envpool", "headrace"]
-
-
-@pytest.fixture(params=PACKAGES)
-def envpool(request: pytest.FixtureRequest) -> Any:
-    """What a program imports as ``envpool``."""
-    return pytest.importorskip(request.param)
-
 
 def listed(info: dict[str, Any], rows: int) -> list[dict[str, Any]]:
     """What is in a batch's info, for each environment."""

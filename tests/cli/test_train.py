@@ -63,6 +63,17 @@ def test_defaults_are_the_algorithms_own_wherever_it_stands() -> None:
     assert recurrent.normalise_rewards and overrides(recurrent)["network"] == "gru"
 
 
+def test_a_preset_is_the_defaults_that_options_are_over(capsys: pytest.CaptureFixture[str]) -> None:
+    fast = parse("Ant-v5", "--preset", "fast")
+    assert fast == parse("--preset=fast", "Ant-v5") and fast.total_steps < parse("Ant-v5").total_steps
+    assert overrides(fast) == {"algo": "ppo", "network": "auto", "preset": "fast"}
+    with pytest.raises(SystemExit):
+        parse("Ant-v5", "--preset", "fast", "--help")
+    assert "{default,fast}" in capsys.readouterr().out
+    with pytest.raises(OptionError, match="preset='quick' must be one that ppo has"):
+        parse("Ant-v5", "--preset", "quick")
+
+
 def test_an_algorithm_is_trained_with(tmp_path: Path) -> None:
     words = ["train", "Pendulum-v1", "--algo", "ddpg", "--total-steps", "128", "--run-dir", str(tmp_path / "run")]
     assert main([*words, "--num-envs", "4", "--no-tensorboard", "--no-video"]) == 0

@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {"num_envs": 16, "num_steps": 8, "minibatch_size": 64, "
 RUNS: dict[str, dict[str, Any]] = {
     "ppo": {"task": "CartPole-v1"},
     "truncated": {"task": "CartPole-v1", "env_options": {"max_episode_steps": 5}},
-    "gaussian": {"task": "Pendulum-v1", "normalise_observations": True, "normalise_rewards": True},
+    "gaussian": {"task": "Pendulum-v1", "normalise_observations": True, "normalise_values": True},
     "ddpg": {
         "task": "Pendulum-v1",
         "algo": "ddpg",

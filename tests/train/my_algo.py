@@ -39,7 +39,7 @@ class Reinforce(OnPolicy):
     statistics = ("policy_loss", "value_loss", "gradient_norm")
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Short rollouts of few environments; returns that reach to the ends of episodes."""
         return {"num_envs": 16, "num_steps": 16, "learning_rate": 3e-3, "gae_lambda": 1.0, "total_steps": 150_000}
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+SLOW = 120_000  # milliseconds until a page that a busy machine shows is given up
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -30,15 +31,24 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens an address in a window of its own; no error in its console, and no request that leaves the machine."""
     contexts, wrong = [], []
 
-    def look(address: str, *, width: int = 1280, height: int = 900, scheme: str = "light", lost: bool = False) -> Any:
+    def look(
+        address: str,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        scheme: str = "light",
+        lost: bool = False,
+        also: str | None = None,
+    ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
+        context.set_default_timeout(SLOW)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
         if not lost:
             page.on("console", lambda said: _is_wrong(said) and wrong.append(said.text))
-        here = urlsplit(address).netloc
+        here = {urlsplit(each).netloc for each in (address, also) if each}
         page.on("request", lambda asked: _is_foreign(asked.url, here) and wrong.append(f"request: {asked.url}"))
         page.goto(address)
         return page
@@ -54,6 +64,6 @@ def _is_wrong(said: Any) -> bool:
     return said.type in ("error", "warning") and "ERR_CONNECTION_REFUSED" not in said.text
 
 
-def _is_foreign(url: str, here: str) -> bool:
+def _is_foreign(url: str, here: set[str]) -> bool:
     parts = urlsplit(url)
-    return parts.scheme not in ("blob", "data") and parts.netloc != here
+    return parts.scheme not in ("blob", "data") and parts.netloc not in here

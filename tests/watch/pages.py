@@ -13,11 +13,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headrace.train.config.settings import make_config
 from headrace.train.runs.events import EventLog
+from headrace.train.sweep.trials import Plan, Trial, append
 
 
 def line(step: int, seconds: float, earned: float, **more: Any) -> dict[str, Any]:
@@ -83,7 +85,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def wait_for(done: Callable[[], Any], seconds: float = 20.0) -> Any:
+def wait_for(done: Callable[[], Any], seconds: float = 90.0) -> Any:
     """Returns what ``done()`` returns once that is true."""
     until = time.monotonic() + seconds
     while not (found := done()):
@@ -99,3 +101,25 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def write_sweep(path: Path, trials: int = 12) -> Path:
+    """A sweep whose trials are the better, the closer their learning rate is to 1e-3; the last one still runs."""
+    plan = Plan(
+        task="CartPole-v1",
+        settings={"algo": "ppo"},
+        space={"learning_rate": {"low": 1e-5, "high": 1e-1, "log": True}, "num_steps": [16, 32]},
+        total_steps=10_000,
+        trials=20,
+        sampler="random",
+    )
+    path.mkdir(parents=True)
+    plan.write(path)
+    for number in range(trials):
+        settings = {"learning_rate": 10 ** (-5 + 4 * number / trials), "num_steps": (16, 32)[number % 2]}
+        trial = Trial(number, settings, "running" if number == trials - 1 else "complete", None, 10_000, 5.0)
+        if trial.state == "complete":
+            trial = replace(trial, value=400 - 100 * abs(math.log10(settings["learning_rate"]) + 3))
+        append(path, trial)
+        write_run(path / trial.name, end=None if trial.state == "running" else "finished", **settings)
+    return path

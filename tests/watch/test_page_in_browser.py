@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import line, serving, wait_for, write_run
+from pages import line, serving, wait_for, write_run, write_sweep
+
+from headrace.train.runs.events import EventLog
+from headrace.train.tuning.measure import Probe, Size
+from headrace.train.tuning.tune import Tuning
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 Open = Callable[..., Any]
@@ -141,6 +145,86 @@ def test_seeds_are_joined_and_runs_compared(tmp_path: Path, open_page: Open) -> 
         page.locator("section[aria-label=Return] .key", has_text="3 seeds, mean and 95 % interval").wait_for()
         page.locator("#join").uncheck()
         wait_for(lambda: page.locator("section[aria-label=Return] .key button").count() == 4)
+
+
+def test_lines_have_names_of_their_own(tmp_path: Path, open_page: Open) -> None:
+    """Also where the algorithm tells some of them apart, and the rest have the same one."""
+    write_run(tmp_path / "a", algo="a2c")
+    for name, rate in (("b", 0.1), ("c", 0.01), ("d", 0.01)):
+        write_run(tmp_path / name, learning_rate=rate)
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator("#join").uncheck()
+        page.locator("#clear").click()
+        wait_for(lambda: len(rows(page)) == 4)
+        for box in page.locator("#list input").all():
+            box.click()
+        keys = page.locator("section[aria-label=Return] .key button")
+        wait_for(lambda: keys.count() == 4)
+        names = sorted(keys.all_inner_texts())
+        assert names == [
+            "a2c · seed 1", "ppo · seed 1 · learning_rate 0.01 · c", "ppo · seed 1 · learning_rate 0.01 · d",
+            "ppo · seed 1 · learning_rate 0.1",
+        ]  # fmt: skip
+
+
+def test_charts_that_move_between_rows_go_on(tmp_path: Path, open_page: Open) -> None:
+    """Runs with an age of data have it where others have memory."""
+    write_run(tmp_path / "a")
+    path = write_run(tmp_path / "b", seed=2)
+    with (path / "metrics.jsonl").open("a") as more:
+        more.write(json.dumps(line(20_000, 60, 1.0, staleness={"steps": 3.0, "updates": 2.0})) + "\n")
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator("#join").uncheck()
+        for name in ("seed 1", "seed 2", "seed 1", "seed 2"):
+            page.locator("#list .item", has_text=name).click()
+            page.locator(CHART + f"[aria-label*='{name}']").wait_for()
+        page.locator("[data-figure]", has_text="Age of the data").first.wait_for()
+        page.locator("[data-figure]", has_text="Memory resident").scroll_into_view_if_needed()
+        wait_for(lambda: page.locator("[data-figure]", has_text="Memory resident").locator("canvas").count() == 1)
+
+
+def test_what_the_tuner_measured_is_a_picture(tmp_path: Path, open_page: Open) -> None:
+    path = write_run(tmp_path / "run")
+    sizes = [Size(samplers=1, num_envs=envs, num_threads=1, torch_threads=1, minibatch_size=256) for envs in (1, 8, 64)]
+    probes = [Probe(size, sampling=1000.0 * (i + 1), updates=10.0 - i) for i, size in enumerate(sizes[:2])]
+    probes.append(Probe(sizes[2], note="too little memory"))
+    record = Tuning(probes[1], tuple(probes), (), (256, 64)).record()
+    EventLog(path / "events.jsonl").note("tuned", record["text"], 0, 0.0, record["data"])
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        card = page.locator("section[aria-label='What the tuner measured']")
+        card.locator("tbody tr").nth(2).wait_for()
+        assert card.locator("thead th").all_inner_texts()[:2] == ["num envs", "steps a second"]
+        assert card.locator("tr.best").inner_text().split() == ["8", "2,000", "2,304", "chosen"]
+        widths = [bar.evaluate("each => each.style.getPropertyValue('--part')") for bar in card.locator(".bar").all()]
+        assert sorted(map(float, widths))[:2] == [0.0, 0.0] and max(map(float, widths)) == 1.0
+        assert "too little memory" in card.inner_text()
+
+
+def test_a_sweep_is_one_row_with_its_trials_as_parallel_coordinates(tmp_path: Path, open_page: Open) -> None:
+    sweep = write_sweep(tmp_path / "sweep")
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator("#list .item", has_text="sweep of 12").click()
+        card = page.locator("section[aria-label='The sweep']")
+        card.locator("polyline.trial").nth(11).wait_for()
+        assert card.locator("polyline.trial").count() == 12 and card.locator("polyline.running").count() == 1
+        assert card.locator(".label b").all_inner_texts() == ["learning_rate", "num_steps", "return"]
+        card.locator(".shares .bars div", has_text="learning_rate").wait_for()
+        best = card.locator("tbody tr").first
+        assert "trial-6" in best.inner_text() and "best" in best.inner_text()
+        best.locator("button").click()
+        page.locator(".head .soft", has_text="sweep/trial-6").wait_for()
+        card.locator("tbody tr.on", has_text="trial-6").wait_for()
+        box = card.locator(".plane svg").bounding_box()
+        page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 1)  # the best one's return
+        card.locator(".said", has_text="trial-6: 40").wait_for()
+        (sweep / "sweep.json").write_text("{")
+        card.locator("p", has_text="sweep.json").wait_for()
+        page.locator("#join").uncheck()
+        wait_for(lambda: len(rows(page)) == 12)
 
 
 def test_a_hundred_runs_are_listed_and_filtered(tmp_path: Path, open_page: Open) -> None:

@@ -7,14 +7,17 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pages import write_run
+from pages import line, write_run, write_sweep
 
 from headrace.errors import OptionError
 from headrace.train.runs import lock
+from headrace.train.sweep.trials import Trial, append
 from headrace.watch.library import Library
 from headrace.watch.run import Run
+from headrace.watch.sweep import Sweep
 
 
 def summaries(library: Library) -> dict[str, dict]:
@@ -79,6 +82,59 @@ def test_runs_that_differ_in_their_seed_alone_belong_together(tmp_path: Path) ->
     write_run(tmp_path / "other", seed=1, learning_rate=0.1)
     found = summaries(Library([tmp_path]))
     assert found["seed-1"]["group"] == found["seed-2"]["group"] != found["other"]["group"]
+
+
+def test_trials_belong_to_their_sweep(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path / "all" / "sweep", trials=3)
+    write_run(tmp_path / "all" / "other")
+    library = Library([tmp_path / "all"])
+    found = summaries(library)
+    (sweep,) = {run.sweep for run in library.runs.values() if run.sweep is not None}
+    assert {found[name]["sweep"] for name in found} == {sweep.id, None} and found["other"]["sweep"] is None
+    sweep.refresh()
+    assert [trial["id"] for trial in sweep.told["trials"]] == [found[f"sweep/trial-{i}"]["id"] for i in range(3)]
+    version = sweep.version
+    append(path, Trial(2, sweep.told["trials"][2]["settings"], "complete", 5.0, 10_000, 9.0))
+    sweep.refresh()
+    assert sweep.version == version + 1 and sweep.told["trials"][2]["value"] == 5.0
+    sweep.refresh()
+    assert sweep.version == version + 1
+    (path / "trials.jsonl").write_text("{}\n{}\n")
+    sweep.refresh()
+    assert "trials.jsonl" in sweep.told["problem"]
+    assert summaries(Library([path / "trial-0"]))["trial-0"]["sweep"] is None  # its folder was not named
+
+
+ODD: list[Any] = [None, 3, "x", [], {}, {"low": "a", "high": 2}, [[]], float("nan"), True, -1]
+
+
+def test_a_damaged_sweep_is_explained(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path / "sweep", trials=3)
+    plan = json.loads((path / "sweep.json").read_text())
+    trials = [json.loads(text) for text in (path / "trials.jsonl").read_text().splitlines()]
+    for odd in ODD:
+        for name in plan:
+            (path / "sweep.json").write_text(json.dumps({**plan, name: odd}))
+            Sweep(path, "sweep").refresh()  # raises nothing, whatever is wrong
+        (path / "sweep.json").write_text(json.dumps(odd))
+        sweep = Sweep(path, "sweep")
+        sweep.refresh()
+        assert "sweep.json" in sweep.told["problem"]
+    (path / "sweep.json").write_text(json.dumps(plan))
+    for odd in ODD:
+        for name in trials[0]:
+            lines = [{**trials[0], name: odd}, *trials[1:]]
+            (path / "trials.jsonl").write_text("".join(f"{json.dumps(text)}\n" for text in lines))
+            Sweep(path, "sweep").refresh()
+
+
+def test_policies_have_returns_of_their_own(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
+    with (path / "metrics.jsonl").open("a") as more:
+        policies = {"cat": {"return": 2.0}, "mouse": {"return": -1.0}, "dog": {"return": None}, "owl": 3}
+        more.write(json.dumps(line(20_000, 60, 2.0, policies=policies)) + "\n")
+    assert summaries(Library([path]))["run"]["returns"] == {"cat": 2.0, "mouse": -1.0}
+    assert summaries(Library([write_run(tmp_path / "alone")]))["alone"]["returns"] == {}
 
 
 def test_nothing_is_read_again_while_nothing_changes(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def test_other_names_of_this_machine_are_known(address: str) -> None:
 def test_from_other_machines_only_with_the_token(folder: Path) -> None:
     with serving(folder, "--host", "0.0.0.0") as printed:
         parts = urlsplit(printed)
+        assert parts.hostname == "127.0.0.1"  # an address that a browser opens
         address, token = f"http://127.0.0.1:{parts.port}/", parts.query.removeprefix("token=")
         assert len(token) >= 24
         for wrong in ("", "?token=", "?token=x", f"?token={token[:-1]}"):

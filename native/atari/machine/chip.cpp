@@ -30,16 +30,34 @@ constexpr int kCombCycles = 20;   // HMOVE up to then, or in a line's last cycle
 // pulses, four clocks apart; each moves an object left. A line's blank swallows eight at its end, and pulses
 // that come when it is over have no effect, as the object's clock runs anyway. Late in a line the first are lost
 // in the picture and the rest come in the next blank, which is not lengthened.
-constexpr int motion(int cycle, int value) {
+constexpr int moved_by(int cycle, int value) {
   const int wanted = value ^ 8;
   if (cycle == 75) cycle = -1;
   if (cycle <= kCombCycles) return 8 - std::min(wanted, (70 - 3 * cycle) / 4);
   return -std::max(0, wanted - (222 - 3 * cycle) / 4);
 }
 
+constexpr int kCyclesPerLine = 76;
+constexpr auto kMoves = [] {
+  std::array<std::array<std::int8_t, 16>, kCyclesPerLine> moves{};
+  for (int cycle = 0; cycle < kCyclesPerLine; ++cycle)
+    for (int value = 0; value < 16; ++value) moves[cycle][value] = static_cast<std::int8_t>(moved_by(cycle, value));
+  return moves;
+}();
+
 }  // namespace
 
-std::uint32_t Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles, bool after_read) {
+std::uint32_t Chip::wait(std::uint32_t cycles, bool after_read) {
+  const int clock = static_cast<int>(cycles * 3);
+  due(clock);
+  if (clock >= last_clock_) finished_ = true;
+  if (const std::uint32_t passed = (cycles + phase_) % kCyclesPerLine; passed && after_read)
+    cycles += kCyclesPerLine - passed;
+  return cycles;
+}
+
+// Cases end in calls, so that the many writes that change nothing pay for no stack frame.
+void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles) {
   const unsigned reg = address & 0x3f;
   const int clock = static_cast<int>(cycles * 3);
   due(clock + (reg >= kPf0 && reg <= kPf2 ? kPlayfieldDelays[(cycles + phase_) & 3] : kDelays[reg]));
@@ -55,9 +73,6 @@ std::uint32_t Chip::write(std::uint32_t address, std::uint8_t value, std::uint32
       }
       break;
     case kVblank: set_blank(value, cycles); break;
-    case kWsync:
-      if (const std::uint32_t passed = (cycles + phase_) % 76; passed && after_read) cycles += 76 - passed;
-      break;
     case kNusiz0: case kNusiz1: set_copies(static_cast<int>(reg) - kNusiz0, value); break;
     case kColup0: set_colour(kPlayer0Colour, value); break;
     case kColup1: set_colour(kPlayer1Colour, value); break;
@@ -122,7 +137,6 @@ std::uint32_t Chip::write(std::uint32_t address, std::uint8_t value, std::uint32
       break;
     default: break;   // sound is nobody's here
   }
-  return cycles;
 }
 
 void Chip::set_blank(std::uint8_t value, std::uint32_t cycles) {
@@ -144,7 +158,7 @@ void Chip::set_colour(Colour which, std::uint8_t value) {
 void Chip::set_copies(int i, std::uint8_t value) {
   if ((value ^ copies_[i]) & 0x37) settle();
   copies_[i] = value;
-  show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(value & 7), 0, false, false});
+  show_player(i);
   show_missile(i);
 }
 
@@ -177,6 +191,10 @@ void Chip::show_graphics(int i) {
   const unsigned bit = 1u << (i == 0 ? kPlayer0 : kPlayer1);
   enabled_ = shown ? enabled_ | bit : enabled_ & ~bit;
   stale_ |= bit;
+}
+
+void Chip::show_player(int i, bool draw_first) {
+  show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false}, draw_first);
 }
 
 void Chip::show_missile(int i) {
@@ -229,18 +247,16 @@ void Chip::reset_ball(int clock) {
 
 void Chip::move(int clock) {
   const int cycle = position(clock) / 3;
-  settle();
-  if (combs_ && (cycle <= kCombCycles || cycle == 75)) comb_ = comb_unseen_ = true;
+  const bool makes_comb = combs_ && (cycle <= kCombCycles || cycle == kCyclesPerLine - 1);
+  makes_comb ? draw_to(due_) : settle();   // how far a comb reaches depends on where it begins
+  if (makes_comb) comb_ = comb_unseen_ = true, quiet_ = drawn_;
   for (int i = 0; i < 5; ++i) {
-    int at = at_[i] + motion(cycle, motion_[i]);
-    if (at >= kPixels) at -= kPixels;
-    if (at < 0) at += kPixels;
-    at_[i] = static_cast<std::int16_t>(at);
-  }
-  show_ball();
-  for (int i = 0; i < 2; ++i) {
-    show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false});
-    show_missile(i);
+    const int by = kMoves[cycle][motion_[i]];
+    // where nothing moves, the first copies of players and the stars' missile still come back
+    if (by == 0 && !stars_ && !(i < 2 && shown_[i == 0 ? kPlayer0 : kPlayer1].skip_first)) continue;
+    const int at = at_[i] + by;
+    at_[i] = static_cast<std::int16_t>(at < 0 ? at + kPixels : at >= kPixels ? at - kPixels : at);
+    i < 2 ? show_player(i) : i < 4 ? show_missile(i - 2) : show_ball();
   }
   moved_ = clock;
   stars_ = false;

@@ -25,16 +25,19 @@ namespace headrace::atari {
 
 class Chip {
  public:
+  static constexpr std::uint32_t kWait = 0x02;   // the register WSYNC
+
   Chip();
 
   // from and to where the emulator keeps a chip's state
   void take(const ale::stella::TIA& tia);
   void give(ale::stella::TIA& tia);
 
-  // a register is read or written at the end of so many cycles; after_read: the processor's access before
-  // was a read. A write answers the cycles after it: WSYNC halts the processor.
+  // A register is read or written at the end of so many cycles. A write of WSYNC is a `wait`: it halts the processor
+  // until the line's end and answers the cycles then; after_read: the processor's access before was a read.
   std::uint8_t read(std::uint32_t address, std::uint32_t cycles, std::uint8_t bus);
-  std::uint32_t write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles, bool after_read);
+  void write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
+  std::uint32_t wait(std::uint32_t cycles, bool after_read);
 
   // the picture is complete
   bool finished() const { return finished_; }
@@ -55,12 +58,16 @@ class Chip {
 
   // ---- drawing
   void due(int clock);
-  void settle() { draw_to(due_); }
+  void see_comb(int clock);
+  void settle() {
+    if (due_ > quiet_) draw_to(due_);
+  }
   void draw_to(int clock);
   void draw(int first, int n);
   void end_line();
   void rebuild();
   void show(Object object, Shown shown, bool draw_first = true);
+  void show_player(int i, bool draw_first = true);
   void show_graphics(int player);
   void enable(Object object, bool on);
 
@@ -79,7 +86,6 @@ class Chip {
   void clear_collisions();
   void show_missile(int i);
   void show_ball();
-  bool player_at(int i, int& at) const;
   std::uint8_t input(std::uint32_t which, std::uint32_t cycles) const;
 
   const ale::stella::Console* console_ = nullptr;
@@ -93,6 +99,7 @@ class Chip {
   int drawn_ = 0;      // up to this clock
   int left_ = kClocks;   // of the line that is being drawn
   int due_ = 0;        // up to here nothing has changed that shows
+  int quiet_ = 0;      // up to here there is nothing to be seen: the rest of a line's blank
   std::uint32_t phase_ = 0;   // cycles + phase_ counts from the frame's begin
   std::uint8_t* row_ = nullptr;
   int ahead_ = 0;      // so many pixels of the line were blanked in advance
@@ -117,5 +124,11 @@ class Chip {
   bool dump_ = false;
   int dump_end_ = 0;
 };
+
+// what is drawn up to this clock is known by now
+inline void Chip::due(int clock) {
+  if (clock > due_) due_ = clock;
+  if (comb_unseen_) [[unlikely]] see_comb(clock);
+}
 
 }  // namespace headrace::atari

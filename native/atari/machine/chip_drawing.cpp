@@ -7,16 +7,14 @@
 
 namespace headrace::atari {
 
-Chip::Chip() : compose_(best_compose()) {}
-
-// what is drawn up to this clock is known by now
-void Chip::due(int clock) {
-  if (clock > due_) due_ = clock;
-  if (comb_unseen_ && clock > drawn_ && position(clock) < kBlank) settle();
-}
+Chip::Chip() : compose_(composer(best_vectors())) {}
 
 // The first thing that happens in a line's blank with a comb ahead blanks the more pixels the earlier it is; they
 // stay so if the frame ends before they are drawn.
+void Chip::see_comb(int clock) {
+  if (clock > drawn_ && position(clock) < kBlank) settle();
+}
+
 void Chip::draw_to(int clock) {
   if (clock < display_begin_ || drawn_ >= display_end_ || drawn_ >= clock) return;
   clock = std::min(clock, display_end_);
@@ -49,6 +47,7 @@ void Chip::draw_to(int clock) {
     }
     if (left_ == kClocks) end_line();
   } while (drawn_ < clock);
+  quiet_ = drawn_ + (comb_unseen_ ? 0 : std::max(0, left_ - kPixels));
 }
 
 void Chip::draw(int first, int n) {
@@ -59,7 +58,8 @@ void Chip::draw(int first, int n) {
     std::memset(pixels, objects_.colours[kBackground], static_cast<std::size_t>(n));
   } else {
     if (stale_) rebuild();
-    collisions_ |= compose_(objects_, first, n, line_.data());
+    compose_(objects_, first, n, line_.data());
+    if (objects_.layers.meeting) collisions_ |= meetings(objects_, first, n);
   }
 }
 
@@ -70,8 +70,7 @@ void Chip::end_line() {
   ahead_ = 0;
   comb_unseen_ = comb_;
   if (playfield_reflected_ != (control_ & 0x01)) playfield_reflected_ = control_ & 0x01, stale_ |= 1u << kPlayfield;
-  for (int i = 0; i < 2; ++i)
-    show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false}, false);
+  for (int i = 0; i < 2; ++i) show_player(i, false);
   if (!stars_) return;
   // the stars of Cosmic Ark: a missile that runs away by 18, 33, 0 and 17 pixels, wide once and hidden once
   static constexpr std::array<int, 4> runs = {18, 33, 0, 17};
@@ -122,7 +121,9 @@ void Chip::rebuild() {
   const bool score = control_ & 0x02, in_front = control_ & 0x04;
   // alone on its line, the playfield has the score's colours even in front
   const bool alone = enabled_ == 1u << kPlayfield;
-  objects_.priority = in_front && !(score && alone) ? Priority::playfield : score ? Priority::score : Priority::players;
+  objects_.layers.follow(objects_.lines, in_front && !(score && alone) ? Priority::playfield
+                                         : score                      ? Priority::score
+                                                                      : Priority::players);
 }
 
 }  // namespace headrace::atari

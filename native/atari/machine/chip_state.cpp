@@ -72,7 +72,7 @@ void TIADebug::take(Chip& c, const TIA& t) {
   c.display_end_ = t.myClockStopDisplay;
   c.last_clock_ = c.frame_begin_ + Chip::kClocks * (t.myMaximumNumberOfScanlines + 1);
   c.sync_end_ = t.myVSYNCFinishClock;
-  c.drawn_ = c.due_ = t.myClockAtLastUpdate;
+  c.drawn_ = c.due_ = c.quiet_ = t.myClockAtLastUpdate;
   c.left_ = t.myClocksToEndOfScanLine;
   c.phase_ = static_cast<std::uint32_t>(-(c.frame_begin_ / 3));
   const int column = std::max(0, Chip::kClocks - c.left_ - Chip::kBlank);
@@ -118,7 +118,7 @@ void TIADebug::take(Chip& c, const TIA& t) {
 
 void TIADebug::give(Chip& c, TIA& t) {
   using namespace headrace::atari;
-  c.settle();
+  c.draw_to(c.due_);
   if (c.finished_) t.myPartialFrameFlag = false;
   t.myVSYNCFinishClock = c.sync_end_;
   t.myClockAtLastUpdate = c.drawn_;

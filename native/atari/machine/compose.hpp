@@ -17,20 +17,35 @@ enum class Priority {
   playfield,   // playfield and ball before both
 };
 
-struct Objects {
-  std::array<Line, kObjects> lines;
-  std::array<std::uint8_t, 4> colours;   // by Colour
-  Priority priority;
+using Lines = std::array<Line, kObjects>;
+
+// A whole line, by colour: pixels of each but the background's, no pixel in two of them. They follow from the
+// objects' masks and change with them, not with each few pixels that are drawn.
+struct Layers {
+  Line playfield, player0, player1;
+  Line shared;                 // pixels of two objects or more
+  bool players = false;        // there are pixels of a player's colour
+  bool meeting = false;        // there are shared pixels
+
+  void follow(const Lines& lines, Priority priority);
 };
 
-// Colours pixels first to first + n of a line; up to 31 further bytes of `line` may be written. Answers the
-// pairs of objects that share a pixel, as the chip's latches keep them.
-using Compose = std::uint16_t (*)(const Objects& objects, int first, int n, std::uint8_t* line);
+struct Objects {
+  Lines lines;
+  std::array<std::uint8_t, 4> colours;   // by Colour
+  Layers layers;
+};
 
-// the fastest that this processor has
-Compose best_compose();
+// Colours pixels first to first + n of a line; up to 31 further bytes of `line` may be written.
+using Compose = void (*)(const Objects& objects, int first, int n, std::uint8_t* line);
 
-Compose plain_compose();   // the one for any processor
+enum class Vectors { plain, avx2, neon };
+
+Vectors best_vectors();   // that this processor has
+Compose composer(Vectors vectors);
+
+// which pairs of objects share one of these pixels, as the chip's latches keep them
+std::uint16_t meetings(const Objects& objects, int first, int n);
 
 constexpr int kSlack = 32;
 

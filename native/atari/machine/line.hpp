@@ -22,6 +22,8 @@ class Line {
     return bits >> first % 8;
   }
 
+  bool empty() const { return (words_[0] | words_[1] | words_[2]) == 0; }
+
   // up to 33 pixels, at 0 <= at < 2 * 160; what runs out on the right comes in on the left
   void add(std::uint64_t pattern, int at) {
     if (at >= kPixels) at -= kPixels;
@@ -33,6 +35,7 @@ class Line {
 
  private:
   friend Line playfield_line(std::uint32_t, bool);
+  friend struct Layers;
   alignas(32) std::array<std::uint64_t, 4> words_{};
 };
 

@@ -6,23 +6,28 @@
 
 // Instructions are put together by macros, as they share local variables and labels: opcodes.inc names
 // for each opcode a way to find the operand and what is done with it. Flags stay as the values that
-// they follow from: `zero` is 0 where Z is set, bit 7 of `sign` is N.
+// they follow from: `zero` is 0 where Z is set, bit 7 of `sign` is N. `pc` counts from the window's `origin`, which
+// begins a page of the 6502, so that one comparison tells whether it is still inside. `left` is -1 at the
+// last instruction, and below it nothing follows.
 
 #define BYTE1 code[pc + 1]
 #define WORD1 (code[pc + 1] | code[pc + 2] << 8)
 #define IN_CHIP(address) (((address) & 0x1080) == 0)
 
-// ---- going on: the next instruction, which is the last one where `left` says so
-#define NEXT                                \
-  do {                                      \
-    if (--left <= 0) goto last;             \
-    if (pc - begin >= reach) goto refill;   \
-    goto* kLabels[code[pc]];                \
+#define ADDRESS(pc) ((pc) + origin)
+
+// ---- going on: the next instruction
+#define NEXT                        \
+  do {                              \
+    if (--left < 0) goto last;      \
+    if (pc >= reach) goto refill;   \
+    goto* kLabels[code[pc]];        \
   } while (0)
 
 // ---- memory. Wherever a device answers, the data bus still holds the byte before, and a cartridge may
 // change which pages lie where.
-#define PEEK(to, address, bus)                                          \
+#define PEEK(to, address, bus) PEEK_AFTER(static_cast<void>(0), to, address, bus)
+#define PEEK_AFTER(before_device, to, address, bus)                     \
   do {                                                                  \
     const std::uint32_t p_ = (address);                                 \
     const Page& page_ = pages[(p_ & 0x1fff) >> 6];                      \
@@ -31,16 +36,27 @@
     } else if (IN_CHIP(p_)) {                                           \
       to = chip_.read(p_, cycles, static_cast<std::uint8_t>(bus));      \
     } else {                                                            \
+      before_device;                                                    \
       to = peek_device(p_, cycles);                                     \
-      if (p_ & 0x1000) reach = 0;                                       \
+      if (p_ & switching_) reach = 0;                                   \
     }                                                                   \
   } while (0)
 
-#define POKE_CHIP(address, value, after_read)                                                     \
-  do {                                                                                            \
-    IR = opcode;                                                                                  \
-    cycles = chip_.write(address, static_cast<std::uint8_t>(value), cycles, after_read);          \
-    if (chip_.finished()) left = 0;                                                               \
+// a program that reads the timer may do nothing else until it has run down: rounds but the last are skipped
+#define PEEK_WAITING(to, address, bus) PEEK_AFTER(SKIP_ROUNDS(address), to, address, bus)
+#define SKIP_ROUNDS(address)                                                                                 \
+  if (pc < reach) {                                                                                          \
+    const Rounds skipped = waiting(opcode, address, code + pc, static_cast<std::uint32_t>(ADDRESS(pc)), cycles, left); \
+    cycles += skipped.cycles, left -= skipped.instructions;                                                  \
+  }
+
+#define POKE_CHIP(address, value, after_read)                                 \
+  do {                                                                        \
+    if (((address) & 0x3f) == Chip::kWait)                                    \
+      cycles = chip_.wait(cycles, after_read);                                \
+    else                                                                      \
+      chip_.write(address, static_cast<std::uint8_t>(value), cycles);         \
+    if (chip_.finished()) IR = opcode, left = -1;                             \
   } while (0)
 
 #define POKE(address, value)                                          \
@@ -52,7 +68,7 @@
       POKE_CHIP(address, value, true);                                \
     } else {                                                          \
       poke_device(address, static_cast<std::uint8_t>(value), cycles); \
-      if ((address) & 0x1000) reach = 0;                              \
+      if ((address) & switching_) reach = 0;                          \
     }                                                                 \
   } while (0)
 
@@ -112,9 +128,10 @@
 #define IMPLIED(...)         { COST(implied, read); pc += 1; __VA_ARGS__; } NEXT;
 #define READ_immediate(...)  { COST(immediate, read); const std::uint8_t value = BYTE1; pc += 2; __VA_ARGS__; } NEXT;
 #define READ_zero(...)       READS(zero, AT_zero, , PEEK_ZERO, __VA_ARGS__)
+#define READ_zero_slow(...)  READS(zero, AT_zero, ++cycles, PEEK_ZERO, __VA_ARGS__)
 #define READ_zero_x(...)     READS(zero_x, AT_zero_x, , PEEK_ZERO, __VA_ARGS__)
 #define READ_zero_y(...)     READS(zero_y, AT_zero_y, , PEEK_ZERO, __VA_ARGS__)
-#define READ_absolute(...)   READS(absolute, AT_absolute, , PEEK, __VA_ARGS__)
+#define READ_absolute(...)   READS(absolute, AT_absolute, , PEEK_WAITING, __VA_ARGS__)
 #define READ_absolute_x(...) READS(absolute_x, AT_absolute_x, CROSSED, PEEK, __VA_ARGS__)
 #define READ_absolute_y(...) READS(absolute_y, AT_absolute_y, CROSSED, PEEK, __VA_ARGS__)
 #define READ_indirect_x(...) READS(indirect_x, AT_indirect_x, , PEEK, __VA_ARGS__)
@@ -152,10 +169,10 @@
 #define BRANCH(...)                                                                  \
   {                                                                                        \
     cycles += 2;                                                                           \
-    const std::uint32_t next = pc + 2;                                                     \
+    const std::uint64_t next = pc + 2;                                                     \
     pc = next;                                                                             \
     if (__VA_ARGS__) {                                                                     \
-      pc = next + static_cast<std::uint32_t>(static_cast<std::int8_t>(code[next - 1]));    \
+      pc = next + static_cast<std::uint64_t>(static_cast<std::int8_t>(code[next - 1]));    \
       cycles += ((next ^ pc) & 0xff00) ? 2 : 1;                                            \
     }                                                                                      \
   } NEXT;
@@ -294,24 +311,26 @@
 #define PHP cycles += 3; pc += 1; PUSH(STATUS, true);
 #define PLA cycles += 4; pc += 1; std::uint8_t bus = opcode, value; PULL(value) TOP(value) SET(a, value);
 #define PLP cycles += 4; pc += 1; std::uint8_t bus = opcode, value; PULL(value) TOP(value) SET_STATUS(value)
-#define JMP cycles += 3; pc = WORD1;
+#define GO(address) pc = static_cast<std::uint64_t>(address) - origin
+#define JMP cycles += 3; GO(WORD1);
 #define JMP_INDIRECT   /* the pointer's second byte lies in the same page */ \
   cycles += 5; const std::uint32_t at = WORD1; std::uint32_t low, high;      \
-  PEEK(low, at, at >> 8); PEEK(high, (at & 0xff00) | ((at + 1) & 0xff), low); pc = low | high << 8;
+  PEEK(low, at, at >> 8); PEEK(high, (at & 0xff00) | ((at + 1) & 0xff), low); GO(low | high << 8);
 #define JSR                                                                                 \
-  cycles += 6; const std::uint32_t to = WORD1, back = pc + 2;                               \
+  cycles += 6; const std::uint64_t to = WORD1, back = ADDRESS(pc + 2);                      \
   std::uint8_t bus = BYTE1, value; TOP(value) static_cast<void>(value);                     \
-  PUSH(back >> 8, true); PUSH(back, false); pc = to;
+  PUSH(back >> 8, true); PUSH(back, false); GO(to);
 #define RTS                                                                                 \
   cycles += 6; std::uint8_t bus = opcode, low, high; PULL(low) PULL(low) TOP(high)          \
-  pc = low | high << 8; PEEK(low, pc, bus); pc = (pc + 1) & 0xffff;
+  const std::uint32_t back = low | high << 8; PEEK(low, back, bus); GO((back + 1) & 0xffff);
 #define RTI                                                                                 \
   cycles += 6; std::uint8_t bus = opcode, low, high; PULL(low) PULL(low) SET_STATUS(low)    \
-  PULL(low) TOP(high) pc = low | high << 8;
+  PULL(low) TOP(high) GO(low | high << 8);
 #define BRK                                                                                 \
-  cycles += 7; B = true; pc += 2; PUSH(pc >> 8, true); PUSH(pc, false); PUSH(STATUS, false); I = true; \
-  std::uint8_t low, high; PEEK(low, 0xfffe, 0); PEEK(high, 0xffff, 0); pc = low | high << 8;
-#define JAM cycles += 2; pc += 1; IR = opcode; myExecutionStatus |= FatalErrorBit; left = 0;
+  cycles += 7; B = true; const std::uint64_t back = ADDRESS(pc + 2);                                 \
+  PUSH(back >> 8, true); PUSH(back, false); PUSH(STATUS, false); I = true;                          \
+  std::uint8_t low, high; PEEK(low, 0xfffe, 0); PEEK(high, 0xffff, 0); GO(low | high << 8);
+#define JAM cycles += 2; pc += 1; IR = opcode; myExecutionStatus |= FatalErrorBit; left = -1;
 
 namespace headrace::atari {
 
@@ -324,23 +343,25 @@ bool Processor::run(std::uint32_t number) {
   };
   const Page* const pages = pages_;
   std::uint8_t* const ram = pages[0x80 >> 6].directPeekBase;
-  std::uint32_t pc = PC, cycles = mySystem->cycles(), carry = C, begin = 0, reach = 0;
+  std::uint64_t pc = PC, origin = 0, reach = 0;
+  std::uint32_t cycles = mySystem->cycles(), carry = C;
   std::uint8_t a = A, x = X, y = Y, sp = SP, sign = N ? 0x80 : 0, zero = notZ, overflow = V;
   bool decimal_mode = D;
   const std::uint8_t* code = nullptr;
-  auto left = static_cast<std::int32_t>(number);
+  auto left = static_cast<std::int32_t>(number) - 1;
 
   NEXT;
 
 last:
-  if (left < 0) goto done;
+  if (left < -1) goto done;
 refill:
-  if (pc - begin >= reach) {
-    pc &= 0xffff;
-    const Window found = window(pc, cycles);
-    code = found.code, begin = found.begin, reach = found.reach;
+  if (pc >= reach) {
+    const auto at = static_cast<std::uint32_t>(ADDRESS(pc) & 0xffff);
+    const Window found = window(at, cycles);
+    code = found.code, origin = found.origin, reach = found.reach;
+    pc = at - origin;
   }
-  if (left == 0) IR = code[pc];
+  if (left == -1) IR = code[pc];
   goto* kLabels[code[pc]];
 
 #define X(code_, mode, operation)                                \
@@ -352,7 +373,7 @@ refill:
 #undef X
 
 done:
-  A = a, X = x, Y = y, SP = sp, PC = static_cast<std::uint16_t>(pc);
+  A = a, X = x, Y = y, SP = sp, PC = static_cast<std::uint16_t>(ADDRESS(pc));
   N = sign & 0x80, V = overflow, D = decimal_mode, notZ = zero, C = carry;
   set_cycles(cycles);
   if (chip_.finished()) myExecutionStatus |= StopExecutionBit;

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "ale/emucore/M6502.hxx"
+#include "ale/emucore/M6532.hxx"
 #include "ale/emucore/System.hxx"
 #include "chip.hpp"
 
@@ -32,21 +33,32 @@ class Processor final : public ale::stella::M6502 {
  private:
   using Page = ale::stella::System::PageAccess;
 
-  // where the program lies in the host's memory: code[pc] for begin <= pc < begin + reach
+  // where the program lies in the host's memory: code[pc - origin] for origin <= pc < origin + reach
   struct Window {
     const std::uint8_t* code;
-    std::uint32_t begin, reach;
+    std::uint32_t origin, reach;
+  };
+
+  // of a loop that waits for the timer
+  struct Rounds {
+    std::uint32_t cycles = 0;
+    std::int32_t instructions = 0;
   };
 
   template <bool kPlainMemory>
   bool run(std::uint32_t number);
 
   Window window(std::uint32_t pc, std::uint32_t cycles);
+  Rounds waiting(std::uint8_t opcode, std::uint32_t address, const std::uint8_t* branch, std::uint32_t pc,
+                 std::uint32_t cycles, std::int32_t left) const;
   std::uint8_t peek_device(std::uint32_t address, std::uint32_t cycles);
   void poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
   void set_cycles(std::uint32_t cycles) { mySystem->incrementCycles(cycles - mySystem->cycles()); }
 
   const Page* pages_;
+  const ale::stella::M6532* timer_ = nullptr;
+  const std::uint8_t* banks_ = nullptr;   // of a cartridge that looks at addresses alone, see window()
+  std::uint32_t switching_ = 0x1000;      // an access here may change which pages lie where
   Chip chip_;
   std::array<std::uint8_t, 3> fetched_{};   // an instruction read through a device
 };

@@ -1,7 +1,13 @@
 // The processor's way to what is not plain memory, and its saved state.
+#include <algorithm>
+#include <string_view>
+
+#include "../expose.hpp"
+#include "ale/emucore/Cart.hxx"
 #include "ale/emucore/Deserializer.hxx"
-#include "ale/emucore/Serializer.hxx"
 #include "ale/emucore/Device.hxx"
+#include "ale/emucore/M6532.hxx"
+#include "ale/emucore/Serializer.hxx"
 #include "ale/emucore/TIA.hxx"
 #include "opcodes.hpp"
 #include "processor.hpp"
@@ -13,7 +19,14 @@ using ale::stella::Deserializer;
 using ale::stella::Serializer;
 using ale::stella::System;
 
+using ale::stella::M6532;
+
 constexpr int kPageSize = 64, kPages = 128;
+constexpr std::uint32_t kOpcodePage = 0x100, kBank = 0x1000, kTimerAt = 0x0284;
+
+HEADRACE_EXPOSE(Timer, M6532::myTimer);
+HEADRACE_EXPOSE(Shift, M6532::myIntervalShift);
+HEADRACE_EXPOSE(SetAt, M6532::myCyclesWhenTimerSet);
 
 }  // namespace
 
@@ -24,20 +37,33 @@ Processor::Processor(System& system) : M6502(1), pages_(&system.getPageAccess(0)
   mySystem = &system;
   myLastAccessWasRead = true;
   Processor::load(in);
+  timer_ = dynamic_cast<const M6532*>(pages_[kTimerAt / kPageSize].device);
+  // in a cartridge of the kind FE an address's own bits choose the bank, so that no access changes anything
+  auto* cartridge = dynamic_cast<ale::stella::Cartridge*>(pages_[kBank / kPageSize].device);
+  if (cartridge && std::string_view(cartridge->name()) == "CartridgeFE") {
+    int size = 0;
+    banks_ = cartridge->getImage(size);
+    switching_ = 0;
+  }
 }
 
 // As many pages around the program counter as lie side by side in the host's memory, less two bytes, so that
-// whole instructions are inside; or, where a device answers, the one instruction.
+// whole instructions are inside; or, where a device answers, the one instruction. The first page of the host's must be
+// the first quarter of one of the 6502's.
 Processor::Window Processor::window(std::uint32_t pc, std::uint32_t cycles) {
+  if (banks_ && (pc & kBank)) {
+    const std::uint32_t origin = pc & ~(kBank - 1);
+    if (pc - origin < kBank - 2) return {banks_ + (pc & 2 * kBank ? 0 : kBank), origin, kBank - 2};
+  }
   const int page = static_cast<int>((pc & 0x1fff) / kPageSize);
   const std::uint8_t* const here = pages_[page].directPeekBase;
   if (here) {
     int first = page, last = page;
     while (first > 0 && pages_[first - 1].directPeekBase == here - (page - first + 1) * kPageSize) --first;
     while (last < kPages - 1 && pages_[last + 1].directPeekBase == here + (last + 1 - page) * kPageSize) ++last;
-    const std::uint32_t begin = (pc & ~0x1fffu) + static_cast<std::uint32_t>(first) * kPageSize;
+    const std::uint32_t origin = (pc & ~0x1fffu) + static_cast<std::uint32_t>(first) * kPageSize;
     const std::uint32_t reach = static_cast<std::uint32_t>(last - first + 1) * kPageSize - 2;
-    if (pc - begin < reach) return {here - (pc & ~0x3fu), begin, reach};
+    if (origin % kOpcodePage == 0 && pc - origin < reach) return {here - (page - first) * kPageSize, origin, reach};
   }
   auto fetch = [this](std::uint32_t address, std::uint32_t at) {
     const Page& from = pages_[(address & 0x1fff) / kPageSize];
@@ -46,7 +72,36 @@ Processor::Window Processor::window(std::uint32_t pc, std::uint32_t cycles) {
   };
   fetched_[0] = fetch(pc, cycles);
   for (std::uint32_t i = 1; i < kLengths[fetched_[0]]; ++i) fetched_[i] = fetch(pc + i, cycles);
-  return {fetched_.data() - pc, pc, 0};
+  const std::uint32_t origin = pc & ~(kOpcodePage - 1);
+  return {fetched_.data() - (pc - origin), origin, 0};
+}
+
+// A load of the timer or of its flag, before a branch back to it: as many rounds as the branch is sure to be taken, as
+// the timer runs down and has not yet run out. Then every round takes the same time and leaves nothing behind.
+Processor::Rounds Processor::waiting(std::uint8_t opcode, std::uint32_t address, const std::uint8_t* branch,
+                                     std::uint32_t pc, std::uint32_t cycles, std::int32_t left) const {
+  constexpr std::uint8_t back = 0xfb, bpl = 0x10, bmi = 0x30, bne = 0xd0, beq = 0xf0;
+  constexpr std::uint8_t bit = 0x2c, lda = 0xad, ldx = 0xae, ldy = 0xac;
+  const bool loads = opcode == lda || opcode == ldx || opcode == ldy;
+  if (branch[1] != back || !timer_ || (address & kTimerAt) != kTimerAt || !(loads || opcode == bit)) return {};
+  const bool flag = address & 0x01;   // it is set when the timer has run out
+  int lowest = 0, highest = 0xff;
+  if (branch[0] == bpl)
+    highest = flag ? 0xff : 0x7f;
+  else if (branch[0] == bmi && !flag)
+    lowest = 0x80;
+  else if (branch[0] == bne && !flag && loads)
+    lowest = 1;
+  else if (!(branch[0] == beq && flag && loads))
+    return {};
+  const int timer = static_cast<int>(timer_->*member(Timer{})), shift = static_cast<int>(timer_->*member(Shift{}));
+  const auto since = static_cast<int>(cycles - 1 - static_cast<std::uint32_t>(timer_->*member(SetAt{})));
+  const int value = timer - (since >> shift) - 1;
+  if (since < 0 || value < lowest || value > highest) return {};
+  const std::uint32_t next = pc + 2, crossed = ((next ^ (pc - 3)) & 0xff00) ? 1 : 0;
+  const int round = 7 + static_cast<int>(crossed);
+  const int rounds = std::min((((timer - lowest) << shift) - since + round - 1) / round, (left - 2) / 2);
+  return rounds > 0 ? Rounds{static_cast<std::uint32_t>(rounds * round), 2 * rounds} : Rounds{};
 }
 
 std::uint8_t Processor::peek_device(std::uint32_t address, std::uint32_t cycles) {

@@ -21,6 +21,7 @@ COMMANDS = {
     "watch": "show runs in a browser, while they train and afterwards",
     "play": "play episodes with a trained agent, and record a video",
     "sweep": "search for settings, with many runs",
+    "leaderboard": "train a list of tasks, and take the time to each return",
     "plot": "plot the returns of runs, with bands over seeds",
     "export": "write a trained policy as ONNX or TorchScript",
     "bench": "measure how fast a task's environments run",
@@ -39,6 +40,7 @@ EXAMPLES = (
     ("headrace play runs/…", "watch the trained agent"),
     ("headrace plot runs --out curves.pdf", "the returns of all runs, with bands over seeds"),
     ("headrace sweep CartPole-v1 --help", "how to search for good settings"),
+    ("headrace leaderboard --list", "tasks whose time to a return can be taken"),
     ("headrace bench Pong-v5 --num-envs 16", "steps per second with random actions"),
     ("headrace scale CartPole-v1", "the number of environments that trains fastest"),
     ("headrace tune HalfCheetah-v5", "the number of processes that sample for SAC"),
@@ -91,14 +93,15 @@ def _nearest(word: str) -> str:
 
 
 def _fail(message: str, status: int = 2) -> int:
-    print(f"headrace: {message}", file=sys.stderr)
+    rank = os.environ.get("RANK", "0")  # torchrun's processes share a terminal
+    print(f"headrace: {message}" if rank == "0" else f"headrace [rank {rank}]: {message}", file=sys.stderr)
     return status
 
 
 def _print_help() -> None:
     print("usage: headrace COMMAND …\n\nFast environments and training on one machine.\n\ncommands:")
     for name, what in COMMANDS.items():
-        print(f"  {name:<8} {what}")
+        print(f"  {name:<11} {what}")
     print("\n  headrace COMMAND --help   a command's options, with examples")
     print("  headrace --version\n\nexamples:")
     for line, what in EXAMPLES:

@@ -12,6 +12,7 @@ from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 from headrace.machine import readable
 from headrace.train.config.settings import Config, make_config
+from headrace.train.processes.torchrun import refuse
 from headrace.train.tuning.measure import Probe
 from headrace.train.tuning.scale import Scale, cache_file, forget, scale
 
@@ -58,6 +59,7 @@ class ScaleArgs:
 
 def run(argv: list[str]) -> int:
     """Measure, and print a row for each size."""
+    refuse("headrace scale")
     args = tyro.cli(ScaleArgs, prog="headrace scale", args=argv)
     if args.forget:
         count = forget(args.task or None)

@@ -14,10 +14,13 @@ from rich.table import Table
 
 from headrace.cli import train as training
 from headrace.errors import OptionError
+from headrace.train.config.make import DECIDING
+from headrace.train.config.registry import DEFAULT_PRESET
 from headrace.train.config.settings import Config
 from headrace.train.jobs.display import shown
 from headrace.train.jobs.seeds import plain
 from headrace.train.launch.checks import side_by_side
+from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import fresh_path
 from headrace.train.sweep.pruning import Rule
@@ -74,6 +77,7 @@ class SweepArgs:
 
 def run(argv: list[str]) -> int:
     """Search, and print what was found."""
+    refuse("headrace sweep")
     own, rest = _split(argv)
     args = tyro.cli(SweepArgs, prog="headrace sweep", args=own)
     if args.trials < 1 or args.jobs < 0 or args.sampler_seed < 0:
@@ -166,7 +170,7 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
         code.check(values, folder)
     if rest:
         asked = plain(training.overrides(training.parse([plan.task, *rest])))
-        wrong = [name for name, value in asked.items() if name not in ("algo", "network") or f"--{name}" in rest]
+        wrong = [name for name, value in asked.items() if name not in DECIDING or f"--{name}" in rest]
         wrong = [name for name in wrong if plan.settings.get(name) != asked[name]]
         if wrong:
             raise OptionError(f"{wrong[0]} cannot change in the middle of a sweep: leave it out")
@@ -234,6 +238,6 @@ def command(plan: Plan, trial: Trial) -> str:
             words += [f"--{name.replace('_', '-')}", json.dumps(value)]
         elif isinstance(value, list):
             words += [f"--{name.replace('_', '-')}", *map(str, value)]
-        elif (name, value) != ("network", "auto"):
+        elif (name, value) not in (("network", "auto"), ("preset", DEFAULT_PRESET)):
             words += [f"--{name.replace('_', '-')}", repr(value) if isinstance(value, float) else str(value)]
     return shlex.join(words)

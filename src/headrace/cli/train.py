@@ -22,11 +22,12 @@ from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.train import Result, resume, resume_seeds, train, train_seeds
 from headrace.train.config.fields import settings_of
-from headrace.train.config.make import algorithms_of, hints
+from headrace.train.config.make import DECIDING, algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
 from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain
 from headrace.train.launch.checks import expect_workers, settled
+from headrace.train.processes.torchrun import place, refuse
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 
@@ -112,10 +113,17 @@ examples:
 
 def run(argv: list[str]) -> int:
     """Train or go on, and say where the run's files are."""
-    resumed = _named(argv).get("resume")
+    resumed, where = _named(argv).get("resume"), place()
+    if resumed and where is not None and not where.leads:
+        resume(resumed, quiet=True)  # as the first process says, which alone needs the folder
+        return 0
     if resumed and is_several(Path(resumed)):
         return _go_on_with_seeds(Path(resumed), argv)
     args = parse(argv)
+    for asked_for in (
+        ("--scale",) * args.scale + ("--tune all",) * (args.tune == "all") + ("--seeds",) * bool(args.seeds)
+    ):
+        refuse(asked_for)
     if args.jobs and not args.seeds:
         raise OptionError("--jobs is how many of several --seeds are trained at once: name them, too")
     if args.resume is not None:
@@ -137,8 +145,9 @@ def run(argv: list[str]) -> int:
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
-        return 130
-    _report(result)
+        return 130 if where is None else 0  # torchrun would start again whoever ends otherwise
+    if where is None or where.leads:
+        _report(result)
     return 0
 
 
@@ -153,7 +162,7 @@ def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
     kept = [word for word, before in zip(argv, ("", *argv), strict=False) if "--resume" not in (word, before)]
     kept = [word for word in kept if not word.startswith("--resume=")]
     named = _named(kept)
-    given = [f"--{name}={plan.settings[name]}" for name in ("algo", "network") if name in plan.settings.keys() - named]
+    given = [f"--{name}={plan.settings[name]}" for name in DECIDING if name in plan.settings.keys() - named]
     task = kept[0] if kept and not kept[0].startswith("-") else plan.task
     args = parse([task, *(kept[1:] if kept[:1] == [task] else kept), *given])
     if args.task != plan.task:
@@ -162,7 +171,7 @@ def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
         raise OptionError("--run-dir is for new runs: leave it out, or --resume")
     seeds = chosen_seeds(args.seeds) if args.seeds else ()
     changes = plain(overrides(args))
-    for name in {"algo", "network"} - plan.settings.keys() - named.keys():
+    for name in {*DECIDING} - plan.settings.keys() - named.keys():
         del changes[name]
     return report(resume_seeds(folder, seeds=seeds, jobs=args.jobs, quiet=args.quiet, trust=args.trust, **changes))
 
@@ -170,9 +179,9 @@ def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
 def overrides(args: RunArgs) -> dict[str, Any]:
     """What these arguments set otherwise than the task's own defaults, as keywords of `headrace.train.train`."""
     options = parse_options(args.option)
-    defaults = _begin_with(args.task, {name: args.values[name] for name in ("algo", "network", "policies")})
+    defaults = _begin_with(args.task, {name: args.values[name] for name in (*DECIDING, "policies")})
     changes = _changes(args, defaults)
-    return {"algo": args.algo, "network": args.network, **changes} | ({"env_options": options} if options else {})
+    return {name: args.values[name] for name in DECIDING} | changes | ({"env_options": options} if options else {})
 
 
 def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
@@ -238,7 +247,7 @@ def _named(argv: Sequence[str]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for word, following in itertools.pairwise((*argv, "")):
         value = word.partition("=")[2] or following
-        if word.startswith("--") and _name(word) in ("algo", "network"):
+        if word.startswith("--") and _name(word) in DECIDING:
             named[_name(word)] = value
         elif word.startswith("--") and _name(word) == "resume" and value:
             named["resume"] = value
@@ -256,7 +265,7 @@ def _name(word: str) -> str:
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with which a run of a task begins: of its algorithm, and what those of policies have beside them."""
-    values = dataclasses.asdict(make_config(task, algo=named.get("algo", "ppo"), network=named.get("network", "auto")))
+    values = dataclasses.asdict(make_config(task, **{name: named[name] for name in DECIDING if name in named}))
     for algo in algorithms_of(named):
         theirs = dataclasses.asdict(make_config(task, algo=algo))
         values = theirs | values
@@ -276,7 +285,8 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             offered.add(name)
             hint = JSON if name in ("schedules", "policies", "curriculum") else None
             marks = (tyro.conf.arg(help=known.help.replace("%", "%%")), *([hint] if hint else []))
-            kind = Annotated[(Any if hint else types[name], *marks)]
+            type_ = Literal[algorithm.capabilities.presets] if name == "preset" else types[name]
+            kind = Annotated[(Any if hint else type_, *marks)]
             default = defaults[name]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
     _check_offered(argv, offered, str(defaults["algo"]))

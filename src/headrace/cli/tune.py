@@ -14,6 +14,7 @@ from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import settled
+from headrace.train.processes.torchrun import refuse
 from headrace.train.tuning.measure import Probe
 from headrace.train.tuning.tune import FINDINGS, LIMIT, Scope, Tuning, forget, tune
 
@@ -71,6 +72,7 @@ class TuneArgs:
 
 def run(argv: list[str]) -> int:
     """Measure, and print a row for each size."""
+    refuse("headrace tune")
     args = tyro.cli(TuneArgs, prog="headrace tune", args=argv)
     if args.forget:
         count = forget(args.task or None)

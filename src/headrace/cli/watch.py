@@ -51,14 +51,16 @@ def run(argv: list[str]) -> int:
 
     library = Library(args.runs or [RUNS])
     with listening(args.host, args.port) as found:
-        serve(library, found, args.host, lambda url: _announce(url, args.browser))
+        serve(library, found, args.host, lambda urls: _announce(urls, args.browser))
     return 0
 
 
-def _announce(url: str, browser: bool) -> None:
-    print(f"watch {url}   (Ctrl-C ends)", flush=True)
+def _announce(urls: list[str], browser: bool) -> None:
+    print(f"watch {urls[0]}   (Ctrl-C ends)", flush=True)
+    for url in urls[1:]:
+        print(f"      {url}   from other machines", flush=True)
     if browser:
-        threading.Thread(target=_open, args=(url,), daemon=True).start()
+        threading.Thread(target=_open, args=(urls[0],), daemon=True).start()
 
 
 def _open(url: str) -> None:

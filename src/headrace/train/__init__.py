@@ -19,8 +19,9 @@ from headrace.limits import limits_named
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import side_by_side
-from headrace.train.launch.run import CONTINUABLE, Wishes, begin, go_on, go_on_or_begin
+from headrace.train.launch.run import CONTINUABLE, Wishes, begin, go_on, go_on_or_begin, launched
 from headrace.train.processes.start import guard_main
+from headrace.train.processes.torchrun import refuse
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
@@ -72,8 +73,8 @@ def train(
 
     Args:
         task: name of the task.
-        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"dqn"``; or a class of a
-            user's, as ``"file.py:Class"`` or ``"package.module:Class"``.
+        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"`` or ``"dqn"``;
+            or a class of a user's, as ``"file.py:Class"`` or ``"package.module:Class"``.
         total_steps, seed, device: as in `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.
@@ -99,7 +100,8 @@ def train(
     settings, objects = given.split_off(overrides)
     with given.holding(objects):
         wishes = Wishes(quiet, trust, objects, callbacks_of(callback), tuned)
-        return (go_on_or_begin if resume else begin)(task, settings, run_dir, wishes)
+        start = go_on_or_begin if resume else begin
+        return launched(lambda w: start(task, settings, run_dir, w), wishes, {"task": task, **settings})
 
 
 def train_seeds(
@@ -133,6 +135,7 @@ def train_seeds(
     from headrace.train.jobs import seeds as several
 
     numbers = several.chosen_seeds(str(seeds) if isinstance(seeds, int) else ",".join(map(str, (*seeds, ""))))
+    refuse("training with several seeds")
     overrides = {"algo": algo} | overrides
     guard_main()
     code.remember(code.named({"task": task, **overrides}))
@@ -167,6 +170,7 @@ def resume_seeds(
     """
     from headrace.train.jobs import seeds as several
 
+    refuse("training with several seeds")
     guard_main()
     folder = Path(run_dir)
     plan = several.Plan.read(folder)
@@ -211,7 +215,7 @@ def resume(
     guard_main()
     objects = {"network": network, "reward": reward}
     with given.holding(objects):
-        return go_on(run_dir, changes, Wishes(quiet, trust, objects, callbacks_of(callback)))
+        return launched(lambda w: go_on(run_dir, changes, w), Wishes(quiet, trust, objects, callbacks_of(callback)))
 
 
 def log_episode(

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headrace.errors import OptionError
+from headrace.train.sweep.trials import FILE
 from headrace.watch.run import Run
+from headrace.watch.sweep import Sweep
 
 DEEPEST = 3  # folders below the one that was named
 MOST_RUNS = 2000
@@ -34,6 +36,7 @@ class Library:
         self.roots = list(roots)
         self.runs: dict[str, Run] = {}
         self._known: dict[Path, Run] = {}
+        self._sweeps: dict[Path, Sweep] = {}
         self._scanned = -SCAN
         for root in self.roots:
             if not root.is_dir():
@@ -50,12 +53,23 @@ class Library:
 
     def _scan(self) -> None:
         found: dict[Path, Run] = {}
+        sweeps: dict[Path, Sweep] = {}
         for root in self.roots:
             for path in _run_folders(root, DEEPEST):
                 if len(found) < MOST_RUNS and path not in found:
-                    found[path] = self._known.get(path) or Run(path, _name(root, path))
-        self._known = found
+                    sweep = self._sweep(root, path, sweeps)
+                    found[path] = self._known.get(path) or Run(path, _name(root, path), sweep)
+        self._known, self._sweeps = found, sweeps
         self.runs = {run.id: run for run in found.values()}
+
+    def _sweep(self, root: Path, path: Path, sweeps: dict[Path, Sweep]) -> Sweep | None:
+        """The sweep of which a run is a trial, if its folder is among those that were named, or below one."""
+        folder = path.parent
+        if path == root or not (folder / FILE).is_file():
+            return None
+        if folder not in sweeps:
+            sweeps[folder] = self._sweeps.get(folder) or Sweep(folder, _name(root, folder))
+        return sweeps[folder]
 
 
 def _name(root: Path, path: Path) -> str:

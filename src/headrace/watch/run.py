@@ -18,7 +18,9 @@ from typing import Any
 from headrace.train.runs import lock
 from headrace.train.runs.events import read_events
 from headrace.train.runs.status import Status, read_status
+from headrace.watch.files import identity, stamp
 from headrace.watch.series import Series, glance
+from headrace.watch.sweep import Sweep
 
 FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl")
 VIDEO = re.compile(r"[\w-][\w.-]*\.mp4")
@@ -35,6 +37,7 @@ class Run:
     Args:
         path: the folder, as the user named it.
         name: what it is called in a list of runs.
+        sweep: the one of which it is a trial.
 
     Attributes:
         id: stands for the folder in addresses.
@@ -42,9 +45,9 @@ class Run:
         version: grows whenever the summary changes.
     """
 
-    def __init__(self, path: Path, name: str):
+    def __init__(self, path: Path, name: str, sweep: Sweep | None = None):
         self.path, self.name = path, name
-        self.id = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+        self.id, self.sweep = identity(path), sweep
         self.summary: dict[str, Any] = {}
         self.version = 0
         self._series: Series | None = None
@@ -64,9 +67,9 @@ class Run:
         """Look at the folder again."""
         if self._series is not None and time.monotonic() - self._asked > KEPT:
             self._series = None
-        stamp = tuple(_stamp(self.path / name) for name in FILES), lock.holder(self.path / "train.lock") is not None
-        if stamp != self._stamp:
-            self._stamp, self.version = stamp, self.version + 1
+        seen = tuple(stamp(self.path / name) for name in FILES), lock.holder(self.path / "train.lock") is not None
+        if seen != self._stamp:
+            self._stamp, self.version = seen, self.version + 1
             self.summary = self._read()
 
     def details(self) -> dict[str, Any]:
@@ -90,6 +93,7 @@ class Run:
             "id": self.id,
             "name": self.name,
             "path": str(self.path),
+            "sweep": None if self.sweep is None else self.sweep.id,
             "group": self.id if seen.problem else self._group(config),
             "task": str(config.get("task", "")),
             "algo": str(config.get("algo", "")),
@@ -103,6 +107,7 @@ class Run:
             "step": _number(last.get("step")),
             "rate": seen.rate,
             "return": _number(last.get("return")),
+            "returns": _returns(last),
             "seconds": _number(_inside(last, "time").get("seconds")),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),
         }
@@ -165,14 +170,13 @@ def _inside(values: dict[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _returns(line: dict[str, Any]) -> dict[str, float]:
+    """The return of each policy, where a run trains several."""
+    policies = _inside(line, "policies")
+    found = {name: _number(_inside(policies, name).get("return")) for name in policies}
+    return {name: value for name, value in found.items() if value is not None} if len(policies) > 1 else {}
+
+
 def _number(value: Any) -> float | None:
     """A value that is a number JSON has; None for any other."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        stat = path.stat()
-    except OSError:
-        return 0, 0
-    return stat.st_mtime_ns, stat.st_size

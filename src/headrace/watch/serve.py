@@ -68,22 +68,33 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def serve(library: Library, found: socket.socket, host: str, ready: Callable[[str], object]) -> None:
+def serve(library: Library, found: socket.socket, host: str, ready: Callable[[list[str]], object]) -> None:
     """Serve the page until Ctrl-C.
 
     Args:
         library: the runs.
         found: a socket that listens.
         host: as the user named it.
-        ready: called with the page's address.
+        ready: called with the page's addresses; the first one is for this machine.
     """
     give_way()
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     server = uvicorn.Server(_config(Site(library), host, token))
-    name = f"[{host}]" if ":" in host else host
-    ready(f"http://{name}:{found.getsockname()[1]}/" + (f"?token={token}" if token else ""))
+    end = f":{found.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    ready([f"http://{name}{end}" for name in _names(host)])
     with contextlib.suppress(KeyboardInterrupt):
         server.run([found])
+
+
+def _names(host: str) -> list[str]:
+    """What a host is called in an address; one that means all of a machine's addresses is none that a browser opens."""
+    try:
+        everywhere = ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return [host]
+    if everywhere:
+        return ["127.0.0.1", socket.gethostname()]
+    return [f"[{host}]" if ":" in host else host]
 
 
 def serve_run(run: Path, descriptor: int) -> None:

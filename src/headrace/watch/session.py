@@ -12,7 +12,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -85,6 +85,7 @@ class Session:
         self._view, self._resting = View(), False
         self._versions: dict[str, int] = {}
         self._sent: dict[str, Sent] = {}
+        self._swept: dict[str, int] = {}
         self._asked = asyncio.Event()
         self._sending = asyncio.Lock()
         self._wanted: tuple[str, str] | None = None
@@ -148,7 +149,7 @@ class Session:
         most = min(MOST, max(FEWEST, POINTS // max(1, len(runs))))
         for name, run in runs.items():
             messages += self._of_run(name, run, view, most)
-        return [*self._of_list(), *messages]
+        return [*self._of_list(), *messages, *self._of_sweeps(runs.values())]
 
     def _of_list(self) -> list[str | bytes]:
         runs, known = self._library.runs, self._versions
@@ -189,6 +190,16 @@ class Session:
         if sent.version != run.version:
             sent.version = run.version
             messages.append(_json({"kind": "details", "run": name, "problem": series.problem, **run.details()}))
+        return messages
+
+    def _of_sweeps(self, chosen: Iterable[Run]) -> list[str | bytes]:
+        """What is new of the sweeps of the chosen runs."""
+        messages: list[str | bytes] = []
+        for sweep in {run.sweep for run in chosen if run.sweep is not None}:
+            sweep.refresh()
+            if self._swept.get(sweep.id) != sweep.version:
+                self._swept[sweep.id] = sweep.version
+                messages.append(_json({"kind": "sweep", "sweep": sweep.id, **sweep.told}))
         return messages
 
     def _show_agent(self) -> None:

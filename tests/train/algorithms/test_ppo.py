@@ -12,12 +12,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from collecting import collecting
 from headrace.train.algorithms.a2c import A2C, A2CConfig
 from headrace.train.algorithms.fused import rollouts
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
+from headrace.train.config.settings import make_config
 from headrace.train.modules.distributions import Distribution, distribution_for
 from headrace.train.modules.network import GRU, MLP, NatureCNN
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -203,6 +205,30 @@ def test_advantages_are_normalised_over_what_counts():
     for row, gain, weight in zip(ours, gains, weights, strict=True):
         kept = gain[weight > 0]
         torch.testing.assert_close(row[weight > 0], (kept - kept.mean()) / (kept.std() + 1e-8))
+
+
+def test_what_the_critic_learns_is_normalised_and_what_it_answers_is_brought_back():
+    options = {"num_envs": 4, "num_steps": 30, "gamma": 0.9, "gae_lambda": 0.8, "normalise_rewards": False}
+    config = make_config("Pendulum-v1", normalise_values=True, normalise_observations=False, **options)
+    collector, (policy,) = collecting("host", config)
+    earlier = torch.randn(100) * 20 - 70
+    policy.value_normaliser.update(earlier)
+    collector.draw(torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        (samples,) = collector.collect()
+    answers = collector.experiences[0].values
+    values = answers.double() * earlier.double().std(correction=0) + earlier.double().mean()
+    nowhere = torch.zeros(30, 4, dtype=torch.bool)
+    expected = slow_gae(collector.rewards, values, nowhere, nowhere, None, 0.9, 0.8)
+    returns = torch.from_numpy(expected) + values[:-1]
+    so_far = torch.cat((earlier.double(), returns.flatten()))
+    wanted = (returns - so_far.mean()) / so_far.std(correction=0)
+    torch.testing.assert_close(samples.advantages.double(), torch.from_numpy(expected).flatten(), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(samples.returns.double(), wanted.flatten(), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(samples.values, answers[:-1].flatten())
+    worth = policy.worth(torch.zeros(1, 3), torch.zeros(1, 2), torch.zeros(1)).double()
+    torch.testing.assert_close(worth, so_far.mean().view(1), rtol=1e-4, atol=1e-3)
+    collector.pool.close()
 
 
 def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():

@@ -25,7 +25,7 @@ from headrace.train.storage.samples import Samples, draw_order
 CPU = torch.device("cpu")
 TASKS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"env_options": {"max_episode_steps": 11}},
-    "Pendulum-v1": {"env_options": {"max_episode_steps": 20}, "normalise_observations": True},
+    "Pendulum-v1": {"env_options": {"max_episode_steps": 20}, "normalise_observations": True, "normalise_values": True},
     "FrozenLake-v1": {"network": "gru", "hidden": (8,), "env_options": {"max_episode_steps": 5}},
     "MinAtar-Breakout-v1": {"env_options": {"max_episode_steps": 9}},
     "TagGridWorld-v0": {"network": "gru", "hidden": (8, 8), "env_options": {"num_taggers": 4, "max_episode_steps": 9}},

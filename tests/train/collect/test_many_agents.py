@@ -1,5 +1,6 @@
 """Training many agents: rollouts as a plain loop would collect them, runs that learn and resume."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def plain_advantages(collector: Any, index: int) -> tuple[np.ndarray, np.ndarray
     agents = np.arange(collector.spec.num_agents)[agent_group.agents]
     values = experience.values.numpy().reshape(steps + 1, envs, agent_group.width)
     rewards = collector.rewards.numpy()[:, :, agents]
-    with make_pool(config) as twin:
+    with make_pool(dataclasses.replace(config, batch_size=0)) as twin:
         twin.reset()
         present = np.ones((envs, twin.spec.num_agents), bool)
         records = []
@@ -62,7 +63,8 @@ def plain_advantages(collector: Any, index: int) -> tuple[np.ndarray, np.ndarray
             _, reward, terminated, truncated, info = twin.step(actions)
             np.testing.assert_array_equal(reward[:, agents], rewards[t])
             done = terminated | truncated
-            after = info["alive"].copy()
+            cut = info.get("truncations", np.zeros_like(info["alive"])) & ~done[:, None]  # while others played on
+            after = info["alive"] | cut
             finals = np.zeros((envs, agent_group.width))
             for env in np.flatnonzero(done):
                 after[env] = info["final_info"]["alive"][env]
@@ -70,16 +72,18 @@ def plain_advantages(collector: Any, index: int) -> tuple[np.ndarray, np.ndarray
                 seen = torch.from_numpy(obs[env][agent_group.sees.among])
                 out = torch.empty(agent_group.width, *experience.encoder.shape)
                 finals[env] = experience.policy.network(experience.encoder(seen, out))[1].detach().numpy()
-            records.append((reward[:, agents], terminated, truncated, present[:, agents], after[:, agents], finals))
+            finals[cut[:, agents]] = values[t + 1][cut[:, agents]]
+            over = truncated[:, None] | cut[:, agents]
+            records.append((reward[:, agents], terminated, over, present[:, agents], after[:, agents], finals))
             present = info["alive"].copy()
     result = np.zeros((steps, envs, agent_group.width))
     following = np.zeros((envs, agent_group.width))
     for t in reversed(range(steps)):
         reward, terminated, truncated, _, after, finals = records[t]
         gone = terminated[:, None] | ~after
-        bootstrap = np.where(truncated[:, None], finals, values[t + 1])
+        bootstrap = np.where(truncated, finals, values[t + 1])
         delta = reward + gamma * np.where(gone, 0.0, bootstrap) - values[t]
-        result[t] = delta + gamma * decay * np.where(gone | truncated[:, None], 0.0, following)
+        result[t] = delta + gamma * decay * np.where(gone | truncated, 0.0, following)
         following = result[t]
     return result.reshape(steps, -1), np.stack([r[3] for r in records]).reshape(steps, -1)
 
@@ -98,6 +102,20 @@ def test_advantages_are_those_of_a_plain_loop(task):
     collector.pool.close()
 
 
+@pytest.mark.parametrize("batch_size", [0, 2])
+def test_an_agent_truncated_alone_is_worth_what_follows(batch_size):
+    """`walker_0` is truncated after two of four steps, the others play on: it goes on as far as its value knows."""
+    pytest.importorskip("pettingzoo")
+    collector = collector_of("masked_parallel_games:Forbidding", batch_size=batch_size)
+    samples = collect(collector)
+    index = next(i for i, e in enumerate(collector.experiences) if e.agent_group.width == 2)
+    expected, present = plain_advantages(collector, index)
+    rows = np.flatnonzero(present.ravel())
+    np.testing.assert_array_equal(samples[index].rows, rows)
+    np.testing.assert_allclose(samples[index].advantages.numpy()[rows], expected.ravel()[rows], atol=2e-3, rtol=1e-4)
+    collector.pool.close()
+
+
 def test_agents_that_left_are_not_learnt_from():
     collector = collector_of("TestRing-v0", **GAMES["TestRing-v0"])
     (samples,) = collect(collector)
@@ -107,10 +125,17 @@ def test_agents_that_left_are_not_learnt_from():
 
 @pytest.mark.parametrize("batch_size", [0, 2])
 def test_agents_that_left_count_in_no_statistics(batch_size):
-    normalised = {"normalise_observations": True, "normalise_rewards": True, "batch_size": batch_size}
+    normalised = {
+        "normalise_observations": True,
+        "normalise_rewards": True,
+        "normalise_values": True,
+        "batch_size": batch_size,
+    }
     collector = collector_of("TestRing-v0", **GAMES["TestRing-v0"], **normalised)
     (samples,), (experience,) = collect(collector), collector.experiences
-    for statistics in (experience.encoder.normaliser.statistics, experience.reward_scaler.statistics):
+    policy = experience.policy
+    for each in (*policy.normalisers.values(), policy.reward_scaler):
+        statistics = each.statistics
         assert 0 < statistics.count == len(samples.rows) < len(samples.returns)
     collector.pool.close()
 

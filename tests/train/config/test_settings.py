@@ -46,6 +46,36 @@ def test_algorithms_and_networks_bring_their_settings():
     assert run.of_policy("tagger").normalise_rewards and not run.of_policy("runner").normalise_rewards
 
 
+def test_a_run_begins_with_the_preset_that_is_named():
+    default, fast = make_config("Ant-v5"), make_config("Ant-v5", preset="fast")
+    assert (default.preset, fast.preset) == ("default", "fast") and fast.total_steps < default.total_steps
+    assert make_config("Ant-v5", preset="fast", total_steps=7).total_steps == 7, "what is given counts"
+    assert Config.from_json(fast.to_json()) == fast
+    unknown = make_config("SomethingElse-v0", preset="fast")
+    assert dataclasses.replace(unknown, preset="default") == make_config("SomethingElse-v0"), "no family of ours"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"preset": "quick"}, "preset='quick' must be one that ppo has: default, fast"),
+        ({"preset": "fast", "algo": "a2c"}, "preset='fast' must be one that a2c has: default"),
+        ({"preset": 3}, "preset=3 must be str"),
+    ],
+)
+def test_an_unknown_preset_is_named(given, message):
+    with pytest.raises(OptionError, match=message):
+        make_config("Ant-v5", **given)
+
+
+def test_policies_with_other_algorithms_begin_with_the_preset_where_these_have_it():
+    policies = {"tagger": {"algo": "a2c"}, "runner": {}}
+    run = make_config("TagGridWorld-v0", preset="fast", policies=policies)
+    assert run.of_policy("tagger").learning_rate == make_config("TagGridWorld-v0", algo="a2c").learning_rate
+    with pytest.raises(OptionError, match="cannot have a preset of its own"):
+        make_config("TagGridWorld-v0", policies={"tagger": {"preset": "fast"}})
+
+
 def test_a_policy_with_an_algorithm_of_its_own_gets_the_settings_of_that():
     policies = {"archer": {"algo": "ddpg", "target_rate": 0.5}, "dog": {}, "cat": {"agents": [7], "algo": "ppo"}}
     run = make_config("TestHunt-v0", policies=policies, gamma=0.7)

@@ -25,7 +25,7 @@ SETTINGS = [(algo, name) for algo in algorithms() for name in settings_of(find_a
 
 @pytest.mark.parametrize(("algo", "name"), SETTINGS)
 def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
-    chosen: dict[str, Any] = {"copies": "another"}
+    chosen: dict[str, Any] = {"copies": "another", "normalise_observations": True}
     if algo == "dqn":
         chosen |= {"target_update": 0, "prioritised": True}
     can = find_algorithm(algo).capabilities
@@ -36,7 +36,7 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     ]
     admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
     assert any(player.uses(name) for player in players) == admitted
-    assert admitted or (algo, name) in {("a2c", each) for each in WORKERS_ONLY}
+    assert admitted or (algo, name) in {("crossq", "target_rate"), *(("a2c", each) for each in WORKERS_ONLY)}
 
 
 WORKERS_ONLY = ("evaluate_episodes", "evaluate_seconds", "evaluate_share")
@@ -74,7 +74,7 @@ def test_steps_and_priorities_need_samplers(algo):
         ("a2c", "minibatch_size", 7, {}, "it is for ppo, ddpg, td3, sac, dqn"),
         ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
-        ("ppo", "evaluate_episodes", 3, {}, "it is for ppo, ddpg, td3, sac, dqn with samplers"),
+        ("ppo", "evaluate_episodes", 3, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
         ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),
         ("ppo", "log_std_init", -1.0, {"task": "CartPole-v1"}, "with continuous actions"),
         ("ppo", "bf16", True, {}, "with a network that is cnn"),

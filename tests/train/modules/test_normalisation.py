@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler, RunningStatistics
+from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler, RunningStatistics, ValueNormaliser
 
 
 def test_batchwise_statistics_equal_those_of_everything():
@@ -56,6 +56,29 @@ def test_a_restored_normaliser_is_bitwise_the_same():
     two.update(more)
     x = torch.randn(4, 3)
     assert torch.equal(one(x, torch.empty_like(x)), two(x, torch.empty_like(x)))
+
+
+def test_a_column_that_is_nearly_always_0_is_not_blown_up():
+    rare = torch.zeros(10_000, 2)
+    rare[::1000] = 0.5
+    scales = []
+    for floor in (0.0, 0.1):
+        normaliser = ObservationNormaliser(2, floor=floor)
+        normaliser.update(rare)
+        scales.append(normaliser(torch.full((1, 2), 0.5), torch.empty(1, 2)))
+    assert scales[0][0, 0] == 10 and scales[1][0, 0] == pytest.approx(5, abs=0.01)
+
+
+def test_values_are_normalised_and_brought_back():
+    normaliser, returns = ValueNormaliser(), torch.randn(500) * 40 + 300
+    torch.testing.assert_close(normaliser.restored(returns), returns)
+    normaliser.update(returns)
+    wanted = normaliser.normalised(returns)
+    assert abs(wanted.mean()) < 1e-3 and abs(wanted.std() - 1) < 1e-2
+    torch.testing.assert_close(normaliser.restored(wanted), returns)
+    other = ValueNormaliser()
+    other.unpack(normaliser.pack())
+    assert torch.equal(other.normalised(returns), wanted)
 
 
 def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():

@@ -28,7 +28,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "mlp": ("CartPole-v1", {"normalise_observations": True}),
+    "mlp": ("CartPole-v1", {"normalise_observations": True, "normalise_values": True}),
     "continuous": ("Pendulum-v1", {}),
     "shared": ("CartPole-v1", {"shared": True}),
     "gru": ("CartPole-v1", {"network": "gru", "hidden": (16,)}),
@@ -36,6 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "masks": ("TestGate-v0", {}),
     "small images": ("MinAtar-Breakout-v1", {}),
     "sac": ("Pendulum-v1", {"algo": "sac"}),
+    "crossq": ("Pendulum-v1", {"algo": "crossq", "hidden": (16, 16), "critic_hidden": (8,)}),
     "td3": ("Pendulum-v1", {"algo": "td3"}),
     "dqn": ("CartPole-v1", {"algo": "dqn"}),
     "dueling images": ("MinAtar-Breakout-v1", {"algo": "dqn", "dueling": True}),

@@ -30,7 +30,9 @@ def trained(folder, algo: str, **settings: Any) -> str:
 
 
 @pytest.mark.parametrize("samplers", [0, 1])
-@pytest.mark.parametrize(("algo", "how"), [("sac", {}), ("td3", {}), ("ppo", {"normalise_observations": True})])
+@pytest.mark.parametrize(
+    ("algo", "how"), [("crossq", {}), ("td3", {}), ("ppo", {"normalise_observations": True, "normalise_values": True})]
+)
 def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
     how = {"normalise_observations": False, **how} if algo == "ppo" else how
     source = trained(tmp_path / "source", algo, samplers=0, **how)
@@ -51,6 +53,12 @@ def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
             assert torch.equal(trainer.policy.acting, acting)
     finally:
         trainer.close()
+
+
+def test_values_must_have_been_normalised_alike(tmp_path):
+    source = trained(tmp_path / "source", "ppo", normalise_values=True)
+    with pytest.raises(OptionError, match=r"normalise_values=False .*source.* normalise_values=True"):
+        train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, load=source, **TINY)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -26,6 +26,8 @@ from headrace.errors import OptionError, WorkerError
 from headrace.train import resume
 from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
+from headrace.train.config.make import only
+from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config, make_config
 from headrace.train.modules.normalisation import RunningStatistics
 from headrace.train.runners import data_parallel as parallel
@@ -39,6 +41,7 @@ from whole_runs import SMALL, assert_same_run, facts, wait_for_lines, weights
 
 train: Any = headrace.train
 CPU = torch.device("cpu")
+NETWORKS = ["ppo", "ddpg", "crossq", "a network that counts"]
 TWO: dict[str, Any] = SMALL | {"devices": ("cpu", "cpu"), "torch_threads": 1}
 HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"  # a terminal's cursor
 SCRIPT = """
@@ -111,6 +114,7 @@ def test_one_update_is_that_of_all_samples_together(tmp_path):
 
 def test_statistics_are_those_of_all_observations(tmp_path):
     options = TWO | {"total_steps": 256, "normalise_observations": True, "normalise_rewards": True, "log_steps": 1}
+    options |= {"normalise_values": True}
     train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, **options)
     config = make_config("Pendulum-v1", **options)
     # nothing is known of them yet when the first are seen, so the network's inputs are what they are
@@ -121,6 +125,7 @@ def test_statistics_are_those_of_all_observations(tmp_path):
     found = weights(tmp_path / "run")
     for name, tensor in expected.state().items():
         torch.testing.assert_close(found[f"normaliser.{name}"], tensor, atol=1e-9, rtol=1e-9)
+    assert found["values.count"] == 256 and found["values.variance"] > 0
     (line,) = facts(tmp_path / "run")
     assert line["step"] == 256
 
@@ -155,10 +160,12 @@ class Counting(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("algo", rest_nightly(["ppo", "ddpg", "a network that counts"], "ppo", "a network that counts"))
+@pytest.mark.parametrize("algo", rest_nightly(NETWORKS, "ppo", "crossq", NETWORKS[-1]))
 def test_both_processes_hold_the_same_network(tmp_path, algo):
     options = TWO | {"normalise_observations": True, "normalise_rewards": True, "target_kl": 0.02, "num_steps": 64}
-    options |= {"algo": algo, "learning_starts": 256} if algo == "ddpg" else {}
+    if algo in ("ddpg", "crossq"):
+        options |= {"algo": algo, "learning_starts": 256, "replay_ratio": 0.1, "hidden": (8,)}
+        options = only(find_algorithm(algo).settings, options | ({"critic_hidden": (8,)} if algo == "crossq" else {}))
     if algo == "a network that counts":
         (tmp_path / "mine.py").write_text(COUNTING)
         options["network"] = f"{tmp_path / 'mine.py'}:Counting"

@@ -23,10 +23,11 @@ OPTIONS = {name: value for name, value in SMALL.items() if name not in ("epochs"
 OPTIONS |= {"deterministic": True, "total_steps": 2000, "log_steps": 128, "keep_checkpoints": 1000, "quiet": True}
 REPLAY = {"learning_starts": 256, "replay_ratio": 0.1, "hidden": (16, 16), "replay_size": 1000, "minibatch_size": 32}
 ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "ppo": ("CartPole-v1", {}),
+    "ppo": ("CartPole-v1", {"normalise_values": True}),
     "a2c": ("CartPole-v1", {}),
     "dqn": ("CartPole-v1", REPLAY),
     "sac": ("Pendulum-v1", REPLAY),
+    "crossq": ("Pendulum-v1", REPLAY),
     "td3": ("Pendulum-v1", REPLAY),
     "ddpg": ("Pendulum-v1", REPLAY),
 }

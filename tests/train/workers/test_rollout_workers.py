@@ -45,7 +45,7 @@ SETTINGS: dict[str, Any] = {
     "tensorboard": False,
     "video": False,
 }
-NORMALISED: dict[str, Any] = {"normalise_observations": True, "normalise_rewards": True}
+NORMALISED: dict[str, Any] = {"normalise_observations": True, "normalise_rewards": True, "normalise_values": True}
 
 
 def begun(tmp_path, task: str = "Pendulum-v1", **settings: Any) -> OnPolicyTrainer:
@@ -108,9 +108,9 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
         assert apart.learner.staleness()["divergence"] == pytest.approx(0.0, abs=1e-6)
         assert apart.learner.updates == int(alone.policies[0].optimisers()["steps"])
         if config.normalise_observations:
-            normaliser = alone.collector.experiences[0].encoder.normaliser
-            assert normaliser is not None
-            torch.testing.assert_close(apart.acting.known(), normaliser.pack())
+            known = [normaliser.pack() for normaliser in alone.policies[0].normalisers.values()]
+            assert len(known) == 2
+            torch.testing.assert_close(apart.acting.known(), torch.cat(known))
     finally:
         alone.close()
         apart.close()

@@ -60,6 +60,7 @@ class OffPolicy(Policy):
         acting: those of the acting part.
         targets: the followers, by the name of their part.
         actor_every: updates of the critics for each of the actor and the targets.
+        betas: decays of Adam's means of gradients and of their squares.
         generator: where the noise in updates comes from.
         errors: how far off the last batch's values were, float32[B], where an algorithm says so (DQN): priorities.
         replay: the `Trainer`'s ring; None before its first rollout.
@@ -71,6 +72,7 @@ class OffPolicy(Policy):
     acting_part: str = "actor"
     target_parts: tuple[str, ...] = ("actor", "critic")
     actor_every: int = 1
+    betas: tuple[float, float] = (0.9, 0.999)
 
     settings = ReplayConfig
     capabilities = Capabilities(replay=True, networks=("mlp", "own"), workers=True)
@@ -93,8 +95,11 @@ class OffPolicy(Policy):
             self.acting = self.parts[self.acting_part]
             return
         for name, part in self.network.named_children():
-            self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon)
-        self._leaves = {name: list(part.parameters()) for name, part in self.network.named_children()}
+            self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon, betas=self.betas)
+        self._leaves = {
+            name: [leaf for leaf in part.parameters() if leaf.requires_grad]
+            for name, part in self.network.named_children()
+        }
         self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
         self.acting = self.parts[self.acting_part]
         for name in self.target_parts:
@@ -137,6 +142,11 @@ class OffPolicy(Policy):
         """As `Policy.worth`: what the least confident critic says of the likeliest actions, where there are critics."""
         critic = getattr(self.network, "critic", None)
         return values if critic is None else critic(inputs, self.distribution.mode(params).flatten(1)).amin(0)
+
+    @property
+    def updates(self) -> int:
+        """As `Policy.updates`, of the part that learns in every update."""
+        return max((int(each.steps) for each in self._optimisers.values()), default=0)
 
     def optimiser_of(self, part: str) -> FlatAdam:
         """What learns a part."""

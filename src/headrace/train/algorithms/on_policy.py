@@ -22,6 +22,7 @@ from headrace.train.modules.action_masks import masked
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
+from headrace.train.modules.normalisation import ValueNormaliser
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 
@@ -44,6 +45,8 @@ class OnPolicy(Policy):
         self.network = make_network(self.config, self.agent_group.observation, self.distribution).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
         self.acting = self.optimiser.parameters
+        if self.config.normalise_values:
+            self.value_normaliser = ValueNormaliser(self.device)
         self._fused = None if self.fused is None else self.fused(self.distribution, self.config)
         self._graph: _UpdateGraph | None = None
 
@@ -69,6 +72,10 @@ class OnPolicy(Policy):
         else:
             losses = self.update(samples, rates, orders)
             self.losses = self.losses if losses is None else losses
+
+    @property
+    def updates(self) -> int:
+        return int(self.optimiser.steps)
 
     def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
         self.optimiser.reduce = reduce

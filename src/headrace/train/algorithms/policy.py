@@ -13,7 +13,7 @@ from headrace.train.config.registry import Capabilities
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.progress import PolicyProgress
-from headrace.train.modules.normalisation import RewardScaler
+from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.runs import checkpoint as checkpoints
@@ -35,6 +35,7 @@ class Policy:
         distribution: how actions follow from what the network answers.
         encoder: turns its observations into the network's inputs; knows their statistics.
         reward_scaler: what scales its rewards; None where nothing does.
+        value_normaliser: what scales its critic's values; None where nothing does.
         network, forward: the module, and what is called (compiled, if so asked).
         acting: the parameters of all that chooses actions, float32[P], which they are views of.
         memory_size: columns of a recurrent network's memory; 0 for others.
@@ -49,6 +50,7 @@ class Policy:
     config: Any
     keeps_params: ClassVar[bool] = False
     statistics: tuple[str, ...]
+    value_normaliser: ValueNormaliser | None = None
     distribution: Any
     network: Any
     acting: Tensor
@@ -68,8 +70,12 @@ class Policy:
         self.caveat: str | None = None
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
-        """Returns the settings, name → value, with which a run of this task and network begins; by default none."""
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
+        """Returns the settings, name → value, with which a run of this task and network begins; by default none.
+
+        Args:
+            preset: one of the names in ``capabilities.presets``.
+        """
         return {}
 
     def _build(self) -> None:
@@ -82,7 +88,7 @@ class Policy:
         Args:
             inputs, params, values: what the network takes, and what it answers.
         """
-        return values
+        return values if self.value_normaliser is None else self.value_normaliser.restored(values)
 
     def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
         """All updates that are due after one rollout, ``step`` agent steps into the run.
@@ -95,6 +101,11 @@ class Policy:
 
     def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
         """Average gradients with those of other processes from now on, as `FlatAdam.reduce`; no graph can do that."""
+        raise NotImplementedError
+
+    @property
+    def updates(self) -> int:
+        """Gradient steps so far, those before a resumption included; reading it waits for the device."""
         raise NotImplementedError
 
     def last_losses(self) -> dict[str, float]:
@@ -112,14 +123,17 @@ class Policy:
         return f"{what}.{self.name}" if self.name else what
 
     @property
-    def _normaliser(self) -> str:
-        return self.prefix("normaliser")
+    def normalisers(self) -> dict[str, Standardiser]:
+        """Statistics that belong to the network, by the names of their groups in a checkpoint."""
+        known = {"normaliser": self.encoder.normaliser, "values": self.value_normaliser}
+        return {self.prefix(name): each for name, each in known.items() if each is not None}
 
     def model(self) -> dict[str, Tensor]:
-        """All that playing needs, as a checkpoint has it: the network, and statistics of observations."""
+        """All that playing needs, as a checkpoint has it: the network, and its `normalisers`."""
         model = checkpoints.prefixed(self.prefix("network"), self.network.state_dict())
-        normaliser = self.encoder.normaliser
-        return model if normaliser is None else model | checkpoints.prefixed(self._normaliser, normaliser.state())
+        for name, normaliser in self.normalisers.items():
+            model |= checkpoints.prefixed(name, normaliser.state())
+        return model
 
     def load_model(self, model: Mapping[str, Tensor]) -> None:
         """Restore what `model` returned, in place.
@@ -129,8 +143,8 @@ class Policy:
         """
         try:
             self.network.load_state_dict(checkpoints.group(self.prefix("network"), model))
-            if self.encoder.normaliser is not None:
-                self.encoder.normaliser.load(checkpoints.group(self._normaliser, model))
+            for name, normaliser in self.normalisers.items():
+                normaliser.load(checkpoints.group(name, model))
         except (KeyError, RuntimeError) as error:
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
 

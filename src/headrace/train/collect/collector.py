@@ -23,7 +23,7 @@ from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, masked_heads
 from headrace.train.modules.policy_mapping import AgentGroup
 
-ALIVE = "alive"
+ALIVE, TRUNCATIONS = "alive", "truncations"
 
 
 class Collector(ABC):
@@ -64,7 +64,7 @@ class Collector(ABC):
         self.rewards = self._tensor(steps, envs, *spec.reward_shape)
         self.terminated, self.truncated = (self._tensor(steps, envs, dtype=torch.bool) for _ in range(2))
         infos = {f.name: f for f in spec.info}
-        kept = (ALIVE,) if spec.agents else ("reward", "terminated")
+        kept = (ALIVE, TRUNCATIONS) if spec.agents else ("reward", "terminated")
         self._info = {
             name: self._tensor(2, steps, envs, *infos[name].shape, dtype=torch_dtype(infos[name].dtype))
             for name in kept
@@ -126,17 +126,22 @@ class Collector(ABC):
         self._run()
         ran = self._clock()
         self.acted, left = self._presence() if self.spec.agents else (None, None)
-        learnt = [e.learnable(self._outcome(e.agent_group, self.acted, left)) for e in self.experiences]
+        cut = self._cut_early()
+        learnt = [e.learnable(self._outcome(e.agent_group, self.acted, left, cut)) for e in self.experiences]
         self.seconds["learning"] += self._clock() - ran
         return learnt
 
     def _of(self, agent_group: AgentGroup) -> Tensor:
         return self.observations[observation_name(agent_group)]
 
-    def _outcome(self, agent_group: AgentGroup, present: Tensor | None, left: Tensor | None) -> Outcome:
+    def _outcome(
+        self, agent_group: AgentGroup, present: Tensor | None, left: Tensor | None, cut: Tensor | None
+    ) -> Outcome:
         terminated, truncated = agent_group.of_each(self.terminated), agent_group.of_each(self.truncated)
         if left is not None:
-            terminated = terminated | agent_group.of_all(left)
+            terminated = terminated | agent_group.of_all(left if cut is None else left & ~cut)
+        if cut is not None:
+            truncated = truncated | agent_group.of_all(cut)
         return Outcome(
             agent_group.of_all(self.rewards).to(self.device),
             terminated.to(self.device),
@@ -153,6 +158,12 @@ class Collector(ABC):
         self.present.copy_(alive[-1])
         # a finished row carries who begins the next episode; who ended the last one is beside it
         return present, ~torch.where(done, final, alive)
+
+    def _cut_early(self) -> Tensor | None:
+        """Who was truncated in each step while the episode went on, bool[T, N, agents]; None if tasks never do that."""
+        if TRUNCATIONS not in self._info:
+            return None
+        return self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class Outcome:
     Attributes:
         rewards: float32[T, columns].
         terminated: bool[T, columns]: the episode terminated, or the agent left it.
-        truncated: bool[T, columns].
+        truncated: bool[T, columns]: the episode was truncated, or the agent alone was.
         present: bool[T, columns]: who was in the game when it acted; None for everybody.
         finals: None where no episode was truncated.
     """
@@ -185,12 +185,13 @@ class Experience:
         return Recorded(self.transitions(outcome), present)
 
     def samples(self, outcome: Outcome) -> Samples:
-        """What can be learnt, once all steps were taken; updates the statistics of observations and rewards."""
+        """What can be learnt, once all steps were taken; updates the statistics of observations, rewards and values."""
         config = self.config
         inputs, memory = self._encode(-1, EVERYWHERE), None
         if self.memory is not None:
             memory = self._remembered(config.num_steps, EVERYWHERE)
         self.values[-1] = self._value(inputs, memory)
+        values = self._worth(self.values)
         over = outcome.terminated | outcome.truncated
         rewards = (
             outcome.rewards
@@ -199,7 +200,7 @@ class Experience:
         )
         advantages = gae(
             rewards,
-            self.values,
+            values,
             outcome.terminated,
             outcome.truncated,
             self._final_values(outcome),
@@ -209,17 +210,20 @@ class Experience:
         actions, log_probs = self.actions.flatten(0, 1), None
         if self.params is not None:
             log_probs = self.distribution.evaluate(self.params.flatten(0, 1), actions)[0]
-        values = self.values[:-1].flatten()
+        returns = advantages + values[:-1].flatten()
         rows, weights = self._counted(outcome.present)
         self._update_normaliser(rows, weights)
+        if (normaliser := self.policy.value_normaliser) is not None:
+            normaliser.update(returns if rows is None else returns[rows], weights)
+            returns = normaliser.normalised(returns)
         recurrent = self.memory is not None and self.starts is not None
         return Samples(
             self.inputs[:-1].flatten(0, 1),
             actions,
             log_probs,
             advantages,
-            advantages + values,
-            values,
+            returns,
+            self.values[:-1].flatten(),
             rows,
             weights,
             self._remembered(0, EVERYWHERE) if recurrent else None,
@@ -311,6 +315,11 @@ class Experience:
     def _value(self, inputs: Tensor, memory: Tensor | None) -> Tensor:
         return self.policy.forward(inputs)[1] if memory is None else self.policy.step(inputs, memory)[1]
 
+    def _worth(self, values: Tensor) -> Tensor:
+        """The critic's answers in units of rewards."""
+        normaliser = self.policy.value_normaliser
+        return values if normaliser is None else normaliser.restored(values)
+
     def _encode(self, t: int, envs: slice) -> Tensor:
         columns = self.agent_group.columns(envs)
         if self._in_place:
@@ -323,8 +332,11 @@ class Experience:
         return self.agent_group.seen(self._observations[t, envs])
 
     def _final_values(self, outcome: Outcome) -> Tensor:
-        """Values of the final observations of truncated episodes, float32[T, columns]; zero elsewhere."""
-        result = torch.zeros_like(self.values)
+        """Values of the final observations of truncated episodes, float32[T, columns].
+
+        Elsewhere they are those of the next observations, which are the final ones of agents that were truncated alone.
+        """
+        result = self.values.roll(-1, 0)
         finals = outcome.finals
         if finals is not None:
             shape = (len(finals.t), *self.encoder.shape)
@@ -332,5 +344,6 @@ class Experience:
             memory = None
             if self.memory is not None:
                 memory = self.memory[(finals.t + 1).clamp(max=len(self.memory) - 1), finals.columns]
-            result[finals.t, finals.columns] = self._value(self.encoder(finals.observations, inputs), memory)
+            last = self._value(self.encoder(finals.observations, inputs), memory)
+            result[finals.t, finals.columns] = self._worth(last)
         return result[:-1]

@@ -12,8 +12,10 @@ from typing import Any, get_origin, get_type_hints
 from headrace.errors import OptionError
 from headrace.train.config.checks import as_lists, describe, matches
 from headrace.train.config.fields import default_of, settings_of
-from headrace.train.config.registry import algorithms, find_algorithm, unknown
+from headrace.train.config.registry import DEFAULT_PRESET, algorithms, find_algorithm, unknown
 
+DECIDING = ("algo", "network", "preset")
+"""settings on which it depends with which others a run begins"""
 REMOVED = {"viewer_share"}
 """settings of earlier versions, which are left out of the files of their runs"""
 
@@ -21,9 +23,11 @@ REMOVED = {"viewer_share"}
 def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tuple[type[Any], dict[str, Any]]:
     """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`."""
     algo, network = given.get("algo", "ppo"), given.get("network", "auto")
-    algorithm = find_algorithm(algo)
-    settings = algorithm.settings
-    values = {n: checked(settings, n, v) for n, v in algorithm.presets(task, network).items()} if defaults else {}
+    preset = given.get("preset", DEFAULT_PRESET)
+    settings, values = find_algorithm(algo).settings, {}
+    if defaults:
+        check_preset(algo, preset)
+        values = {n: checked(settings, n, v) for n, v in beginning(algo, task, network, preset).items()}
     theirs: dict[str, Any] = {}  # of policies with other algorithms
     for name, value in given.items():
         if name in settings.__dataclass_fields__ and name != "task":
@@ -35,7 +39,7 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             raise OptionError(unknown(name, value, algo, settings.__dataclass_fields__))
     if "policies" in values:
         values["policies"] = {
-            name: (brought(task, algo, network, own, given) if defaults else {})
+            name: (brought(task, algo, network, preset, own, given) if defaults else {})
             | only(find_algorithm(own.get("algo", algo)).settings, theirs)
             | own
             if isinstance(own, dict)
@@ -45,11 +49,28 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     return settings, values
 
 
-def brought(task: str, algo: str, network: str, own: dict[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
+def check_preset(algo: str, preset: str) -> None:
+    """Raises `OptionError` where an algorithm has no preset of this name."""
+    names = find_algorithm(algo).capabilities.presets
+    if preset not in names:
+        raise OptionError(f"training option preset={preset!r} must be one that {algo} has: {', '.join(names)}")
+
+
+def beginning(algo: str, task: str, network: str, preset: str) -> dict[str, Any]:
+    """Returns the settings, name → value, with which an algorithm begins; as by default if it has no such preset."""
+    algorithm = find_algorithm(algo)
+    known = preset in algorithm.capabilities.presets
+    return algorithm.presets(task, network, preset if known else DEFAULT_PRESET)
+
+
+def brought(
+    task: str, algo: str, network: str, preset: str, own: dict[str, Any], given: Collection[str] = ()
+) -> dict[str, Any]:
     """Returns what a policy's ``own`` algorithm or network brings along, where the run's is another; not what is
     ``given``."""
     ours, theirs = find_algorithm(algo), find_algorithm(own.get("algo", algo))
-    before, after = ours.presets(task, network), theirs.presets(task, own.get("network", network))
+    before = beginning(algo, task, network, preset)
+    after = beginning(own.get("algo", algo), task, own.get("network", network), preset)
     values = {}
     for name in sorted(only(theirs.settings, before | after).keys() - shared(theirs.settings) - set(given)):
         value = after.get(name, default_of(theirs.settings, name))

@@ -18,6 +18,9 @@ from headrace.pool.registry import nearest
 from headrace.pool.sources import module_of, split
 from headrace.train.config.fields import IN_TURN, KINDS, Use, settings_of
 
+DEFAULT_PRESET = "default"
+"""the preset that every algorithm has, for the fewest steps"""
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -31,6 +34,7 @@ class Capabilities:
         masks: it keeps to action masks.
         workers: it can learn from what samplers in processes of their own collect.
         graphs: on CUDA, its rollouts and updates can be captured as graphs.
+        presets: names of its presets: which settings a run may begin with.
     """
 
     replay: bool = False
@@ -40,6 +44,7 @@ class Capabilities:
     masks: bool = True
     workers: bool = False
     graphs: bool = True
+    presets: tuple[str, ...] = (DEFAULT_PRESET,)
 
     def admit(self, use: Use) -> bool:
         """Whether a setting of the algorithm can be used so."""
@@ -63,8 +68,12 @@ class Algorithm(Protocol):
     capabilities: ClassVar[Capabilities]
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
-        """Returns the settings, by name, with which a run of this task and network begins."""
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
+        """Returns the settings, by name, with which a run of this task and network begins.
+
+        Args:
+            preset: one of ``capabilities.presets``. A family of tasks may have the same settings for several.
+        """
         ...
 
 
@@ -165,3 +174,9 @@ for _name, _workers in (("ppo", False), ("a2c", False), ("ddpg", True), ("td3", 
         declaration=f"headrace.train.config.algorithms.{_name}:{_name.upper()}Declaration",
         workers=_workers,
     )
+register_algorithm(
+    "crossq",
+    "headrace.train.algorithms.crossq:CrossQ",
+    declaration="headrace.train.config.algorithms.crossq:CrossQDeclaration",
+    workers=True,
+)

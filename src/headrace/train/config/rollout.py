@@ -55,6 +55,12 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig):
     value_coef: float = setting(
         1.0, "Weight of the value loss, half the mean squared error.", group="learning", scheduled=True
     )
+    normalise_values: bool = setting(
+        False,
+        "Let the critic answer values of mean 0 and standard deviation 1, by running statistics of the returns: its "
+        "errors are then alike whatever the scale of the rewards, which stay as they are.",
+        group="learning",
+    )
     entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", group="learning", scheduled=True)
     normalise_advantages: bool = setting(
         True, "Give the advantages of every minibatch mean 0 and standard deviation 1.", group="learning"

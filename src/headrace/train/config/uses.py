@@ -73,7 +73,7 @@ def check_used(config: Config, given: Mapping[str, Any], players: Mapping[str, P
     Raises:
         OptionError: no policy uses one of them, one with a schedule, or one of a policy's own; it says who would.
     """
-    plain = make_config(config.task, algo=config.algo)
+    plain = make_config(config.task, algo=config.algo, preset=config.preset)
     everybody = list(players.values())
     for name in sorted(given):
         value = getattr(config, name, given[name])
@@ -82,7 +82,7 @@ def check_used(config: Config, given: Mapping[str, Any], players: Mapping[str, P
     for name, points in sorted(config.schedules.items()):
         _check(name, points, everybody, why, "a schedule of ")
     for policy, own in sorted(given.get("policies", {}).items()):
-        theirs = brought(config.task, config.algo, config.network, own)
+        theirs = brought(config.task, config.algo, config.network, config.preset, own)
         for name in sorted(own.keys() - {"agents", "copies"}):
             if own[name] and own[name] not in (getattr(config, name, None), theirs.get(name)):
                 _check(name, own[name], [players[policy]], why, f"policy {policy!r}: ")

@@ -29,6 +29,7 @@ class Display:
     def __init__(self, total: int, quiet: bool = False, file: TextIO | None = None):
         self.console = console_of(file or sys.stdout, highlight=False, quiet=quiet)
         self._total, self._shown = total, time.monotonic()
+        self._said: dict[str, str] = {}
         self._live: Live | None = None
         if self.console.is_terminal:
             self._live = Live(console=self.console, auto_refresh=False, transient=True)
@@ -61,7 +62,10 @@ class Display:
             self._live.update(self._table(running, summary), refresh=True)
             return
         for job in running:
-            self.say(f"{job.name}  {self._progress(job)}")
+            progress = self._progress(job)
+            if self._said.get(job.name) != progress:
+                self._said[job.name] = progress
+                self.say(f"{job.name}  {progress}")
 
     def _table(self, running: Sequence[Job], summary: str) -> Table:
         table = Table(title=summary, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="dim")
@@ -80,6 +84,8 @@ class Display:
         return table
 
     def _progress(self, job: Job) -> str:
+        if not job.step:
+            return "begins"
         return f"step {job.step:,} of {self._total:,}  return {shown(job.mean_return)}  {rate(job)} steps/s"
 
 

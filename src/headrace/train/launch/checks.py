@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
+from headrace.train.processes.torchrun import place
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def checked(task: str, overrides: Mapping[str, Any]) -> Asked:
         OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
     """
     wanted = make_config(task, **overrides)
+    check_launcher(wanted)
     config = settled(wanted)
     why = why_in_turn(config) if wanted.samplers < 0 and find_algorithm(config.algo).capabilities.replay else None
     players = _check_task(config)
@@ -101,6 +104,8 @@ def why_in_turn(config: Config) -> str | None:
     for name in ("deterministic", "devices", "batch_size"):
         if value := getattr(config, name):
             return f"{name}={value}"
+    if place() is not None:
+        return "torchrun starts several processes, each of which samples for itself"
     if config.device != "cpu" and task.kernel is not None:
         return f"{config.task} lives on the policy's device, {config.device}"
     return None
@@ -115,9 +120,26 @@ def expect_workers(settings: Mapping[str, Any]) -> None:
     samplers = settings.get("samplers", -1)
     if not isinstance(samplers, int):  # which is an error that others raise
         return
+    if place() is not None:
+        return
     in_turn = samplers < 0 and (not begins_workers(settings.get("algo", "ppo")) or settings.get("deterministic"))
     if samplers != 0 and not in_turn:
         worker_context()
+
+
+def check_launcher(config: Config) -> None:
+    """Raises `OptionError` for settings that are nothing for the processes that torchrun starts."""
+    where = place()
+    if where is None:
+        return
+    if config.devices:
+        raise OptionError(f"devices={config.devices!r} starts processes, and so does torchrun: leave devices out")
+    if config.samplers > 0:
+        raise OptionError(
+            f"samplers={config.samplers} would add processes to those of torchrun, each of which samples for itself: "
+            "leave samplers out, or torchrun"
+        )
+    where.device(config.device)
 
 
 def _check_task(config: Config) -> dict[str, Player]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import checked, expect_workers
+from headrace.train.launch.checks import check_launcher, checked, expect_workers
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
+from headrace.train.processes.torchrun import place
 from headrace.train.runners.callbacks import Callback
 from headrace.train.runners.here import train_here
 from headrace.train.runners.result import Result
@@ -22,8 +23,12 @@ from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer
 
+if TYPE_CHECKING:
+    from headrace.train.launch.torchrun import Together
+
 CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log")
 """settings that may change in the middle of a run"""
+PATIENCE = 60.0  # seconds in which who trained into a folder before torchrun's restart must have ended
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Wishes:
         objects: networks and rewards that are objects, by the names of their settings.
         callbacks: a user's own.
         tuned: what the tuner found before, for the run's log of events.
+        together: what the first of torchrun's processes knows of the others; None for a run that was started alone.
     """
 
     quiet: bool = False
@@ -43,6 +49,28 @@ class Wishes:
     objects: Mapping[str, Any] = field(default_factory=dict)
     callbacks: Sequence[Callback] = ()
     tuned: Mapping[str, Any] | None = None
+    together: Together | None = None
+
+
+def launched(start: Callable[[Wishes], Result], wishes: Wishes, asked: Mapping[str, Any] | None = None) -> Result:
+    """Train by ``start``; of processes that torchrun started only the first one, which the others follow.
+
+    Args:
+        start: what a run does that is started alone.
+        wishes: what it is called with.
+        asked: the settings that were asked for, which all processes must have; None to go on with a run.
+    """
+    where = place()
+    if where is None:
+        return start(wishes)
+    from headrace.train.launch import torchrun
+
+    def lead(together: Together) -> Result:
+        if together.found is not None and together.found.joinpath("config.json").exists():
+            return go_on(together.found, {}, dataclasses.replace(wishes, together=together))
+        return start(dataclasses.replace(wishes, together=together))
+
+    return torchrun.launched(lead, where, asked, wishes.callbacks)
 
 
 def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, wishes: Wishes) -> Result:
@@ -50,6 +78,8 @@ def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, wish
     code.remember(code.named({"task": task, **overrides}))
     expect_workers(overrides)
     asked = checked(task, overrides)
+    if run_dir is None and wishes.together is not None:
+        run_dir = wishes.together.found
     run = RunFolder.create(run_dir, asked.config)
     try:
         with run.held():
@@ -82,8 +112,9 @@ def go_on(run_dir: str | Path, changes: dict[str, Any], wishes: Wishes) -> Resul
     if changes:
         check_loggers(changes.get("log", ()))
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
+    check_launcher(config)
     lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
-    with run.held():
+    with run.held(PATIENCE if wishes.together is not None and wishes.together.found is not None else 0.0):
         if changes:
             run.write_config(config)
         expect_workers(vars(config))
@@ -113,6 +144,10 @@ def _trained(config: Config, run: RunFolder, saved: Path | None, wishes: Wishes)
             if wishes.callbacks:
                 raise OptionError("callbacks are for a run with one process that learns: leave devices out")
             result = train_together(config, run.path, saved, quiet)
+        elif wishes.together is not None:
+            wishes.together.note(run.path)
+            wishes.together.announce(config, run.path)
+            result = train_here(config, run, saved, quiet, wishes.together.group, wishes.callbacks)
         else:
             result = train_here(config, run, saved, quiet, callbacks=wishes.callbacks)
     except StorageError as error:
@@ -120,7 +155,8 @@ def _trained(config: Config, run: RunFolder, saved: Path | None, wishes: Wishes)
     if result.reason == "interrupted":
         result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:
-            print(f"stopped; go on with:  headrace train --resume {run.path}")
+            how = "the same torchrun … -m headrace" if wishes.together is not None else "headrace"
+            print(f"stopped; go on with:  {how} train --resume {run.path}")
             print(f"   see it play with:  headrace play {run.path}")
             if result.plot is not None:
                 print(f"               plot:  {result.plot}")

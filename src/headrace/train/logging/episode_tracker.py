@@ -143,3 +143,39 @@ class EpisodeTracker:
         self._summary = self.everywhere = None
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
+
+
+def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
+    """Returns the states of ``size`` trackers that know together what others knew, without their unfinished episodes.
+
+    Where an episode is missing for a window to stay full, the mean of all stands in its place.
+
+    Args:
+        states: what `EpisodeTracker.state` returned of each.
+        size: how many go on.
+        window: that of each.
+    """
+    total = sum(int(state["count"]) for state in states)
+    columns = [_newest_first(state) for state in states]
+    depth = max(each.shape[1] for each in columns)
+    pooled = torch.cat([each[:, i : i + 1] for i in range(depth) for each in columns], 1)  # the newest of all first
+    found = []
+    for rank in range(size):
+        count = total // size + int(rank < total % size)
+        known = min(count, window)
+        own = pooled[:, rank::size][:, :known]
+        missing = pooled.mean(1, keepdim=True).expand(-1, known - own.shape[1])
+        measured = pooled.new_zeros(len(pooled), window + 1)
+        places = (count - 1 - torch.arange(known, device=pooled.device)) % window
+        measured[:, places] = torch.cat((own, missing), 1)
+        running = torch.zeros_like(states[0]["running"])
+        found.append({"measured": measured, "count": torch.full_like(states[0]["count"], count), "running": running})
+    return found
+
+
+def _newest_first(state: Mapping[str, Tensor]) -> Tensor:
+    """What a tracker knows of its last episodes, one in a column, the newest first."""
+    measured, count = state["measured"], int(state["count"])
+    window = measured.shape[1] - 1
+    places = (count - 1 - torch.arange(min(count, window), device=measured.device)) % window
+    return measured[:, places]

@@ -1,6 +1,6 @@
-"""Running statistics of observations and rewards.
+"""Running statistics of observations, rewards and values.
 
-Both are updated once per iteration, after its rollout was collected, and never during it: the update then uses exactly
+All are updated once per iteration, after its rollout was collected, and never during it: the update then uses exactly
 the normalised observations with which the policy acted, and so does an agent that is evaluated or resumed.
 """
 
@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+SMALLEST = 1e-4
+"""the least standard deviation that anything is divided by"""
 
 
 class RunningStatistics:
@@ -62,37 +65,43 @@ class RunningStatistics:
             tensor.copy_(state[name])
 
 
-class ObservationNormaliser:
-    """Scales observations to mean 0, standard deviation 1, clipped to ± 10."""
+class Standardiser:
+    """Running statistics of a stream of vectors, or of numbers, as float32 factors to standardise with.
 
-    def __init__(self, size: int, device: torch.device | str = "cpu"):
-        self.statistics = RunningStatistics((size,), device)
-        self.mean = torch.zeros(size, device=device)
-        self.scale = torch.ones(size, device=device)
+    Args:
+        shape: of one vector; ``()`` for numbers.
+        floor: the least standard deviation that anything is divided by.
 
-    def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Write normalised observations [B, size] to ``out`` and return it."""
-        return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
+    Attributes:
+        mean, scale: the mean, and 1 / the standard deviation, float32 of this shape: 0 and 1 before the first batch.
+    """
 
-    def update(self, observations: Tensor, weights: Tensor | None = None) -> None:
-        """Merge raw observations [B, size]; see `RunningStatistics.update`."""
-        self.statistics.update(observations, weights)
+    def __init__(self, shape: tuple[int, ...], device: torch.device | str = "cpu", floor: float = 0.0):
+        self.statistics = RunningStatistics(shape, device)
+        self.mean = torch.zeros(shape, device=device)
+        self.scale = torch.ones(shape, device=device)
+        self._least = max(floor, SMALLEST) ** 2
+
+    def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
+        """Merge a batch [B, *shape]; see `RunningStatistics.update`."""
+        self.statistics.update(batch, weights)
         self._refresh()
 
     def _refresh(self) -> None:
         self.mean.copy_(self.statistics.mean)
-        self.scale.copy_((self.statistics.variance + 1e-8).rsqrt())
+        self.scale.copy_(self.statistics.variance.clamp(min=self._least).rsqrt())
 
     def pack(self) -> Tensor:
         """Returns mean, variance and count as one vector, float64[2 · size + 1]."""
         known = self.statistics
-        return torch.cat((known.mean, known.variance, known.count.view(1)))
+        return torch.cat((known.mean.view(-1), known.variance.view(-1), known.count.view(1)))
 
     def unpack(self, packed: Tensor) -> None:
         """Load a vector that `pack` returned, from any device."""
-        size = len(self.mean)
+        size = self.mean.numel()
         mean, variance, count = packed.split((size, size, 1))
-        self.load({"mean": mean, "variance": variance, "count": count.view(())})
+        shape = self.mean.shape
+        self.load({"mean": mean.view(shape), "variance": variance.view(shape), "count": count.view(())})
 
     def tensors(self) -> dict[str, Tensor]:
         """Returns all tensors, for copies in place."""
@@ -107,6 +116,40 @@ class ObservationNormaliser:
         self.statistics.load(state)
         if self.statistics.count > 0:
             self._refresh()
+
+
+class ObservationNormaliser(Standardiser):
+    """Scales observations to mean 0, standard deviation 1, clipped to ± 10.
+
+    Args:
+        size: columns.
+        floor: the least standard deviation of a column: one that is nearly always 0 is not blown up where it is not.
+    """
+
+    def __init__(self, size: int, device: torch.device | str = "cpu", floor: float = 0.0):
+        super().__init__((size,), device, floor)
+
+    def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
+        """Write normalised observations [B, size] to ``out`` and return it."""
+        return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
+
+
+class ValueNormaliser(Standardiser):
+    """Lets a critic answer values of mean 0 and standard deviation 1, whatever the scale of the rewards.
+
+    What it is to answer is standardised by statistics of all returns so far, and what it answers is brought back.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu"):
+        super().__init__((), device)
+
+    def normalised(self, returns: Tensor) -> Tensor:
+        """Returns what the critic is to answer, of the shape of ``returns``."""
+        return (returns - self.mean) * self.scale
+
+    def restored(self, values: Tensor) -> Tensor:
+        """Returns the critic's answers in units of rewards."""
+        return values / self.scale + self.mean
 
 
 class RewardScaler:

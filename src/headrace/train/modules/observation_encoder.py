@@ -25,7 +25,7 @@ class InputEncoder:
         self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
         self.dtype = torch.uint8 if self.image else torch.float32
         wanted = config.normalise_observations and not self.image and not self.categories
-        self.normaliser = ObservationNormaliser(self.shape[0], device) if wanted else None
+        self.normaliser = ObservationNormaliser(self.shape[0], device, config.deviation_floor) if wanted else None
         plain = not self.image and not self.categories and space.dtype == np.float32 and len(space.shape or ()) == 1
         self.is_identity = (self.image or plain) and self.normaliser is None
 

@@ -47,7 +47,9 @@ def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insigh
     done = chosen.flatten().float().tolist()
     if isinstance(policy, OffPolicy):
         return Insight(_worth(policy, inputs, actions), None, None, done)
-    return Insight(float(acted.values[rows]), _probabilities(distribution, params), None, done)
+    return Insight(
+        float(policy.worth(inputs, params, acted.values[rows])), _probabilities(distribution, params), None, done
+    )
 
 
 def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | None:

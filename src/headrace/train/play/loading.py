@@ -21,8 +21,8 @@ def check_loads(config: Config, players: Mapping[str, Player]) -> None:
         players: its policies by name; ``""`` for the one of a single agent.
 
     Raises:
-        OptionError: the run that ``load`` names has no checkpoint, or not this run's ``normalise_observations`` or
-            ``activation``, where the network has one.
+        OptionError: the run that ``load`` names has no checkpoint, or not this run's ``normalise_observations``,
+            ``normalise_values`` or ``activation``, where the network has one.
     """
     for name, player in players.items():
         own = player.config
@@ -33,8 +33,9 @@ def check_loads(config: Config, players: Mapping[str, Player]) -> None:
             raise OptionError(f"load={own.load!r}: that run has no checkpoint yet")
         there = theirs.of_policy(name)
         unseen = ["normalise_observations", *(["activation"] if player.uses("activation") else [])]
+        unseen += ["normalise_values"] if hasattr(own, "normalise_values") else []
         for setting in unseen:  # in the shapes of what is loaded
-            ours, learnt = getattr(own, setting), getattr(there, setting)
+            ours, learnt = getattr(own, setting), getattr(there, setting, False)
             if ours != learnt:
                 raise OptionError(
                     f"{setting}={ours!r} cannot go with load={own.load!r}, whose network "

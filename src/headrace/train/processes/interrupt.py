@@ -7,30 +7,39 @@ import threading
 from types import FrameType
 from typing import Any, Self
 
+LAUNCHERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""signals with which torchrun and SLURM end a process, often more than once"""
+
 
 class Interrupt:
     """Within ``with Interrupt() as interrupt:`` the first Ctrl-C makes ``interrupt`` true; a second one raises.
 
     Outside of the main thread, where Python handles no signals, it stays false.
+
+    Args:
+        launched: whether a launcher ends this process: then it is any of `LAUNCHERS`, and none ever raises, since a
+            launcher sends them again, and kills who takes too long.
     """
 
-    def __init__(self) -> None:
-        self._asked = False
-        self._previous: Any = None
+    def __init__(self, launched: bool = False) -> None:
+        self._asked, self._launched = False, launched
+        self._previous: dict[signal.Signals, Any] = {}
 
     def __bool__(self) -> bool:
         return self._asked
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._handle)
+            for each in LAUNCHERS if self._launched else (signal.SIGINT,):
+                self._previous[each] = signal.signal(each, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
+        for each, previous in self._previous.items():
+            signal.signal(each, previous)
+        self._previous.clear()
 
     def _handle(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._asked:
+        if self._asked and not self._launched:
             raise KeyboardInterrupt
         self._asked = True

@@ -55,6 +55,11 @@ class Training:
         return self._runner.tracker.episodes
 
     @property
+    def updates(self) -> int:
+        """Gradient steps of the first policy so far; reading it waits for the device."""
+        return self._runner.policies[0].updates
+
+    @property
     def mean_return(self) -> float | None:
         """Of the last ``stop_episodes`` episodes of the first policy; None before one has ended."""
         return self._runner.tracker.mean_return()

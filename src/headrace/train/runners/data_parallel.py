@@ -18,7 +18,6 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
 import torch.distributed as dist
 from rich.console import Console
 
@@ -171,15 +170,10 @@ def _train(
     device = find_device(config.devices[rank])
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # it would look the host's name up, which may have no address
-    backend = "gloo"
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        backend = "cpu:gloo,cuda:nccl"
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
-    group = ProcessGroup(rank, size, stop)
-    result = train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group)
-    group.wait()  # no process leaves while another is still sending
-    return result
+    group = ProcessGroup(rank, size, stop.is_set, lambda _: config.devices[rank], watched=True)
+    return train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group)
 
 
 def _store(port: int = 0) -> Any:

@@ -29,10 +29,12 @@ def train_here(
 ) -> Result:
     """Train in this process and its workers, from a checkpoint and in a process group if they are given."""
     from headrace.train.logging.dashboard import Dashboard
+    from headrace.train.runners.process_group import ProcessGroup
     from headrace.train.runners.synchronous import Trainer
     from headrace.train.runs import checkpoint as checkpoints
 
-    point = checkpoints.load(saved) if saved is not None else None
+    group = group or ProcessGroup()
+    point = group.deal(checkpoints.load(saved) if saved is not None and group.leads else None, config)
     with closing(runner_for(config, run, point, group)) as trainer:
         trainer.callbacks = Callbacks(callbacks, trainer)
         dashboard = Dashboard(quiet=quiet)
@@ -42,14 +44,14 @@ def train_here(
         for policy in trainer.policies:
             if policy.caveat is not None and not quiet:
                 dashboard.console.print(policy.caveat, highlight=False, soft_wrap=True)
-        # of several processes, the one that started them knows of every failure
-        noted = run.events.failure_noted(lambda: (trainer.step, trainer.seconds)) if group is None else nullcontext()
-        with noted:
+        notes = group.leads and not group.watched
+        with run.events.failure_noted(lambda: (trainer.step, trainer.seconds)) if notes else nullcontext():
             reason = trainer.train(dashboard)
+        group.wait()  # no process leaves while another is still sending
         return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
 
 
-def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup | None) -> Runner:
+def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup) -> Runner:
     """The loop for these settings."""
     from headrace.train.runners.off_policy import OffPolicyTrainer
     from headrace.train.runners.on_policy import OnPolicyTrainer

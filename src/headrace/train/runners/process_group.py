@@ -12,7 +12,7 @@ time, and take every decision alike; the first one alone writes the run folder a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runners.parts import joined, parts
 from headrace.train.runs.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -36,11 +36,20 @@ class ProcessGroup:
     Args:
         rank: the number of this process; 0 is the one that writes and shows.
         size: how many there are.
-        stop: an event that is set from outside to end the run.
+        stop: says whether this process was asked to end the run; None where Ctrl-C asks it.
+        device: gives this process's, of that of the settings; None for the same.
+        watched: whether the process that started these notes what becomes of the run, where they fail.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, stop: Any = None):
-        self.rank, self.size, self._stop = rank, size, stop
+    def __init__(
+        self,
+        rank: int = 0,
+        size: int = 1,
+        stop: Callable[[], bool] | None = None,
+        device: Callable[[str], str] | None = None,
+        watched: bool = False,
+    ):
+        self.rank, self.size, self._stop, self.device, self.watched = rank, size, stop, device, watched
         self._host: Any = dist.new_group(backend="gloo") if size > 1 else None
 
     @property
@@ -50,11 +59,14 @@ class ProcessGroup:
 
     def share_of(self, config: Config) -> Config:
         """The settings of this process: its device, seeds that no other has, and its part of the episodes shown."""
+        if self.device is not None:
+            config = dataclasses.replace(config, device=self.device(config.device))
         if self.size == 1:
             return config
+        if config.device.startswith("cuda"):
+            torch.cuda.set_device(config.device)  # what NCCL communicates from
         return dataclasses.replace(
             config,
-            device=config.devices[self.rank],
             seed=config.seed + self.rank * config.num_envs,
             stop_episodes=-(-config.stop_episodes // self.size),
         )
@@ -67,8 +79,7 @@ class ProcessGroup:
             experience.static = True  # else the number of minibatches would depend on who is alive where
             policy = experience.policy
             policy.learn_with_others(self.average)
-            normalisers = (experience.encoder.normaliser, experience.reward_scaler)
-            for normaliser in normalisers:
+            for normaliser in (*policy.normalisers.values(), experience.reward_scaler):
                 if normaliser is not None:
                     normaliser.statistics.gather = self.gather
             model = {name: tensor.contiguous() for name, tensor in policy.model().items()}
@@ -78,7 +89,7 @@ class ProcessGroup:
 
     def may_capture(self, experiences: Iterable[Experience]) -> bool:
         """Whether rollouts can be CUDA graphs: not where they gather statistics from other processes."""
-        return self.size == 1 or not any(e.encoder.normaliser or e.reward_scaler for e in experiences)
+        return self.size == 1 or not any(e.policy.normalisers or e.reward_scaler for e in experiences)
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
@@ -117,13 +128,22 @@ class ProcessGroup:
         """A context whose value is true once the run is asked to end."""
         return Interrupt() if self._stop is None else nullcontext(_Asked(self._stop))
 
-    def agree(self, *wishes: bool) -> tuple[bool, ...]:
-        """What the first process wishes."""
+    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
+        """Whether the run is to end, as soon as any process wishes that; and to save, as the first one wishes."""
         if self.size == 1:
-            return wishes
-        asked = torch.tensor(wishes, dtype=torch.uint8)
-        dist.broadcast(asked, 0, group=self._host)
-        return tuple(bool(wish) for wish in asked.tolist())
+            return stop, save
+        asked = torch.tensor([stop, save and self.leads], dtype=torch.uint8)
+        dist.all_reduce(asked, dist.ReduceOp.MAX, group=self._host)
+        stop, save = map(bool, asked.tolist())
+        return stop, save
+
+    def told(self, words: Any) -> Any:
+        """What the first process tells all, any object that can be pickled; ``words`` of the others are ignored."""
+        if self.size == 1:
+            return words
+        said = [words if self.leads else None]
+        dist.broadcast_object_list(said, 0, group=self._host)
+        return said[0]
 
     def wait(self) -> None:
         """Until all processes are here."""
@@ -138,19 +158,23 @@ class ProcessGroup:
         dist.gather_object({} if self.leads else _parcel(point.state), states, 0, group=self._host)
         if states is None:
             return None
-        state = dict(point.state)
-        for rank, other in enumerate(states[1:], 1):
-            state |= checkpoints.prefixed(_process(rank), other)
-        return dataclasses.replace(point, state=state)
+        return dataclasses.replace(point, state=joined([point.state, *states[1:]]))
 
-    def own(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """This process's part of a checkpoint's state."""
-        return state if self.leads else checkpoints.group(_process(self.rank), state)
+    def deal(self, point: Checkpoint | None, config: Config) -> Checkpoint | None:
+        """A checkpoint that the first process has read, for each with its own state; None where that has none.
 
-
-def _process(rank: int) -> str:
-    """What a process's state is called in a checkpoint; the first one's has no such prefix."""
-    return f"process{rank}"
+        Of another number of processes, each gets its part of what can be parted; see `headrace.train.runners.parts`.
+        """
+        states = None if point is None else parts(point, self.size, config)
+        if self.size == 1:
+            return None if point is None or states is None else dataclasses.replace(point, state=states[0])
+        shared = None if point is None else dataclasses.replace(point, state={})
+        shared = self.told(shared)
+        if shared is None:
+            return None
+        own: list[Any] = [None]
+        dist.scatter_object_list(own, None if states is None else [_parcel(s) for s in states], 0, group=self._host)
+        return dataclasses.replace(shared, state=own[0])
 
 
 def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -159,10 +183,10 @@ def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class _Asked:
-    """An event as a truth value."""
+    """A question as a truth value."""
 
-    def __init__(self, event: Any):
-        self._event = event
+    def __init__(self, question: Callable[[], bool]):
+        self._question = question
 
     def __bool__(self) -> bool:
-        return self._event.is_set()
+        return self._question()

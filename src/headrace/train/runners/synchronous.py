@@ -51,7 +51,7 @@ class Trainer(Runner):
     Args:
         config: its settings.
         run: its folder.
-        resume: where to go on.
+        resume: where to go on, as `ProcessGroup.deal` gives it.
         group: the processes that train together; by default this one alone.
 
     Attributes:
@@ -78,7 +78,7 @@ class Trainer(Runner):
         self._saves_environments = True
         self._watch = Timer(self.device, "rollout", "learning")
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
-        if resume is None:
+        if resume is None and self.group.leads:  # the others are given what the first one has
             for policy in self.policies:
                 begin_with_network(policy)
         self.group.join(self.collector.experiences)
@@ -305,15 +305,15 @@ class Trainer(Runner):
 
     def load(self, point: Checkpoint) -> int:
         """As `Runner.load`; environments go on where they were, if that was saved."""
-        metrics_bytes, state = super().load(point), self.group.own(point.state)
-        if "environments" in state:
-            self.pool.load_state(None, checkpoints.unpack_blobs(state))
+        metrics_bytes = super().load(point)
+        if "environments" in point.state:
+            self.pool.load_state(None, checkpoints.unpack_blobs(point.state))
         else:
             self._begin_anew()
         return metrics_bytes
 
     def _load(self, point: Checkpoint) -> None:
-        state, self.iteration = self.group.own(point.state), point.counters["iteration"]
+        state, self.iteration = point.state, point.counters["iteration"]
         for experience in self.collector.experiences:
             experience.policy.load_state(state)
             experience.load_state(state)

@@ -145,9 +145,12 @@ class RunFolder:
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise StateError(f"{self.config_file} cannot be read: {error}") from error
 
-    def held(self) -> AbstractContextManager[None]:
-        """Returns a context that locks the folder for training; raises `OptionError` if another process holds it."""
-        return hold.held(self.lock_file)
+    def held(self, patience: float = 0.0) -> AbstractContextManager[None]:
+        """Returns a context that locks the folder for training, which may take ``patience`` seconds.
+
+        Raises `OptionError` if another process holds it then.
+        """
+        return hold.held(self.lock_file, patience)
 
     @property
     def holder(self) -> str | None:

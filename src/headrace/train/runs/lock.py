@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import socket
 import time
@@ -22,15 +23,15 @@ REST = 0.02
 
 
 @contextmanager
-def held(file: Path) -> Iterator[None]:
-    """Hold the lock of a file, which is made before and removed afterwards.
+def held(file: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a file, which is made before and removed afterwards; wait ``patience`` seconds for it.
 
     On a file system without such locks it does nothing.
 
     Raises:
         OptionError: another process, or another thread of this one, holds it.
     """
-    descriptor = _locked(file)
+    descriptor = _locked(file, patience)
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode() + b"\n", 0)
@@ -57,15 +58,16 @@ def holder(file: Path) -> str | None:
     return None
 
 
-def _locked(file: Path) -> int:
+def _locked(file: Path, patience: float) -> int:
     """A descriptor of the file, with its lock."""
-    for look in range(LOOKS):
+    looks = LOOKS + math.ceil(patience / REST)
+    for look in range(looks):
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            if look + 1 < LOOKS:
+            if look + 1 < looks:
                 time.sleep(REST)
             continue
         except OSError:

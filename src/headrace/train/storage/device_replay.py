@@ -7,7 +7,7 @@ gather.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -101,3 +101,22 @@ class Replay:
         """Restore what `state` returned."""
         self.memory[: len(state["memory"])] = state["memory"]
         self.written.copy_(state["written"])
+
+
+def dealt(states: Sequence[Mapping[str, Tensor]], size: int, capacity: int) -> list[dict[str, Tensor]]:
+    """Returns the states of ``size`` replays that hold together what others held; without room for all, the newest.
+
+    Args:
+        states: what `Replay.state` returned of each.
+        size: how many go on.
+        capacity: transitions that one of them holds.
+    """
+    ages = []
+    for state in states:
+        rows, written = state["memory"], int(state["written"])
+        ages.append(rows.roll(-(written % len(rows)), 0) if len(rows) and written > len(rows) else rows)
+    # by their distance from the newest of their replay, so that those of the same age follow each other
+    distances = torch.cat([torch.arange(len(rows) - 1, -1, -1) for rows in ages])
+    whole = torch.cat(ages)[distances.argsort(descending=True, stable=True)]
+    shares = [whole[rank::size][-capacity:] for rank in range(size)]
+    return [{"memory": share, "written": torch.full_like(states[0]["written"], len(share))} for share in shares]

@@ -1,11 +1,11 @@
-"""Rollouts that wait for a learner: a few slots of shared memory for each sampler, each read once and whole.
+"""Rollouts that wait for the learner: each sampler has a few slots in shared memory, and each rollout is read once.
 
-What a policy-gradient method learns from must not get old, and none of it may be dropped: samplers would be
-heard the more the faster they are. So a sampler that has no free slot waits for the learner, which is the only time it
-does; a replay (`headrace.train.storage.step_replay`) never makes anybody wait.
+A policy-gradient method must learn from recent rollouts, and from all of them: if some were dropped, fast samplers
+would count for more than slow ones. A sampler without a free slot therefore waits for the learner. Samplers of a replay
+(`headrace.train.storage.step_replay`) never wait.
 
-A slot is published by one number, moved after the slot is whole: a sampler that is killed at it leaves nothing, and
-its successor fills the same slot anew, from new episodes.
+A slot is published by incrementing one number after it is complete. A sampler that is killed before that publishes
+nothing, and its successor fills the same slot again, from new episodes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Slot:
 
 
 class Rollouts:
-    """The slots of all samplers. A process that is handed this object among its arguments sees the same slots.
+    """The slots of all samplers; a process that receives this object as an argument shares them.
 
     Args:
         observation: the space of one environment: `Box` or `Discrete`.
@@ -70,7 +70,7 @@ class Rollouts:
         samplers, slots, steps, envs: S samplers, with so many slots each, of T steps of N environments.
 
     Raises:
-        SharedMemoryError: so much memory is not to be had.
+        SharedMemoryError: there is not enough memory.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Rollouts:
         self.samplers, self.slots, self._turn = samplers, slots, 0
 
     def free(self, sampler: int) -> Slot | None:
-        """The slot that a sampler is to fill next; None while all of its slots wait for the learner."""
+        """Returns the slot that a sampler fills next; None while all of its slots wait for the learner."""
         filled = int(self.arrays["filled"][sampler])
         if filled - int(self.arrays["taken"][sampler]) >= self.slots:
             return None
@@ -111,7 +111,7 @@ class Rollouts:
         return self._slot(sampler, filled)
 
     def publish(self, sampler: int) -> None:
-        """Let the learner see the slot that `free` gave, whole."""
+        """Make the slot that `free` returned visible to the learner."""
         self._fence()
         self.arrays["filled"][sampler] += 1
 
@@ -121,7 +121,7 @@ class Rollouts:
         return int((self.arrays["filled"] - self.arrays["taken"]).sum())
 
     def next(self) -> tuple[int, Slot] | None:
-        """A sampler and its oldest slot for the one learner, samplers in turn; None if none is there."""
+        """Returns a sampler and its oldest published slot, taking samplers in turn; None if there is none."""
         filled, taken = self.arrays["filled"], self.arrays["taken"]
         for turn in range(self._turn, self._turn + self.samplers):
             sampler = turn % self.samplers
@@ -132,12 +132,12 @@ class Rollouts:
         return None
 
     def release(self, sampler: int) -> None:
-        """Give a slot that `next` gave back to its sampler."""
+        """Return the slot that `next` returned to its sampler."""
         self._fence()
         self.arrays["taken"][sampler] += 1
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the shared memory."""
         self.arrays.close()
 
     def _slot(self, sampler: int, number: int) -> Slot:

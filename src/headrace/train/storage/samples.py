@@ -1,4 +1,4 @@
-"""What one rollout gives to learn from, and its minibatches."""
+"""The samples of a rollout, and the minibatches of an epoch over them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Samples:
-    """What one rollout gives to learn from, flattened to M = T·N rows.
+    """The samples of one rollout, flattened to M = T·N rows.
 
-    Agents that had left the game give nothing to learn. Where shapes may depend on the data, ``rows`` leaves
-    their rows out; where they may not (in a CUDA graph, in sequences), ``weights`` counts them as nothing.
+    Rows of agents that had left the game are not learnt from. Where shapes may depend on the data, ``rows`` omits
+    them; where they may not (in a CUDA graph, in sequences), their ``weights`` are 0.
 
     Attributes:
         inputs: network inputs [M, …].
@@ -43,14 +43,14 @@ class Samples:
     forbidden: Tensor | None = None
 
     def mean(self, each: Tensor) -> Tensor:
-        """The mean of something of each row, [M], over the rows that count."""
+        """Returns the mean of a value of each row, [M], over the rows that are learnt from."""
         if self.weights is None:
             return each.mean()
         return (each * self.weights).sum() / self.weights.sum().clamp(min=1)
 
 
 def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator) -> Tensor:
-    """The rows of one epoch's minibatches, int64[pieces, size]; rows that do not fill a last one sit out that epoch.
+    """Returns the rows of one epoch's minibatches, int64[pieces, size]; rows that do not fill a last one are left out.
 
     A recurrent network's minibatches are whole sequences: the rows of some of the rollout's columns, step by step.
     """

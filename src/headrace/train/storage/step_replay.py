@@ -1,11 +1,11 @@
-"""A replay of steps as they came, that many processes write and one reads in place.
+"""A replay of steps in the order in which they were taken, which many processes write and one reads in place.
 
 Samplers write rows of environments (`headrace.train.storage.writer`), each into its own segment of a ring, and
-never wait. The learner draws numbers of rows from which a transition goes out, all equally likely, and gathers them:
-what followed is the next row, so every observation is stored once, and every image once for all stacks it is part of.
+never wait. The learner draws rows that begin a transition, all equally likely, and gathers them. The next observation
+of a transition is in the next row, so that each observation is stored once, and each image once for all of its stacks.
 
-No locks: a row is seen when its segment's cursor has passed it. Rows about to be overwritten are not drawn, by a
-margin, and the cursors are looked at again after reading: what was overwritten meanwhile is drawn anew.
+There are no locks. A row can be read once its segment's cursor has passed it. Rows that will soon be overwritten are
+not drawn, and the cursors are read again after the rows: those overwritten meanwhile are drawn again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from headrace.train.storage.layout import FIRST, StepLayout
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.writer import StepWriter
 
-MARGIN = 32  # this part of a ring, its oldest, is not drawn any more
-SPARE = 16  # candidates drawn beyond those that are expected to do
+MARGIN = 32  # one row in so many, the oldest ones, is not drawn any more
+SPARE = 16  # candidates drawn beyond the number that is expected to suffice
 
 
 class Staleness(NamedTuple):
-    """How old what was read is, int64[B] each.
+    """The age of transitions that were read, int64[B] each.
 
     Attributes:
         steps: rows that its segment has published since.
@@ -44,7 +44,7 @@ class Staleness(NamedTuple):
 class StepReplay:
     """The last T steps of S segments of N environments; see `StepLayout`.
 
-    A process that is handed this object among its arguments sees the same replay.
+    A process that receives this object as an argument shares the replay.
 
     Args:
         observation, action: spaces of one environment: `Box` or `Discrete`.
@@ -105,7 +105,7 @@ class StepReplay:
 
     @property
     def held(self) -> int:
-        """Transitions that can be drawn."""
+        """The number of transitions that can be drawn."""
         return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self.ranges()))
 
     def _transitions(self, segment: int, low: int, high: int) -> int:

@@ -1,9 +1,8 @@
-"""Drawing in proportion to priorities that change all the time, many draws and many changes at once.
+"""Draws numbers in proportion to their priorities, which change between draws; both happen in batches.
 
-A binary tree of sums needs twenty dependent steps for a million priorities, and each costs tensor operations. Two
-levels need two: sums of WIDTH priorities each, and their running sum, which is made anew for every draw and
-takes as long as a handful of small operations. Sums are computed from their parts and never by differences: nothing
-drifts.
+A binary tree of sums needs twenty dependent steps for a million priorities, and each is several tensor operations. Two
+levels need two steps: sums of WIDTH priorities each, and the running total of these sums, which every draw computes
+again. Sums are computed from their parts, never updated by differences, so that rounding errors do not accumulate.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ import torch
 from torch import Tensor
 
 WIDTH = 64
-BELOW = 1 - 2**-50  # rounding must not lead beyond the last that has any priority
+BELOW = 1 - 2**-50  # keeps rounding from leading beyond the last number whose priority is not 0
 
 
 class SumTree:
-    """Priorities of things numbered from 0.
+    """The priorities of the numbers from 0 to ``size - 1``.
 
     Args:
-        size: how many things.
+        size: how many numbers.
 
     Attributes:
-        leaves: their priorities, float64[size], at first 0; whoever changes them says so with `add_up`.
+        leaves: their priorities, float64[size], at first 0; after a change, `add_up` must be called.
     """
 
     def __init__(self, size: int):
@@ -36,7 +35,7 @@ class SumTree:
         return self._sums.sum()
 
     def add_up(self, places: Tensor) -> None:
-        """Take in what has changed in ``leaves`` at these places, int64[M]."""
+        """Update the sums after ``leaves`` changed at these places, int64[M]."""
         if len(places) > len(self._groups):
             torch.sum(self._groups, 1, out=self._sums)
         else:
@@ -44,7 +43,7 @@ class SumTree:
             self._sums[groups] = self._groups.index_select(0, groups).sum(1)
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Numbers of things, int64[count], each in proportion to its priority, of which one at least is not 0."""
+        """Returns numbers, int64[count], drawn in proportion to their priorities; at least one priority is not 0."""
         sums = self._sums.cumsum(0)
         total = sums[-1]
         rest = torch.rand(count, dtype=torch.float64, generator=generator).mul_(total).clamp_max_(total * BELOW)

@@ -65,7 +65,8 @@ class Plan:
             raise OptionError(f"{folder} holds no sweep: it has no {FILE}")
         try:
             plan = cls(**json.loads(file.read_text()))
-            if not (isinstance(plan.settings["algo"], str) and plan.space and plan.trials > 0 and plan.total_steps > 0):
+            described = isinstance(plan.settings["algo"], str) and isinstance(plan.space, dict) and plan.space
+            if not (described and plan.trials > 0 and plan.total_steps > 0):
                 raise ValueError("it must hold a task, settings with an algo, a space and numbers of trials and steps")
             return plan
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -133,6 +134,8 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
             trial = Trial(**json.loads(line))
             if trial.settings.keys() != names:
                 raise ValueError(f"its settings must be {', '.join(sorted(names))}")
+            if not isinstance(trial.value, int | float | None):
+                raise ValueError(f"its value {trial.value!r} must be a number, or null")
             trials[int(trial.number)] = trial
         except (ValueError, TypeError, AttributeError) as error:
             if number == len(lines):  # written when the sweep was killed; or nothing, after the last line's end

@@ -28,7 +28,7 @@ class PolicyCopy:
     """
 
     def __init__(self, policy: Policy):
-        self.policy, self._normaliser = policy, policy.encoder.normaliser
+        self.policy, self._normalisers = policy, list(policy.normalisers.values())
         self.vector = policy.acting
 
     def buffer(self, extras: int = 0) -> WeightBuffer:
@@ -36,14 +36,19 @@ class PolicyCopy:
         return WeightBuffer(self.vector.numel(), extras + len(self.known()))
 
     def known(self) -> Tensor:
-        """Returns the statistics of observations, float64[E] on the CPU; E is 0 if there are none."""
-        return torch.zeros(0, dtype=torch.float64) if self._normaliser is None else self._normaliser.pack().cpu()
+        """Returns the statistics of observations and values, float64[E] on the CPU; E is 0 if there are none."""
+        packed = [normaliser.pack().cpu() for normaliser in self._normalisers]
+        return torch.cat(packed) if packed else torch.zeros(0, dtype=torch.float64)
 
     def take(self, vector: Tensor, known: Tensor) -> None:
         """Load weights, float32[P], and statistics, float64[E]."""
         self.vector.copy_(vector)
-        if self._normaliser is not None:
-            self._normaliser.unpack(known)
+        self._unpack(known)
+
+    def _unpack(self, known: Tensor) -> None:
+        sizes = [2 * normaliser.mean.numel() + 1 for normaliser in self._normalisers]
+        for normaliser, packed in zip(self._normalisers, known.split(sizes), strict=True):
+            normaliser.unpack(packed)
 
     def publish(self, weights: WeightBuffer, extras: Tensor | None = None) -> int:
         """Publish the weights and statistics, with ``extras`` float64[…]; returns the version."""
@@ -51,12 +56,12 @@ class PolicyCopy:
 
     def read(self, weights: WeightBuffer) -> int | None:
         """Load the newest version; returns its number, or None if there is no newer one."""
-        if self._normaliser is None:
+        if not self._normalisers:
             return weights.read(self.vector)
         known = self.known()
         version = weights.read(self.vector, known)
         if version is not None:
-            self._normaliser.unpack(known)
+            self._unpack(known)
         return version
 
 

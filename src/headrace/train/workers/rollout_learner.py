@@ -55,7 +55,7 @@ class RolloutLearner:
         self.policy.learn(samples, self.steps, self.generator)
         self.steps += len(self._inputs)
         self.publish()
-        self.updates = int(self.policy.optimiser.steps)
+        self.updates = self.policy.updates
         return True
 
     def publish(self) -> None:
@@ -86,7 +86,7 @@ class RolloutLearner:
             self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
 
     def _samples(self, sampler: int, slot: Slot) -> Samples:
-        """The contents of a slot for learning; releases it, and updates statistics of observations and rewards."""
+        """The contents of a slot for learning; releases it, and updates all statistics."""
         config, rows = self.config, len(self._inputs)
         seen = torch.from_numpy(slot.observations)
         self._encoder(seen[:-1].flatten(0, 1), self._inputs)
@@ -113,7 +113,11 @@ class RolloutLearner:
             rewards = scaler(rewards, terminated | truncated)
         parts = [self.policy.forward(part) for part in self._inputs.split(ROWS)]
         params, values = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
-        last, finals = self.policy.forward(following)[1].split((config.num_envs, ended))
+        normaliser, answers = self.policy.value_normaliser, values
+        after = self.policy.forward(following)[1]
+        if normaliser is not None:
+            values, after = normaliser.restored(values), normaliser.restored(after)
+        last, finals = after.split((config.num_envs, ended))
         final_values = torch.zeros(rows, device=self.device).scatter_(0, places, finals)
         actions = actions.flatten(0, 1)
         log_ratios = self.policy.distribution.evaluate(params, actions)[0] - acted.flatten()
@@ -132,4 +136,7 @@ class RolloutLearner:
             config.trace_clip,
         )
         advantages, returns = targets.advantages.flatten(), targets.values.flatten()
-        return Samples(self._inputs, actions, acted.flatten(), advantages, returns, values)
+        if normaliser is not None:
+            normaliser.update(returns)
+            returns = normaliser.normalised(returns)
+        return Samples(self._inputs, actions, acted.flatten(), advantages, returns, answers)

@@ -17,7 +17,8 @@ export class Agent {
     this.picture = make("canvas", { width: 16, height: 11, hidden: true, role: "img", "aria-label": "the agent at play" });
     this.video = make("video", { controls: true, muted: true, loop: true, playsInline: true, preload: "metadata", hidden: true });
     this.words = make("p", { class: "words" });
-    this.screen = make("div", { class: "screen" }, this.picture, this.video, this.words);
+    this.go = make("button", { type: "button", class: "go", on: { click: () => this.click(this.offered) } });
+    this.screen = make("div", { class: "screen" }, this.picture, this.video, this.words, this.go);
     this.bars = make("div", { class: "bars" });
     this.line = draw("polyline", { fill: "none" });
     this.trace = draw("svg", { class: "trace", viewBox: "0 0 300 40", preserveAspectRatio: "none", "aria-hidden": "true" }, this.line);
@@ -45,7 +46,8 @@ export class Agent {
       on: { click: () => this.click(tab) } }, tab.label)));
     const film = tabs.find((tab) => tab.episode?.kind === "best") ?? tabs.find((tab) => tab.episode);
     if (!this.tab && film) this.pick(film);
-    else if (!this.tab) this.clear(tabs.length ? "Choose live or best below to let the agent play." : "There is no agent yet: it comes with the first checkpoint.");
+    else if (!this.tab) this.clear(tabs.length ? "" : "There is no agent yet: it comes with the first checkpoint.");
+    this.offer(tabs.find((tab) => !tab.episode));
     this.mark();
   }
 
@@ -55,9 +57,17 @@ export class Agent {
     if (tab.episode) this.video.play();
   }
 
+  /** A button on the empty screen, with which the agent begins to play. */
+  offer(tab) {
+    this.offered = tab;
+    this.go.hidden = Boolean(this.tab) || !tab;
+    say(this.go, tab?.key === "live" ? "▶ Watch it live" : "▶ Let it play");
+  }
+
   pick(tab) {
     this.tab = tab;
-    this.clear(tab ? "" : "Choose what is to be played.");
+    this.clear("");
+    this.offer(this.offered);
     const playing = tab && !tab.episode;
     this.ask(playing ? { run: this.run.id, source: tab.key } : null);
     if (playing) say(this.words, "The agent is on its way …");
@@ -125,7 +135,7 @@ export class Agent {
     if (frame.episode !== this.episode) this.values = [];
     this.episode = frame.episode;
     const behind = this.tab.key === "live" && Number.isFinite(frame.trained_steps) ? Math.max(0, this.run.step - frame.trained_steps) : null;
-    const age = behind === null ? `weights of step ${count(frame.trained_steps)}` : `weights of ${behind ? `${count(behind)} steps ago` : "now"}`;
+    const age = behind === null ? `weights of step ${count(frame.trained_steps)}` : (behind ? `weights of ${count(behind)} steps ago` : "newest weights");
     const known = Number.isFinite(frame.value);
     say(this.value, known ? `expects ${number(frame.value)} more · ${age}` : age);
     this.trace.style.display = known ? "" : "none";

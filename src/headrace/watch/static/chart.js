@@ -18,20 +18,23 @@ const FINEST = 1e-7; // of a number on it
 /**
  * One chart.
  *
- * `zoomed(low, high)` is called when somebody zooms, with nulls when they show all again.
+ * `zoomed(low, high)` is called when somebody zooms, with nulls when they show all again; `steps` are distances that the
+ * marks of values may have.
  */
 export class Chart {
-  constructor(place, { label, height = 150, zoomed = () => {}, write = number, small = false }) {
+  constructor(place, { label, height = 150, zoomed = () => {}, write = number, small = false, steps = undefined }) {
     this.place = place;
     this.height = height;
     this.zoomed = zoomed;
     this.write = write;
     this.small = small;
+    this.steps = steps;
     this.label = label;
     this.shape = "";
     this.range = null;
     this.tip = make("div", { class: "tip", hidden: true });
     place.classList.add("chart");
+    place.style.setProperty("min-height", `${height}px`); // also before it is drawn, so that nothing jumps as one scrolls
     place.tabIndex = 0;
     place.setAttribute("role", "group");
     place.addEventListener("keydown", (event) => this.onKey(event));
@@ -117,15 +120,14 @@ export class Chart {
       }
     }
     const options = {
-      width: Math.max(80, this.place.clientWidth),
-      height: this.height,
+      ...this.size(),
       series,
       bands,
       pxAlign: 0,
       axes: this.axes(),
       scales: { x: { time: false, auto: false }, y: { range: (_, low, high) => spread(low, high) } },
       legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 16, 0, 0],
       cursor: {
         y: false,
         drag: { x: true, y: false, setScale: false },
@@ -161,7 +163,7 @@ export class Chart {
     const along = this.axis === "seconds" ? (v) => duration(v).replace(".0", "") : (v) => count(v);
     return [
       { ...shared, grid: { show: false }, size: 24, gap: 4, space: this.small ? 60 : 80, values: (_, ticks) => ticks.map(along) },
-      { ...shared, grid: { stroke: () => colour("grid"), width: 1 }, gap: 4, space: this.small ? 34 : 44,
+      { ...shared, grid: { stroke: () => colour("grid"), width: 1 }, gap: 4, space: this.small ? 26 : 40, incrs: this.steps,
         size: (plot, values) => Math.max(30, 12 + 6.2 * Math.max(0, ...(values ?? []).map((v) => v.length))),
         values: (_, ticks) => ticks.map((v) => this.write(v)) },
     ];
@@ -237,9 +239,14 @@ export class Chart {
     else this.zoomTo(low, high);
   }
 
+  /** As large as its place, which may be higher than was asked for: its card is as high as those beside it. */
+  size() {
+    return { width: Math.max(80, this.place.clientWidth), height: Math.max(this.height, this.place.clientHeight) };
+  }
+
   fit() {
-    const width = Math.max(80, this.place.clientWidth);
-    if (this.plot && width !== this.plot.width) this.plot.setSize({ width, height: this.height });
+    const { width, height } = this.size();
+    if (this.plot && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
   }
 
   /** Saves what is drawn as a PNG, with a title and what the lines are. */

@@ -16,11 +16,16 @@ export class Data {
     this.evaluated = new Map();
     this.told = new Map(); // run → details
     this.kept = new Map(); // points that were made, by run
+    this.sweeps = new Map(); // sweep → its summary
   }
 
   /** Takes a message in; returns whether it was one with data. */
   take(message) {
     const { kind, run } = message;
+    if (kind === "sweep") {
+      this.sweeps.set(message.sweep, message);
+      return true;
+    }
     if (kind === "series") {
       this.series.set(run, message.columns);
       if (message.whole) this.parts.delete(run);

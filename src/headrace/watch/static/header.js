@@ -5,6 +5,8 @@ import { count, duration, moment, number } from "./words.js";
 
 const CHIPS = { running: "good", solved: "good", finished: "a", interrupted: "warn", killed: "bad", failed: "bad", damaged: "bad" };
 
+const MOST_POLICIES = 3;
+
 export class Header {
   constructor() {
     this.title = make("h1");
@@ -26,7 +28,9 @@ export class Header {
     const { step, rate, return: earned } = run;
     const total = run.config.total_steps;
     const figures = [];
-    if (earned !== null) figures.push([number(earned), run.config.stop_at_return ? `return, goal ${number(run.config.stop_at_return)}` : "return"]);
+    const policies = Object.entries(run.returns);
+    for (const [name, value] of policies.slice(0, MOST_POLICIES)) figures.push([number(value), `return of ${name}`]);
+    if (earned !== null && !policies.length) figures.push([number(earned), told(run.config)]);
     if (rate) figures.push([`${number(rate)} /s`, "agent steps"]);
     if (step) figures.push([total ? `${count(step)} of ${count(total)}` : count(step), "steps"]);
     const left = status.kind === "running" && rate && total > step ? (total - step) / rate : null;
@@ -63,6 +67,12 @@ export class Header {
     } } }, "copy");
     this.words.append(" · go on with ", make("code", {}, status.resume), " ", copy);
   }
+}
+
+/** What the return is: the mean of the last episodes, and what it is to be. */
+function told({ stop_at_return: goal, stop_episodes: episodes }) {
+  if (Number.isFinite(goal)) return `return, goal ${number(goal)}`;
+  return episodes ? `return, last ${number(episodes)} episodes` : "return";
 }
 
 function about(run) {

@@ -1,10 +1,11 @@
 // What is drawn as one line: a run, or several that differ in their seed alone, with their mean and how sure it is.
 
-import { setting, shortTask } from "./words.js";
+import { setting, short, shortTask } from "./words.js";
 
 export const COLOURS = 8;
 const GRID = 250; // places at which a mean is taken
 const RESAMPLES = 400;
+const TOLD = 2; // settings in a label
 const IGNORED = new Set(["seed"]);
 
 /** The lines of some runs: [{key, runs: [summary …], slot}]; `slots` keeps the colour that a line once had. */
@@ -26,8 +27,21 @@ export function linesOf(runs, joined, slots) {
   }
   const differing = differences(lines);
   for (const line of lines) line.label = label(line, lines, differing);
+  tellApart(lines, (twins, line) => differences(twins).slice(0, TOLD).map((name) => `${name} ${worded(line, name)}`).join(" · "));
+  tellApart(lines, (_, line) => (line.runs.length === 1 ? line.runs[0].name : ""));
   return lines;
 }
+
+/** Adds words to the labels that several lines have. */
+function tellApart(lines, words) {
+  const alike = new Map();
+  for (const line of lines) alike.set(line.label, [...(alike.get(line.label) ?? []), line]);
+  for (const twins of alike.values()) {
+    if (twins.length > 1) for (const line of twins) line.label = [line.label, words(twins, line)].filter(Boolean).join(" · ");
+  }
+}
+
+const worded = (line, name) => setting(short(line.runs[0].config[name] ?? null));
 
 const DASHES = [undefined, [6, 4], [2, 3], [10, 3, 2, 3]];
 
@@ -51,16 +65,15 @@ function label(line, lines, differing) {
   const [run] = line.runs;
   const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
   if (!run.task) return run.name;
+  if (run.sweep && lines.every((line) => line.runs[0].sweep === run.sweep)) return run.name.split("/").at(-1);
   if (lines.length === 1) return `${run.task} ${run.algo} · ${seeds}`;
   const words = [];
   if (differing.includes("task")) words.push(shortTask(run.task));
   if (differing.includes("algo")) words.push(run.algo);
   if (!words.length) {
-    for (const name of differing.slice(0, 2)) words.push(`${name} ${setting(run.config[name] ?? null)}`);
+    for (const name of differing.slice(0, TOLD)) words.push(`${name} ${worded(line, name)}`);
   }
-  const twin = lines.some((other) => other !== line && other.runs.length === 1 && line.runs.length === 1
-    && other.runs[0].seed === run.seed && other.runs[0].group === run.group);
-  return [...words, twin ? run.name : seeds].join(" · ");
+  return [...words, seeds].join(" · ");
 }
 
 /** The mean of several curves over the part that all of them have, and a 95 % interval of it: {x, y, low, high}. */

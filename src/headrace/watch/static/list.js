@@ -47,7 +47,7 @@ export class List {
   entries(runs, joined) {
     const groups = new Map();
     for (const run of runs) {
-      const key = joined ? run.group : run.id;
+      const key = !joined ? run.id : run.sweep ? `sweep ${run.sweep}` : run.group;
       groups.set(key, [...(groups.get(key) ?? []), run]);
     }
     return [...groups].map(([key, members]) => entryOf(key, members));
@@ -83,6 +83,7 @@ export class List {
     row.box.indeterminate = on > 0 && on < entry.runs.length;
     row.entry = entry;
     say(row.name, title(entry, inner));
+    row.name.title = title(entry, inner); // where it is too long
     say(row.about, about(entry));
     row.about.title = entry.runs.length > 1 ? "" : `${head.path}: ${head.status.text}`;
     row.box.setAttribute("aria-label", `${title(entry, inner)}, ${about(entry)}`);
@@ -105,7 +106,7 @@ export class List {
     const picture = draw("polyline", { fill: "none" });
     const spark = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" }, picture);
     const more = entry.runs.length > 1
-      ? make("button", { type: "button", class: "more", "aria-label": "show each seed", "aria-expanded": "false" }, "+") : null;
+      ? make("button", { type: "button", class: "more", "aria-label": "show each run", "aria-expanded": "false" }, "+") : null;
     const row = make("div", { class: inner ? "item inner" : "item" }, box, make("div", {}, name, words), spark, more);
     Object.assign(row, { box, name, about: words, picture, more, entry });
     const ids = () => row.entry.runs.map((run) => run.id);
@@ -127,8 +128,10 @@ function entryOf(key, runs) {
   const when = Math.max(...runs.map((run) => run.status.when || 0));
   const kinds = [...new Set(runs.map((run) => run.status.kind))];
   const kind = kinds.includes("running") ? "running" : kinds.length === 1 ? kinds[0] : "several";
-  const sorted = runs.length > 1 ? [...runs].sort((a, b) => (a.seed ?? 0) - (b.seed ?? 0)) : runs;
-  return { key, runs: sorted, when, kind, kinds, period: kind === "running" ? "training now" : period(when) };
+  const sweep = key.startsWith("sweep ");
+  const order = (a, b) => (sweep ? a.name.localeCompare(b.name, "en", { numeric: true }) : (a.seed ?? 0) - (b.seed ?? 0));
+  const sorted = runs.length > 1 ? [...runs].sort(order) : runs;
+  return { key, sweep, runs: sorted, when, kind, kinds, period: kind === "running" ? "training now" : period(when) };
 }
 
 function period(when) {
@@ -143,7 +146,8 @@ const byName = (a, b) => a.runs[0].name.localeCompare(b.runs[0].name);
 function title(entry, inner) {
   const [run] = entry.runs;
   if (!run.task) return run.name;
-  if (inner) return `seed ${run.seed} · ${run.name}`;
+  if (entry.sweep) return `${shortTask(run.task)} ${run.algo} sweep of ${entry.runs.length}`;
+  if (inner) return run.sweep ? run.name : `seed ${run.seed} · ${run.name}`;
   const seeds = entry.runs.length > 1 ? `× ${entry.runs.length} seeds` : `seed ${run.seed}`;
   return `${shortTask(run.task)} ${run.algo} ${seeds}`;
 }
@@ -151,8 +155,10 @@ function title(entry, inner) {
 /** How it stands, in a few words. */
 function about(entry) {
   const [run] = entry.runs;
+  if (entry.sweep) return `${entry.kind === "running" ? "running · " : ""}${best(entry.runs)}`;
   if (entry.runs.length > 1) return `${entry.kind === "several" ? entry.kinds.join(", ") : entry.kind} · ${together(entry.runs)}`;
-  const earned = run.return === null ? null : number(run.return);
+  const policies = Object.entries(run.returns).map(([name, value]) => `${name} ${number(value)}`);
+  const earned = policies.join(", ") || (run.return === null ? null : number(run.return));
   const words = {
     running: [earned ?? `${count(run.step)} steps`],
     solved: [earned && `${earned} in ${duration(run.seconds)}`],
@@ -163,6 +169,11 @@ function about(entry) {
     damaged: [run.status.text],
   }[run.status.kind] ?? [];
   return [run.status.kind, ...words].filter(Boolean).join(" · ");
+}
+
+function best(runs) {
+  const values = runs.map((run) => run.return).filter((value) => value !== null);
+  return values.length ? `best ${number(Math.max(...values))}` : "no returns yet";
 }
 
 function together(runs) {

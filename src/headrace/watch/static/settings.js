@@ -2,9 +2,10 @@
 
 import { make } from "./dom.js";
 import { differences } from "./lines.js";
-import { setting } from "./words.js";
+import { setting, short } from "./words.js";
 
 const MOST = 8; // columns
+const DIGITS = 6; // of a number that was drawn at random; the pointer shows the rest
 
 export class Settings {
   constructor(place) {
@@ -37,14 +38,15 @@ export class Settings {
     const head = lines.map((line) => make("th", { scope: "col", style: { "--k": `var(--${line.colour})` } }, make("i"), line.label));
     const rows = names.map((name) => {
       const values = lines.map((line) => told(line, name));
-      return make("tr", {}, make("th", { scope: "row" }, name), ...values.map((value) =>
-        make("td", { class: differing.includes(name) && value !== values[0] ? "diff" : "" }, value)));
+      return make("tr", {}, make("th", { scope: "row" }, name), ...values.map((value, index) =>
+        make("td", { class: differing.includes(name) && value !== values[0] ? "diff" : "", title: value }, told(lines[index], name, DIGITS))));
     });
     return make("div", { class: "scroll" }, make("table", {},
       make("thead", {}, make("tr", {}, make("th", {}, make("span", { class: "hide" }, "setting")), ...head)), make("tbody", {}, ...rows)));
   }
 }
 
-function told(line, name) {
-  return [...new Set(line.runs.map((run) => setting(run.config[name])))].slice(0, 8).join(", ");
+function told(line, name, digits = Infinity) {
+  const shown = (value) => setting(Number.isFinite(digits) ? short(value, digits) : value);
+  return [...new Set(line.runs.map((run) => shown(run.config[name])))].slice(0, 8).join(", ");
 }

@@ -10,20 +10,23 @@ import { mean } from "./lines.js";
 import { Log, tunedOf } from "./log.js";
 import { Settings } from "./settings.js";
 import { splitKey, splitOf } from "./split.js";
+import { Sweep } from "./sweep.js";
 import { bytes, number, percent, title } from "./words.js";
 
 const QUIETEST = 12; // runs of which the single curves are drawn behind their mean
+const BYTES = Array.from({ length: 50 }, (_, i) => 2 ** i); // between the marks of a chart of memory
 const POLICY_DASH = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
 
 export class View {
   /** `act` has what the page can do: zoom(range), axis(name), focus(run), agent(asked). */
   constructor(place, data, act) {
-    Object.assign(this, { data, act, charts: new Map(), zoomed: null });
+    Object.assign(this, { data, act, charts: new Set() });
     this.header = new Header();
     this.returns = make("section", { class: "card s8", "aria-label": "Return" });
     this.agentCard = make("section", { class: "card s4", "aria-label": "The agent" });
     this.split = make("section", { class: "card s6", "aria-label": "Where the time goes" });
     this.first = make("div", { class: "row" }, this.returns, this.agentCard);
+    this.sweepCard = make("section", { class: "card", "aria-label": "The sweep", hidden: true });
     this.second = make("div", { class: "row" }, this.split);
     this.learning = make("div", { class: "row" });
     this.more = make("div", { class: "row" });
@@ -31,9 +34,10 @@ export class View {
     this.tuner = make("section", { class: "card", "aria-label": "What the tuner measured", hidden: true });
     this.settingsCard = make("section", { class: "card", "aria-label": "Settings" });
     this.logCard = make("section", { class: "card", "aria-label": "What happened" });
-    place.append(this.header.element, this.first, this.second, this.learning, this.moreBox, this.tuner,
+    place.append(this.header.element, this.first, this.sweepCard, this.second, this.learning, this.moreBox, this.tuner,
       this.settingsCard, this.logCard);
     this.agent = new Agent(this.agentCard, act.agent);
+    this.sweep = new Sweep(this.sweepCard, (run) => act.focus(run));
     this.settings = new Settings(this.settingsCard);
     this.log = new Log(this.logCard);
     this.buildReturns();
@@ -41,7 +45,7 @@ export class View {
     this.splitSaid = make("span");
     const strip = make("div");
     this.split.append(make("h2", {}, "Where the time goes", this.splitSaid), strip, this.splitKey);
-    this.strip = this.chart("split", strip, { label: "Where the time goes", height: 150, write: (v) => number(v) });
+    this.strip = this.chart(strip, { label: "Where the time goes", height: 150, write: (v) => number(v) });
   }
 
   buildReturns() {
@@ -55,12 +59,12 @@ export class View {
     this.empty = make("p", { class: "soft" });
     this.key = make("div", { class: "key" });
     this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), make("span", {}, this.csv, png)), this.empty, place, this.key);
-    this.large = this.chart("return", place, { label: "Return", height: 300 });
+    this.large = this.chart(place, { label: "Return", height: 300 });
   }
 
-  chart(key, place, options) {
+  chart(place, options) {
     const chart = new Chart(place, { zoomed: (range) => this.act.zoom(range), ...options });
-    this.charts.set(key, chart);
+    this.charts.add(chart);
     return chart;
   }
 
@@ -72,6 +76,7 @@ export class View {
     this.showReturns(lines, run, axis, range, names);
     this.agent.show(run, data.details(run.id).episodes);
     this.showSplit(run, axis, range, lines.length > 1);
+    this.sweep.show(data.sweeps.get(run.sweep), run.id);
     const figures = figuresOf(names);
     const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
     const side = [speed, ...figures.age, ...figures.machine];
@@ -86,7 +91,7 @@ export class View {
   }
 
   redraw() {
-    for (const chart of this.charts.values()) chart.redraw();
+    for (const chart of this.charts) chart.redraw();
   }
 
   showReturns(lines, run, axis, range, names) {
@@ -157,12 +162,12 @@ export class View {
     const wanted = new Set(figures.map((figure) => figure.key));
     for (const card of [...row.querySelectorAll("[data-figure]")]) {
       if (wanted.has(card.dataset.figure)) continue;
-      this.charts.delete(card.dataset.figure);
+      this.charts.delete(card.chart);
       card.remove();
     }
     for (const figure of figures) {
       const card = [...row.children].find((each) => each.dataset.figure === figure.key) ?? this.card(row, figure);
-      const chart = this.charts.get(figure.key);
+      const { chart } = card;
       const curves = this.curves(lines, figure.columns.map((each) => ({ ...each, growth: figure.growth })), axis);
       chart.zoom(range);
       chart.show(curves, axis);
@@ -178,12 +183,13 @@ export class View {
     const place = make("div");
     const name = title(figure.title);
     const png = make("button", { type: "button", class: "plain png", "aria-label": `save ${name} as PNG`, title: "save as PNG",
-      on: { click: () => this.charts.get(figure.key).save(figure.title.replace(/\W+/g, "_")) } }, "↓");
+      on: { click: () => card.chart.save(figure.title.replace(/\W+/g, "_")) } }, "↓");
     const card = make("section", { class: "card s3", "data-figure": figure.key, "aria-label": name },
       make("h2", { title: name }, make("b", {}, name), make("span", {}, png, said)), place);
     card.said = said;
     row.append(card);
-    this.chart(figure.key, place, { label: name, height: 130, small: true, write: figure.bytes ? bytes : number });
+    card.chart = this.chart(place, { label: name, height: 130, small: true,
+      ...(figure.bytes ? { write: bytes, steps: BYTES } : {}) });
     return card;
   }
 

@@ -60,7 +60,7 @@ export const percent = (value) => (Number.isFinite(value) ? `${Math.round(100 * 
 
 /** The name of a column as a title: approx_kl → Approx kl. */
 export function title(name) {
-  const words = name.replace(/[_/]+/g, " ").trim();
+  const words = name.replace(/[_/]+/g, " ").replace(/\bkl\b/g, "KL").trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
@@ -71,6 +71,10 @@ export function setting(value) {
   if (typeof value === "string") return value;
   return JSON.stringify(value);
 }
+
+/** A number that was drawn at random, with as many digits as one reads; any other value as it is. */
+export const short = (value, digits = 4) =>
+  (typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(digits)) : value);
 
 /** The task without its version. */
 export const shortTask = (task) => task.replace(/-v\d+$/, "");

@@ -41,6 +41,9 @@ class A2CDeclaration:
     capabilities = Capabilities()
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """As PPO's, but for the size and the number of rollouts."""
-        return only(A2CConfig, ppo_presets(task, "auto") | COMMON | PRESETS.get(task, {}) | ppo_presets("", network))
+        return only(
+            A2CConfig,
+            ppo_presets(task, "auto", preset) | COMMON | PRESETS.get(task, {}) | ppo_presets("", network, preset),
+        )

@@ -69,7 +69,7 @@ class ActorCriticDeclaration:
     own_presets: ClassVar[dict[str, Any]] = {}
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task and network begins."""
         flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
         pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}

@@ -82,6 +82,6 @@ class DQNDeclaration:
     )
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task begins."""
         return dqn_presets(task)

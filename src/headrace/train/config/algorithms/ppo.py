@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.train.config.algorithms.ppo_presets import ppo_presets
 from headrace.train.config.fields import WORKERS, Use, setting
-from headrace.train.config.registry import Capabilities
+from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 from headrace.train.config.rollout import RolloutConfig
 
 
@@ -56,9 +56,9 @@ class PPODeclaration:
     """What PPO declares, see `Algorithm`."""
 
     settings = PPOConfig
-    capabilities = Capabilities(workers=True)
+    capabilities = Capabilities(workers=True, presets=(DEFAULT_PRESET, "fast"))
 
     @classmethod
-    def presets(cls, task: str, network: str) -> dict[str, Any]:
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task and network begins."""
-        return ppo_presets(task, network)
+        return ppo_presets(task, network, preset)

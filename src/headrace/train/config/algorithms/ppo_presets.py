@@ -7,9 +7,10 @@ from typing import Any
 from headrace.envs import atari, dm_control, mujoco, vizdoom
 
 
-def ppo_presets(task: str, network: str) -> dict[str, Any]:
+def ppo_presets(task: str, network: str, preset: str) -> dict[str, Any]:
     """Returns the settings with which a run of this task and network begins, name → value."""
-    return _of_task(task) | (GRU if network == "gru" else {})
+    fast = FAST_MUJOCO if preset == "fast" and task in (*mujoco.TASKS, *dm_control.TASKS) else {}
+    return _of_task(task) | fast | (GRU if network == "gru" else {})
 
 
 def _of_task(task: str) -> dict[str, Any]:
@@ -102,6 +103,8 @@ MUJOCO: dict[str, Any] = {
     "normalise_observations": True,
     "normalise_rewards": True,
 }
+# The rate ends sooner: the most return after the fewest seconds.
+FAST_MUJOCO: dict[str, Any] = {"total_steps": 700_000, "normalise_rewards": False, "normalise_values": True}
 # Found here on 4 taggers in 101 x 101 cells with random starts, and on 5 taggers and 20 runners in the plane.
 _TAG_GRID: dict[str, Any] = {
     "total_steps": 3_000_000,

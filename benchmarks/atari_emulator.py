@@ -1,0 +1,103 @@
+"""Headrace's Atari machine beside the emulator's own: one emulator, one thread, no pool, frame skip 4.
+
+The same random actions on both, new ones at every step, resets where a game is over. Rates are of processor time, not
+of the clock's, so that other work on the machine disturbs them less; turns alternate. The limit of a pool moves with
+it.
+
+Of each game the mark is 1.5 times the emulator's own, of the geometric mean 2 (goals: 1.8 and 2.5). A picture of all
+games lies beside the figures.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from ale_py import roms
+from headrace_atari import _atari
+
+from common import OURS, Args, Case, Report, alternate
+
+FRAME_SKIP = 4
+ORIGINAL = "ale-py's machine"
+SLOWEST, MEAN = 1.5, 2.0
+GAMES = (
+    "alien", "amidar", "assault", "asterix", "asteroids", "atlantis", "bank_heist", "battle_zone", "beam_rider",
+    "berzerk", "bowling", "boxing", "breakout", "centipede", "chopper_command", "crazy_climber", "defender",
+    "demon_attack", "double_dunk", "enduro", "fishing_derby", "freeway", "frostbite", "gopher", "gravitar", "hero",
+    "ice_hockey", "jamesbond", "kangaroo", "krull", "kung_fu_master", "montezuma_revenge", "ms_pacman",
+    "name_this_game", "phoenix", "pitfall", "pong", "private_eye", "qbert", "riverraid", "road_runner", "robotank",
+    "seaquest", "skiing", "solaris", "space_invaders", "star_gunner", "surround", "tennis", "time_pilot", "tutankham",
+    "up_n_down", "venture", "video_pinball", "wizard_of_wor", "yars_revenge", "zaxxon",
+)  # fmt: skip
+"""the 57 games of the Arcade Learning Environment's benchmarks (Mnih et al. 2015 and later), by its own names"""
+
+
+@dataclass
+class EmulatorArgs(Args):
+    """Headrace's Atari machine beside the emulator's own."""
+
+    games: tuple[str, ...] = GAMES
+    """games, by the emulator's names"""
+    repeats: int = 5
+    seconds: float = 0.3
+
+
+def emulator(game: str, original: bool) -> Callable[[float], float]:
+    """Agent steps a second of processor time."""
+    rom = str(roms.get_rom_path(game))
+
+    def run(seconds: float) -> float:
+        begin = time.process_time()
+        steps, _ = _atari.bare_emulator(rom, num_threads=1, seconds=seconds, frame_skip=FRAME_SKIP, original=original)
+        return steps / (time.process_time() - begin)
+
+    return run
+
+
+def picture(cases: list[Case], mean: float, path: Path) -> None:
+    """Bars of all games, the slowest at the top, with the marks."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    cases = sorted(cases, key=lambda case: case.ratio(ORIGINAL), reverse=True)
+    figure, axes = plt.subplots(figsize=(7, 9), constrained_layout=True)
+    axes.barh([case.name for case in cases], [case.ratio(ORIGINAL) for case in cases], color="#3b7dd8")
+    axes.axvline(1, color="#666", linewidth=1)
+    axes.axvline(mean, color="#c0392b", linewidth=1.2, label=f"geometric mean {mean:.2f}")
+    axes.margins(y=0.005)
+    axes.tick_params(axis="y", labelsize=7)
+    axes.set_xlabel("frames in the same processor time, ale-py's machine = 1")
+    axes.legend(loc="lower right")
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    args = tyro.cli(EmulatorArgs)
+    report = Report(
+        "atari_emulator",
+        "One Atari emulator, no pool, frame skip 4, random actions; steps a second of processor time",
+        {"num_threads": 1, "frame_skip": FRAME_SKIP, "repeats": args.repeats, "seconds": args.seconds},
+    )
+    for game in args.games:
+        contenders = {OURS: emulator(game, False), ORIGINAL: emulator(game, True)}
+        rates = alternate(contenders, args, warm_up=0.05)
+        report.cases.append(Case(game, rates, {ORIGINAL: SLOWEST}, frame_skip=FRAME_SKIP))
+    ratios = {case.name: case.ratio(ORIGINAL) for case in report.cases}
+    mean, slowest = statistics.geometric_mean(ratios.values()), min(ratios, key=ratios.__getitem__)
+    report.extra = {
+        "geometric mean": round(mean, 3), "wanted": MEAN, "slowest": slowest, "slowest ratio": round(ratios[slowest], 3)
+    }  # fmt: skip
+    path = report.write(args.out)
+    picture(report.cases, mean, path.with_suffix(".png"))
+    print(f"geometric mean {mean:.2f} x, slowest {slowest} {ratios[slowest]:.2f} x")
+
+
+if __name__ == "__main__":
+    main()

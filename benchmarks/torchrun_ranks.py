@@ -1,0 +1,152 @@
+"""Two of torchrun's processes beside one: steps a second, and what is learnt in as many steps.
+
+Each process has one thread and one core, and as many environments as the other. Steps a second are those of whole
+training, from the run's own metrics, after its first fifth. ``per_core`` counts the time that the processes really
+had on a core: where other programs take part of it, it still tells what parallel training costs beside waiting.
+
+Returns are PPO's on CartPole-v1 after so many steps: in one process with all environments and whole minibatches, and in
+two with half of each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common import RESULTS, machine
+from headrace.train.logging.metrics import read_metrics
+
+TASKS = {
+    "Humanoid-v5": {"num_envs": 16, "num_steps": 64, "minibatch_size": 512, "epochs": 2},
+    "Pong-v5": {"num_envs": 8, "num_steps": 64, "minibatch_size": 256, "epochs": 1},
+}
+CARTPOLE = {"num_steps": 64, "epochs": 4}
+WANTED = 1.7
+
+
+@dataclass
+class RanksArgs:
+    """Two of torchrun's processes beside one."""
+
+    repeats: int = 5
+    """turns of each"""
+    steps: int = 20_000
+    """agent steps that one process trains for in a turn"""
+    seeds: int = 3
+    """runs of each way whose returns are compared"""
+    learning_steps: int = 60_000
+    """agent steps of those"""
+    parts: tuple[str, ...] = ("speed", "returns")
+    """what to measure"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
+
+
+def trained(ranks: int, task: str, folder: Path, **options: Any) -> list[dict[str, Any]]:
+    """The metrics of a run with so many processes."""
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    common = [
+        "--num-threads=1",
+        "--torch-threads=1",
+        "--no-video",
+        "--no-viewer",
+        "--quiet",
+        "--checkpoint-seconds=9999",
+    ]
+    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}"] if ranks > 1 else []
+    command = [sys.executable, *launcher, "-m", "headrace", "train", task, f"--run-dir={folder}", *common, *words]
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:ranks])
+    try:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    finally:
+        os.sched_setaffinity(0, before)
+    return read_metrics(folder / "metrics.jsonl")
+
+
+def speed(lines: list[dict[str, Any]]) -> dict[str, float]:
+    """Agent steps a second, by the clock and by the time on a core, after the first fifth of a run."""
+    last = lines[-1]
+    kept = [line for line in lines if line["step"] >= last["step"] / 5]
+    steps, seconds = last["step"] - kept[0]["step"], last["time"]["seconds"] - kept[0]["time"]["seconds"]
+    cores = statistics.mean(line["time"]["cores"] for line in kept[1:])
+    return {"steps": steps / seconds, "per_core": steps / seconds / cores, "cores": cores}
+
+
+def speeds(args: RanksArgs) -> dict[str, Any]:
+    """Of both ways, in turns, for each task."""
+    found: dict[str, Any] = {}
+    for task, options in TASKS.items():
+        turns: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+        for turn in range(args.repeats):
+            for ranks in (1, 2) if turn % 2 == 0 else (2, 1):
+                with tempfile.TemporaryDirectory() as folder:
+                    lines = trained(
+                        ranks, task, Path(folder, "run"), total_steps=args.steps * ranks, log_steps=1, **options
+                    )
+                turns[ranks].append(speed(lines))
+        pairs = list(zip(turns[1], turns[2], strict=True))
+        found[task] = {
+            "settings": options,
+            "turns": {str(ranks): each for ranks, each in turns.items()},
+            "ratio": statistics.median(two["steps"] / one["steps"] for one, two in pairs),
+            "ratio_per_core": statistics.median(2 * two["per_core"] / one["per_core"] for one, two in pairs),
+        }
+    return found
+
+
+def returns(args: RanksArgs) -> dict[str, Any]:
+    """Mean returns over the second half of runs, with one process and with two."""
+    found: dict[str, Any] = {"steps": args.learning_steps, "settings": CARTPOLE}
+    for ranks in (1, 2):
+        each = []
+        for seed in range(1, args.seeds + 1):
+            sizes = {"num_envs": 32 // ranks, "minibatch_size": 256 // ranks, "seed": seed}
+            with tempfile.TemporaryDirectory() as folder:
+                total = args.learning_steps
+                lines = trained(ranks, "CartPole-v1", Path(folder, "run"), total_steps=total, **sizes, **CARTPOLE)
+            late = [line["return"] for line in lines if line["step"] > total / 2 and line["return"] is not None]
+            each.append(round(statistics.mean(late), 1))
+        found[str(ranks)] = each
+    alone = found["1"]
+    middle, half = statistics.mean(alone), 4.303 * statistics.stdev(alone) / len(alone) ** 0.5  # Student's t, 95 %
+    found["interval"] = [round(middle - half, 1), round(middle + half, 1)]
+    found["inside"] = middle - half <= statistics.mean(found["2"]) <= middle + half
+    return found
+
+
+def main(args: RanksArgs) -> None:
+    """Measure, print a table and write the JSON file."""
+    path = args.out / "torchrun_ranks.json"
+    record = json.loads(path.read_text()) if path.exists() else {}
+    record |= {"name": "torchrun_ranks", "command": "python benchmarks/torchrun_ranks.py", "machine": machine()}
+    for name, measure in (("speed", speeds), ("returns", returns)):
+        if name in args.parts:
+            record[name] = measure(args)
+    passed = {task: found["ratio"] >= WANTED for task, found in record.get("speed", {}).items()}
+    record["passed"] = passed | ({"returns": record["returns"]["inside"]} if "returns" in record else {})
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    table = Table("task", "two processes / one", "by time on a core", "wanted")
+    for task, found in record.get("speed", {}).items():
+        table.add_row(task, f"{found['ratio']:.2f}", f"{found['ratio_per_core']:.2f}", f"{WANTED}")
+    console = Console()
+    console.print(table)
+    if "returns" in record:
+        known = record["returns"]
+        console.print(f"CartPole-v1, mean returns: one process {known['1']}, 95 % interval {known['interval']};")
+        console.print(f"two processes {known['2']}, their mean inside the interval: {known['inside']}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(RanksArgs))

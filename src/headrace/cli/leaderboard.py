@@ -1,0 +1,117 @@
+"""``headrace leaderboard``: train a list of tasks, and write down the seconds and steps to each return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headrace.errors import OptionError
+from headrace.train.jobs.seeds import chosen_seeds
+from headrace.train.leaderboard import report
+from headrace.train.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
+from headrace.train.leaderboard.training import results, train_peer, train_row
+from headrace.train.runs.writing import writing
+
+
+@dataclass(frozen=True)
+class LeaderboardArgs:
+    """Train a list of tasks until their goals, and write down the seconds and steps to each.
+
+    Leaves a folder with every run, leaderboard.json, and a page, index.html, with a table, curves and the exact
+    commands. What was trained before is kept: the same command goes on after Ctrl-C or a kill, and adds rows and seeds.
+
+    examples:
+      headrace leaderboard --list
+      headrace leaderboard cartpole pendulum
+      headrace leaderboard --seeds 3 --out runs/board
+      headrace leaderboard my-row --board mine.toml
+      headrace leaderboard halfcheetah --peers
+    """
+
+    rows: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="ROWS…")] = ()
+    """which rows; all by default"""
+    board: Path = DEFAULT
+    """a TOML file of rows; by default the one that comes with Headrace"""
+    seeds: str = "1"
+    """how many seeds of each row, such as 3, or which, such as 1,2,7"""
+    jobs: int = 0
+    """how many runs at once; 0 for as many as the cores allow"""
+    out: Path = Path("runs/leaderboard")
+    """the folder to write to"""
+    peers: bool = False
+    """train with the other libraries that rows name, too, where they are installed"""
+    list: bool = False
+    """print the rows, and train nothing"""
+    quiet: bool = False
+    """show no progress"""
+
+
+def run(argv: list[str]) -> int:
+    """Train, and print the table; returns the exit status: 0 done, 1 a run failed, 130 stopped."""
+    args = tyro.cli(LeaderboardArgs, prog="headrace leaderboard", args=argv)
+    rows = chosen_rows(read_board(args.board), args.rows)
+    if args.list:
+        _print_rows(rows)
+        return 0
+    if args.jobs < 0:
+        raise OptionError(f"--jobs {args.jobs} must be at least 0")
+    seeds = chosen_seeds(args.seeds)
+    with writing(args.out):
+        args.out.mkdir(parents=True, exist_ok=True)
+    done = True
+    for row in rows:
+        done = _train(row, args, seeds)
+        report.write(args.out, _entries(args, rows, seeds))
+        if not done:
+            break
+    entries = _entries(args, rows, seeds)
+    _print(entries)
+    data, page = report.write(args.out, entries)
+    print(f"  page  {page}\n  data  {data}")
+    if not done:
+        print("go on with the same command")
+        return 130
+    return int(any(seed.error for entry in entries for seed in entry.ours))
+
+
+def _train(row: Row, args: LeaderboardArgs, seeds: tuple[int, ...]) -> bool:
+    """Trains a row, ours and its peers'; False once it was stopped."""
+    if not train_row(row, args.out / row.name, seeds, args.jobs, args.quiet):
+        return False
+    peers = row.peers if args.peers else ()
+    return all(train_peer(row, peer, args.out / row.name / peer.who, seeds, args.quiet) for peer in peers)
+
+
+def _entries(args: LeaderboardArgs, rows: list[Row], seeds: tuple[int, ...]) -> list[report.Entry]:
+    entries = []
+    for row in rows:
+        folder = args.out / row.name
+        others = {peer.who: found for peer in row.peers if (found := results(folder / peer.who, seeds))}
+        if ours := results(folder, seeds):
+            entries.append(report.Entry(row, folder, ours, others))
+    return entries
+
+
+def _print_rows(rows: list[Row]) -> None:
+    table = Table("row", "task", "algorithm", "returns", "at most")
+    for row in rows:
+        goals = ", ".join(f"{goal:,g}" for goal in row.goals)
+        table.add_row(row.name, row.task, row.algo, goals, f"{row.minutes:g} min, {row.total_steps:,} steps")
+    Console(highlight=False).print(table)
+
+
+def _print(entries: list[report.Entry]) -> None:
+    table = Table("task", "trained by")
+    for name in ("return", "seeds", "time", "steps"):
+        table.add_column(name, justify="right")
+    for entry in entries:
+        for who, found in ((f"Headrace, {entry.row.algo}", entry.ours), *entry.peers.items()):
+            for goal, count, seconds, steps in report.summary(entry.row, found):
+                numbers = (report.in_time(seconds), "–" if steps is None else f"{steps:,}")
+                table.add_row(entry.row.task, who, f"{goal:,g}", f"{count} of {len(found)}", *numbers)
+    Console(highlight=False).print(table)

@@ -1,0 +1,96 @@
+"""CrossQ: soft actor-critic without target networks, whose critics are normalised by batches.
+
+Batch normalisation lets critics learn from their own values: a batch holds states and what followed them together, so
+that both are normalised by the same statistics. That is enough to do without slowly following copies.
+
+Sources: Bhatt et al. 2024 (arXiv:1902.05605); Haarnoja et al. 2018 (arXiv:1812.05905) for the rest of the losses;
+Pardo et al. 2018 (arXiv:1712.00378) for time limits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.sac import SoftActorCritic
+from headrace.train.config.algorithms.crossq import CrossQConfig, CrossQDeclaration
+from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
+from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.network import input_size
+from headrace.train.storage.device_replay import Transitions
+
+
+class CrossQ(CrossQDeclaration, OffPolicy):
+    """A stochastic policy π, its critics Q, and the temperature α; there are no targets.
+
+    Attributes:
+        network: a `SoftActorCritic` of normalised perceptrons.
+        target_entropy: what the actor's entropy is to be, in nats.
+
+    Raises:
+        OptionError: the actions are not continuous and bounded, or the network does not fit.
+    """
+
+    config: CrossQConfig
+    critic_statistics = ("critic_loss", "q_mean")
+    actor_statistics = ("actor_loss", "entropy", "temperature")
+    statistics = (*critic_statistics, *actor_statistics)
+    target_parts = ()
+
+    network: SoftActorCritic
+    distribution: SquashedGaussian
+
+    def _make(self) -> tuple[Any, nn.Module]:
+        config, inputs = self.config, input_size(self.agent_group.observation)
+        self.actor_every = config.policy_delay
+        self.betas = (config.adam_beta, 0.999)
+        distribution = SquashedGaussian(self.agent_group.action, self.device)
+        actions = distribution.noise_size
+        self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
+        how = config.activation, Renorm(config.batch_momentum, config.renorm_after)
+        actor = NormalisedPerceptron(inputs, 2 * actions, config.hidden, *how)
+        critic = NormalisedCritics(inputs + actions, config.critic_hidden or config.hidden, *how)
+        return distribution, SoftActorCritic(actor, critic, config.initial_temperature)
+
+    def critic_losses(self, batch: Transitions) -> Losses:
+        """``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · (min Q(s', a') - α log π(a'|s'))``.
+
+        Q(s, a) and Q(s', a') are of one batch; there is no gradient through the latter.
+        """
+        with torch.no_grad():
+            following, log_prob = self._sample(self.network.actor(batch.following))
+            alpha = self.network.temperature.log.exp()
+        rows = len(batch.rewards)
+        both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
+        values, after = self.network.critic.of_batch(*both).split(rows, 1)
+        wanted = batch.rewards + batch.discounts * (after.detach().amin(0) - alpha * log_prob)
+        loss = batch.mean((values - wanted).square()).sum() / 2
+        return Losses({"critic": loss}, (loss, values.mean()))
+
+    def actor_losses(self, batch: Transitions) -> Losses:
+        """``mean(α log π(a|s) - min Q(s, a))``; of the temperature, ``-log α · mean(log π(a|s) + target entropy)``.
+
+        The critics judge by running statistics, as actions of the policy alone are not what their batches are of.
+        """
+        actions, log_prob = self._sample(self.network.actor.of_batch(batch.inputs))
+        log_alpha = self.network.temperature.log
+        alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
+        loss = (alpha * log_prob - self.network.critic(batch.inputs, actions).amin(0)).mean()
+        temperature = (log_alpha * (entropy - self.target_entropy)).sum()
+        return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
+
+    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        """As `OffPolicy.improve_with`; processes that learn together have the same running statistics afterwards."""
+        measured = super().improve_with(batch, rates, actor)
+        if (reduce := self.optimiser_of("critic").reduce) is not None:
+            for each in running_statistics(self.network):
+                reduce(each, len(batch.rewards))
+        return measured
+
+    def _sample(self, params: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions [B, A] and their log-probability [B]."""
+        return self.distribution.rsample(params, self.noise(len(params)))

@@ -1,0 +1,83 @@
+"""Settings, presets and capabilities of CrossQ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.envs import dm_control
+from headrace.train.config.algorithms.sac import SACConfig
+from headrace.train.config.fields import setting
+from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
+
+# Those of the paper's experiments: critics of 2,048, an update for every step.
+PUBLISHED: dict[str, Any] = {
+    "total_steps": 1_000_000,
+    "num_envs": 1,
+    "num_steps": 1,
+    "hidden": (256, 256),
+    "critic_hidden": (2048, 2048),
+    "activation": "relu",
+    "minibatch_size": 256,
+    "learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3,
+    "anneal_learning_rate": False,
+    "adam_epsilon": 1e-8,
+    "learning_starts": 5000,
+    "replay_ratio": 1.0,
+    "actor_device": "",
+}
+# Narrower critics, and environments side by side: for few steps, in bearable time.
+DEFAULT: dict[str, Any] = PUBLISHED | {"num_envs": 8, "num_steps": 8, "critic_hidden": (512, 512)}
+# Seconds go to updates: few of them, far apart, each with rewards of three steps, at a rate that ends at 0.
+FAST: dict[str, Any] = PUBLISHED | {
+    "total_steps": 300_000,
+    "num_envs": 32,
+    "num_steps": 8,
+    "critic_hidden": (),
+    "anneal_learning_rate": True,
+    "replay_ratio": 1 / 32,
+    "n_step": 3,
+    "torch_threads": 1,
+}
+PRESETS = {DEFAULT_PRESET: DEFAULT, "fast": FAST, "published": PUBLISHED}
+
+
+@dataclass(frozen=True)
+class CrossQConfig(SACConfig):
+    """Settings of CrossQ."""
+
+    target_rate: float = setting(0.0, "There are no targets.", use=())
+    policy_delay: int = setting(3, "Updates of the critics for one of the actor.", low=1)
+    critic_hidden: tuple[int, ...] = setting(
+        (), "Widths of the critics' hidden layers; none for those of hidden.", low=1
+    )
+    adam_beta: float = setting(0.5, "Adam's decay of the mean gradient, β₁.", low=0, high=1)
+    batch_momentum: float = setting(
+        0.99, "What batch normalisation keeps of its running statistics at each update.", low=0, high=1
+    )
+    renorm_after: int = setting(
+        100_000,
+        "Updates until which batches are normalised by their own statistics alone; later they are corrected towards "
+        "running statistics (batch renormalisation).",
+        low=0,
+    )
+
+    def followed(self, times: float, limited: float) -> dict[str, Any]:
+        """As `ActorCriticConfig.followed`, without targets."""
+        return {name: value for name, value in super().followed(times, limited).items() if name != "target_rate"}
+
+
+class CrossQDeclaration:
+    """What CrossQ declares, see `Algorithm`."""
+
+    settings = CrossQConfig
+    capabilities = Capabilities(
+        replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=tuple(PRESETS)
+    )
+
+    @classmethod
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
+        """Returns the settings with which a run of this task and network begins."""
+        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
+        return PRESETS[preset] | flat

@@ -1,0 +1,185 @@
+"""What a leaderboard trains: rows of a task, settings and returns to reach, read from a TOML file.
+
+The list that comes with Headrace is ``board.toml`` beside this module.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headrace.errors import OptionError
+
+T = TypeVar("T")
+DEFAULT = Path(__file__).with_name("board.toml")
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+GAMES = 20  # episodes that a trained agent plays, unless a row says otherwise
+NEEDED = ("name", "task", "goals", "total_steps", "minutes")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A result that others have published.
+
+    Attributes:
+        who: the system or paper.
+        goal: the return that was reached.
+        seconds, steps: until then; None where the source does not say.
+        hardware: what it ran on.
+        source: where it stands.
+    """
+
+    who: str
+    goal: float
+    source: str
+    seconds: float | None = None
+    steps: int | None = None
+    hardware: str = ""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another library's training of the same task, run beside ours where that library is installed.
+
+    Attributes:
+        who: the library, one of `headrace.train.leaderboard.peers.PROGRAMS`.
+        algo: its name of the algorithm.
+        task: its name of the task; by default the row's.
+        num_envs: environments of its fastest vector environment.
+        settings: keywords of its algorithm.
+        source: where the settings come from.
+    """
+
+    who: str
+    algo: str
+    source: str
+    task: str = ""
+    num_envs: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the board.
+
+    Attributes:
+        name: of its folder; small letters, digits, dots and hyphens.
+        task: name of the task.
+        goals: mean returns whose time is taken, growing; a run ends at the last one.
+        total_steps: agent steps after which a run ends.
+        minutes: of training after which a run ends.
+        algo: the algorithm.
+        settings: others, keywords of `headrace.train.train`.
+        games: episodes that the trained agent plays without exploration.
+        published, peers: see there.
+    """
+
+    name: str
+    task: str
+    goals: tuple[float, ...]
+    total_steps: int
+    minutes: float
+    algo: str = "ppo"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    games: int = GAMES
+    published: tuple[Published, ...] = ()
+    peers: tuple[Peer, ...] = ()
+
+    def wishes(self) -> dict[str, Any]:
+        """Returns the keywords of `headrace.train.train` with which each seed is trained."""
+        ends = {"total_steps": self.total_steps, "stop_at_return": max(self.goals), "stop_episodes": self.games}
+        return {"algo": self.algo, "video": False, "viewer": False, **ends, **self.settings}
+
+    def command(self, seed: int) -> str:
+        """Returns the command that trains one seed outside of the board."""
+        words = ["headrace", "train", self.task]
+        for name, value in {**self.wishes(), "seed": seed}.items():
+            words += _option(name, value)
+        return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """A setting as words of a command line."""
+    option = name.replace("_", "-")
+    if name == "env_options":
+        return [word for own, each in value.items() for word in ("--option", f"{own}={each}")]
+    if isinstance(value, bool):
+        return [f"--{'' if value else 'no-'}{option}"]
+    if isinstance(value, list | tuple):
+        return [f"--{option}", *map(str, value)]
+    return [f"--{option}", str(value)]
+
+
+def read_board(file: str | Path = DEFAULT) -> list[Row]:
+    """Returns the rows of a board.
+
+    Raises:
+        OptionError: the file cannot be read, or a row is wrong; the message names it.
+    """
+    try:
+        values = tomllib.loads(Path(file).read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OptionError(f"{file} cannot be read as a board: {error}") from error
+    rows = [_row(file, number, each) for number, each in enumerate(_tables(file, values, "row"), 1)]
+    if not rows:
+        raise OptionError(f"{file} has no rows: each begins with [[row]]")
+    names = [row.name for row in rows]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise OptionError(f"{file} has two rows of the name {twice}")
+    return rows
+
+
+def chosen_rows(rows: list[Row], names: tuple[str, ...]) -> list[Row]:
+    """Returns the rows of these names, all for none.
+
+    Raises:
+        OptionError: there is no such row.
+    """
+    known = {row.name: row for row in rows}
+    for name in names:
+        if name not in known:
+            raise OptionError(f"the board has no row {name!r}; it has {', '.join(known)}")
+    return [known[name] for name in names] if names else rows
+
+
+def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
+    where = f"{file}, row {values.get('name', number)!r}"
+    for name in NEEDED:
+        if name not in values:
+            raise OptionError(f"{where} has no {name}")
+    if not (isinstance(values["name"], str) and _NAME.fullmatch(values["name"])):
+        raise OptionError(f"{where}: a name has small letters, digits, dots and hyphens")
+    goals = values["goals"]
+    if not (isinstance(goals, list) and goals and all(map(_finite, goals)) and sorted({*goals}) == goals):
+        raise OptionError(f"{where}: goals={goals!r} must be a list of returns that grow, such as [6000, 9000]")
+    for name in ("total_steps", "minutes", "games"):
+        if name in values and not (_finite(values[name]) and values[name] > 0):
+            raise OptionError(f"{where}: {name}={values[name]!r} must be a number above 0")
+    published = tuple(_made(where, Published, each) for each in _tables(where, values, "published"))
+    peers = tuple(_made(where, Peer, each) for each in _tables(where, values, "peers"))
+    named = {"goals": tuple(map(float, goals)), "published": published, "peers": peers}
+    return _made(where, Row, {**values, **named})
+
+
+def _tables(where: str | Path, values: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    found = values.get(name, [])
+    if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
+        raise OptionError(f"{where}: {name} must be tables, [[{name}]]")
+    return found
+
+
+def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise OptionError(f"{where}: {str(error).partition('__init__() ')[2] or error}") from error
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

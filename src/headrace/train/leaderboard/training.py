@@ -1,0 +1,175 @@
+"""Trains the rows of a board, seed by seed: side by side as cores allow, and on from where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.machine import usable_cores
+from headrace.train.jobs.display import Display, shown
+from headrace.train.jobs.processes import Job, Processes
+from headrace.train.launch.checks import side_by_side
+from headrace.train.leaderboard import measure, peers
+from headrace.train.leaderboard.board import Peer, Row
+from headrace.train.leaderboard.measure import Measured
+from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runs.status import read_status
+from headrace.train.runs.writing import writing
+
+PAUSE = 0.1  # seconds between two looks at the runs
+GRACE = 60.0  # seconds beyond its minutes, and for its games, after which a peer's process is ended
+
+
+def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet: bool = False) -> bool:
+    """Train the seeds of a row that are not done, and measure them; returns False where Ctrl-C has stopped it.
+
+    Args:
+        row: of the board.
+        folder: of the row's runs: ``seed-1`` and so on, each with a file ``seed-1.json`` of what it is worth.
+        seeds: which.
+        jobs: how many at once; 0 for as many as the cores allow.
+        quiet: show no progress.
+
+    Raises:
+        OptionError: a setting of the row is wrong.
+    """
+    wishes = row.wishes()
+    config, most = side_by_side(row.task, wishes)
+    waiting = [seed for seed in seeds if not result_file(folder, seed).is_file()]
+    trained: dict[str, int] = {}
+    failures: dict[int, str] = {}
+    with Interrupt() as interrupt, Processes(jobs or most) as processes, Display(config.total_steps, quiet) as display:
+        left = [seed for seed in waiting if not _is_over(folder / f"seed-{seed}", row)]
+        while (left and not interrupt) or processes.running:
+            if interrupt:
+                for job in processes.running:
+                    job.stop()
+            elif left and not processes.full:
+                seed = left.pop(0)
+                name = f"{row.name}, seed {seed}"
+                trained[name] = seed
+                processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
+            for job in processes.ended():
+                _tell(display, job)
+                if "error" in (job.ending or {}):
+                    failures[trained[job.name]] = (job.ending or {})["error"]
+            for job in processes.running:
+                if _seconds(job) >= 60 * row.minutes:
+                    job.stop()
+            display.update(processes.running, f"{row.name}: {row.task}, {config.algo} · {folder}")
+            time.sleep(PAUSE)
+        if interrupt:
+            return False
+        for seed in waiting:
+            if seed in failures:
+                result = measure.failed(seed, row.goals, failures[seed])
+            else:
+                result = measure.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games)
+            result.write(result_file(folder, seed))
+    return True
+
+
+def result_file(folder: Path, seed: int) -> Path:
+    """Returns where it stands what a seed is worth."""
+    return folder / f"seed-{seed}.json"
+
+
+def results(folder: Path, seeds: Iterable[int]) -> list[Measured]:
+    """Returns what is known of these seeds."""
+    return [Measured.read(file) for seed in seeds if (file := result_file(folder, seed)).is_file()]
+
+
+def _is_over(run_dir: Path, row: Row) -> bool:
+    """Whether a run that was begun earlier has nothing left to do."""
+    if not (run_dir / "config.json").is_file():
+        return False
+    if read_status(run_dir).kind in ("solved", "finished"):
+        return True
+    from headrace.train.plots.curves import read_curve
+
+    with suppress(Exception):  # a damaged run is trained anew or fails with its own words
+        seconds = read_curve(run_dir).seconds
+        return bool(len(seconds) and seconds[-1] >= 60 * row.minutes)
+    return False
+
+
+def _seconds(job: Job) -> float:
+    """Seconds of training that a run has reported."""
+    return job.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if job.metrics.lines else 0.0
+
+
+def _tell(display: Display, job: Job) -> None:
+    told = job.ending or {}
+    if "error" in told:
+        display.say(f"{job.name} failed: {told['error']}")
+    else:
+        earned, steps, seconds = shown(told["return"]), told["steps"], told["seconds"]
+        display.say(f"{job.name} {told['reason']}: return {earned} after {steps:,} steps in {seconds:.1f} s")
+
+
+# -- peers -----------------------------------------------------------------------------------------
+
+
+def train_peer(row: Row, peer: Peer, folder: Path, seeds: Sequence[int], quiet: bool = False) -> bool:
+    """Train the seeds of a row with another library, one after the other, on all cores; as `train_row`.
+
+    Raises:
+        OptionError: the library is not installed.
+    """
+    if not peers.is_installed(peer.who):
+        raise OptionError(f"{row.name}: {peer.who} is not installed: pip install {peer.who}, or leave --peers out")
+    for seed in seeds:
+        if result_file(folder, seed).is_file():
+            continue
+        if not quiet:
+            print(f"{row.name}, seed {seed}: {peer.who} {peer.algo}, at most {row.minutes:g} minutes")
+        result = _peers_seed(row, peer, folder / f"seed-{seed}", seed)
+        if result is None:
+            return False
+        result.write(result_file(folder, seed))
+    return True
+
+
+def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | None:
+    """One seed of a peer; None after Ctrl-C."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    request: dict[str, Any] = {
+        "who": peer.who, "task": peer.task or row.task, "algo": peer.algo, "num_envs": peer.num_envs,
+        "settings": dict(peer.settings), "seed": seed, "total_steps": row.total_steps, "minutes": row.minutes,
+        "goal": max(row.goals), "episodes": row.games, "folder": str(folder), "threads": usable_cores(),
+    }  # fmt: skip
+    log = folder.with_name(f"{folder.name}.log")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headrace.train.leaderboard.peers"],
+            stdin=subprocess.PIPE, stdout=output, stderr=output, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        try:
+            process.communicate(json.dumps(request).encode() + b"\n", timeout=60 * row.minutes * 2 + GRACE)
+        except KeyboardInterrupt:
+            return None
+        except subprocess.TimeoutExpired:
+            return measure.failed(seed, row.goals, f"it took more than twice its {row.minutes:g} minutes")
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        return measure.failed(seed, row.goals, f"its process ended with status {process.returncode}; see {log}")
+    return _peers_result(folder, seed, row)
+
+
+def _peers_result(folder: Path, seed: int, row: Row) -> Measured:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    points = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
+    greedy = json.loads((folder / "greedy.json").read_text())
+    steps, seconds = (points[-1][0], points[-1][1]) if points else (0, 0.0)
+    return Measured(seed, measure.times_to(points, row.goals), steps, seconds, greedy, row.games)

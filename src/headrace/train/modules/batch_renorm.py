@@ -1,0 +1,137 @@
+"""Perceptrons whose inputs and hidden layers are normalised by the statistics of a batch.
+
+A network answers in two ways. The call, for acting and for judging, uses running statistics, so that a row's answer
+does not depend on the rows beside it. ``of_batch``, for learning, uses those of the batch, and moves the running ones.
+
+Running statistics are parameters without gradients: so they lie in the vector of a network's parameters
+(`headrace.train.algorithms.optimiser.flatten`), and go wherever that is published, copied and saved.
+
+Sources: Ioffe & Szegedy 2015 (arXiv:1502.03167); Ioffe 2017 (arXiv:1702.03275) for what follows ``warm_up``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+EPSILON = 1e-3
+MOST_SCALE, MOST_SHIFT = 3.0, 5.0
+"""how far batch and running statistics may be apart before a correction stops following: r_max and d_max"""
+
+
+@dataclass(frozen=True)
+class Renorm:
+    """How statistics of batches are used.
+
+    Attributes:
+        momentum: what is kept of the running statistics at each batch.
+        warm_up: batches until which a batch is normalised by its own statistics alone; later what it answers is
+            corrected to what the running statistics would give.
+    """
+
+    momentum: float = 0.99
+    warm_up: int = 100_000
+
+
+class BatchRenorm(nn.Module):
+    """Standardises the columns of a batch [B, D], then scales and shifts them by parameters that are learnt.
+
+    Attributes:
+        mean, variance: running statistics, float32[D].
+        batches: how many batches moved them, float32[].
+    """
+
+    def __init__(self, columns: int, how: Renorm):
+        super().__init__()
+        self.how = how
+        self.weight, self.bias = nn.Parameter(torch.ones(columns)), nn.Parameter(torch.zeros(columns))
+        self.mean = nn.Parameter(torch.zeros(columns), requires_grad=False)
+        self.variance = nn.Parameter(torch.ones(columns), requires_grad=False)
+        self.batches = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns [B, D], by running statistics."""
+        scale = self.weight * (self.variance + EPSILON).rsqrt()
+        return torch.addcmul(self.bias - self.mean * scale, x, scale)
+
+    def of_batch(self, x: Tensor) -> Tensor:
+        """Returns [B, D], by the statistics of this batch, which move the running ones."""
+        # answers the mean and 1 / the deviation, too, which only constants are made of here
+        standardised, mean, inverse = torch.native_batch_norm(x, None, None, None, None, True, 0.0, EPSILON)
+        with torch.no_grad():
+            scale, shift = self._corrections(mean, inverse)
+            self.mean.lerp_(mean, 1 - self.how.momentum)
+            self.variance.lerp_(inverse.pow(-2) - EPSILON, 1 - self.how.momentum)
+            self.batches += 1
+        return torch.addcmul(self.bias + self.weight * shift, standardised, self.weight * scale)
+
+    def _corrections(self, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
+        """r and d: from standardised by the batch to standardised by running statistics, within limits."""
+        running = (self.variance + EPSILON).rsqrt()
+        warm = self.batches >= self.how.warm_up
+        scale = (running / inverse).clamp(1 / MOST_SCALE, MOST_SCALE)
+        shift = ((mean - self.mean) * running).clamp(-MOST_SHIFT, MOST_SHIFT)
+        return torch.where(warm, scale, 1.0), torch.where(warm, shift, 0.0)
+
+
+class NormalisedPerceptron(nn.Module):
+    """A perceptron with a `BatchRenorm` before its first layer and after each activation; layers are `nn.Linear`.
+
+    Args:
+        inputs, outputs: columns.
+        hidden: widths of the hidden layers.
+        activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
+        how: of the normalisation.
+    """
+
+    def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):
+        super().__init__()
+        self._activation = torch.relu if activation == "relu" else torch.tanh
+        widths = (inputs, *hidden)
+        self.norms = nn.ModuleList(BatchRenorm(width, how) for width in widths)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise((*widths, outputs)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs [B, D] to outputs [B, outputs], by running statistics."""
+        first, *others = zip(self.norms, self.layers, strict=True)
+        x = first[1](first[0](x))
+        for norm, layer in others:
+            x = layer(norm(self._activation(x)))
+        return x
+
+    def of_batch(self, x: Tensor) -> Tensor:
+        """Inputs [B, D] to outputs [B, outputs], by the statistics of this batch, which move the running ones."""
+        first, *others = zip(self.norms, self.layers, strict=True)
+        x = first[1](first[0].of_batch(x))  # type: ignore[operator]
+        for norm, layer in others:
+            x = layer(norm.of_batch(self._activation(x)))  # type: ignore[operator]
+        return x
+
+
+class NormalisedCritics(nn.Module):
+    """Two critics of inputs and actions, each a `NormalisedPerceptron`."""
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):
+        super().__init__()
+        self.critics = nn.ModuleList(NormalisedPerceptron(inputs, 1, hidden, activation, how) for _ in range(2))
+
+    def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        """Inputs [B, D] and actions [B, A] to values [2, B], by running statistics."""
+        x = torch.cat((inputs, actions), 1)
+        return torch.stack([critic(x).squeeze(1) for critic in self.critics])
+
+    def of_batch(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        """Inputs [B, D] and actions [B, A] to values [2, B], by the statistics of this batch."""
+        x = torch.cat((inputs, actions), 1)
+        return torch.stack([critic.of_batch(x).squeeze(1) for critic in self.critics])  # type: ignore[operator]
+
+
+def running_statistics(module: nn.Module) -> Iterable[Tensor]:
+    """Yields the running statistics in a module, each a tensor."""
+    for each in module.modules():
+        if isinstance(each, BatchRenorm):
+            yield from (each.mean.data, each.variance.data)

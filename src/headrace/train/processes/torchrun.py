@@ -1,0 +1,129 @@
+"""The place of this process among those that torchrun has started, as the environment tells.
+
+torchrun runs the same command on every machine, in one process for each learner, and tells each in environment
+variables which of them it is. Any other launcher that sets the same variables will do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from headrace.errors import OptionError
+from headrace.train.processes.start import take_cores
+
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""variables that say together that a process is one of several; ``LOCAL_RANK`` and more come with them"""
+SIOCGIFADDR = 0x8915  # asks the system for an interface's address (netdevice(7))
+LOOPBACK = "lo"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of this process.
+
+    Attributes:
+        rank: its number among all; 0 leads.
+        size: how many there are.
+        local_rank, local_size: the same on this machine.
+        address, port: where all meet.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    address: str
+    port: int
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the run folder, and speaks for all."""
+        return self.rank == 0
+
+    @property
+    def is_on_one_machine(self) -> bool:
+        """Whether all processes are on this machine."""
+        return self.local_size == self.size
+
+    def device(self, asked: str) -> str:
+        """Returns this process's device, where the run's is ``asked``.
+
+        Raises:
+            OptionError: it names a single GPU.
+        """
+        kind, _, index = asked.partition(":")
+        if index and self.local_size > 1:
+            raise OptionError(
+                f"device={asked!r} is one GPU for {self.local_size} processes: with torchrun say device={kind!r}, "
+                "and each takes the one of its LOCAL_RANK"
+            )
+        return asked if kind == "cpu" or index else f"{kind}:{self.local_rank}"
+
+    def take_share_of_cores(self) -> None:
+        """Keep this process to its share of the machine's cores, unless its launcher has bound it to some already."""
+        if not hasattr(os, "sched_getaffinity"):
+            return
+        with suppress(OSError):
+            if os.sched_getaffinity(0) != os.sched_getaffinity(os.getppid()):
+                return
+        take_cores(self.local_rank, self.local_size)
+
+    def name_interface(self) -> None:
+        """Tell gloo which network interface to use, unless the user has: it would look this machine's name up, which
+        often has no address, or only that of the machine itself."""
+        found = LOOPBACK if self.is_on_one_machine else interface_to(self.address, self.port)
+        if found is not None and (found != LOOPBACK or self.is_on_one_machine):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", found)
+
+
+def place(environment: Mapping[str, str] = os.environ) -> Place | None:
+    """Returns the place of this process; None if it was started alone.
+
+    Raises:
+        OptionError: the variables contradict each other.
+    """
+    if not all(environment.get(name) for name in NEEDED):
+        return None
+    rank, size, port = (_number(environment, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    if size > 1 and "LOCAL_RANK" not in environment:
+        raise OptionError("RANK and WORLD_SIZE are set, but not LOCAL_RANK: start with torchrun, which sets all")
+    local_rank = _number(environment, "LOCAL_RANK") if "LOCAL_RANK" in environment else 0
+    local_size = _number(environment, "LOCAL_WORLD_SIZE") if "LOCAL_WORLD_SIZE" in environment else local_rank + 1
+    if not (rank < size and local_rank < local_size <= size):
+        told = f"RANK={rank}, WORLD_SIZE={size}, LOCAL_RANK={local_rank}, LOCAL_WORLD_SIZE={local_size}"
+        raise OptionError(f"{told} cannot be: ranks are counted from 0, and below the sizes")
+    return Place(rank, size, local_rank, local_size, environment["MASTER_ADDR"], port)
+
+
+def refuse(what: str) -> None:
+    """Raises `OptionError` if torchrun has started this process, which ``what`` is not for."""
+    if place() is not None:
+        raise OptionError(f"{what} is for one process, which starts others itself: leave it out, or torchrun")
+
+
+def interface_to(address: str, port: int) -> str | None:
+    """Returns the network interface with which this machine reaches an IPv4 address; None if that cannot be found."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, port))  # which sends nothing
+        own = probe.getsockname()[0]
+        if own.startswith("127."):
+            return LOOPBACK
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # one without an address
+                found = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(found[20:24]) == own:
+                    return name
+    return None
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    text = environment[name]
+    if not text.isdigit():
+        raise OptionError(f"the environment variable {name}={text!r} must be a whole number, as torchrun sets it")
+    return int(text)

@@ -1,0 +1,20 @@
+"""Names for folders that say nothing about them, and what tells that a file has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+
+def identity(path: Path) -> str:
+    """Returns what stands for a folder in addresses and messages."""
+    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """Returns when a file was last written, in ns, and its size in bytes; zeros if there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return 0, 0
+    return stat.st_mtime_ns, stat.st_size

@@ -1,0 +1,94 @@
+"""The page of runs in a notebook's cell: the server runs beside the kernel, and a frame shows it.
+
+A cell that trains prints plain lines, and is busy until the run is over; the page of a cell before is live meanwhile.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from headrace.errors import OptionError
+from headrace.watch.library import Library
+from headrace.watch.serve import HOST, listening, serve
+
+COMMAND = (sys.executable, "-m", "headrace.watch.notebook")
+
+
+class Frame:
+    """A page whose server runs as long as this Python does, or until `close`.
+
+    Attributes:
+        address: of the page, on the machine of the kernel.
+        height: of the frame, in pixels.
+    """
+
+    def __init__(self, server: subprocess.Popen[str], address: str, height: int):
+        self._server, self.address, self.height = server, address, height
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the server."""
+        atexit.unregister(self.close)
+        _end(self._server)
+
+    def _repr_html_(self) -> str:
+        return f'<iframe src="{self.address}" width="100%" height="{self.height}" style="border: 0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"the page of runs at {self.address}"
+
+
+def show(runs: str | Path = "runs", height: int = 760) -> Frame:
+    """Returns the page of a folder of runs, which a notebook shows as the value of a cell.
+
+    The browser must be on the kernel's machine, or reach it through a tunnel to the same port.
+
+    Args:
+        runs: the folder, which is made if there is none yet.
+        height: of the frame, in pixels.
+
+    Raises:
+        OptionError: the folder cannot be made, or the server does not start.
+    """
+    try:
+        Path(runs).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{runs} is no folder of runs: {error.strerror}") from error
+    pipe = subprocess.PIPE
+    server = subprocess.Popen([*COMMAND, str(runs)], stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+    assert server.stdout is not None
+    address = server.stdout.readline().strip()
+    if not address:
+        _end(server)
+        raise OptionError(f"the page's server does not start: headrace watch {runs}  says why")
+    return Frame(server, address, height)
+
+
+def _end(server: subprocess.Popen[str]) -> None:
+    for stream in (server.stdin, server.stdout):
+        if stream is not None:
+            stream.close()
+    server.wait()
+
+
+def main() -> None:
+    """Serve the page of a folder until standard input ends, as it does when the kernel is killed, too."""
+    library = Library([Path(sys.argv[1])])
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    with listening(port=0) as found:
+        serve(library, found, HOST, lambda urls: print(urls[0], flush=True))
+
+
+def _end_with_input() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""What a page shows of a sweep: its trials, how they ended, and how much each setting decides."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import HeadraceError
+from headrace.train.sweep.summary import summary
+from headrace.train.sweep.trials import FILE, TRIALS
+from headrace.watch.files import identity, stamp
+
+OFTEN = 10.0  # seconds after which the values of trials that run are read again
+
+
+class Sweep:
+    """One sweep's folder.
+
+    Args:
+        path: the folder, as the user named it.
+        name: what it is called in a list of runs.
+
+    Attributes:
+        id: stands for the folder in messages.
+        told: `headrace.train.sweep.summary.summary`, with the ``id`` of each trial's run; ``problem`` says in words why
+            there is none, and is else empty.
+        version: grows whenever that changes.
+    """
+
+    def __init__(self, path: Path, name: str):
+        self.path, self.name, self.id = path, name, identity(path)
+        self.told: dict[str, Any] = {"problem": ""}
+        self.version = 0
+        self._stamp: object = None
+        self._looked = 0.0
+
+    def refresh(self) -> None:
+        """Look at the folder again."""
+        seen, now = (stamp(self.path / FILE), stamp(self.path / TRIALS)), time.monotonic()
+        runs = any(trial["state"] == "running" for trial in self.told.get("trials", ()))
+        if seen != self._stamp or (runs and now - self._looked > OFTEN):
+            self._stamp, self._looked, self.version = seen, now, self.version + 1
+            self.told = {"name": self.name, **self._read()}
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            told = summary(self.path)
+        except HeadraceError as error:
+            return {"problem": str(error)}
+        trials = [{**trial, "id": identity(self.path / trial["run"])} for trial in told["trials"]]
+        return {**told, "trials": trials, "problem": ""}

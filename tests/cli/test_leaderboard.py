@@ -1,0 +1,104 @@
+"""``headrace leaderboard``: trains, goes on, and leaves a page and its data."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import main
+
+POISONED = f"{Path(__file__).parents[1] / 'poisoned_env.py'}:Poisoned-v0"
+BOARD = f"""
+[[row]]
+name = "cart"
+task = "CartPole-v1"
+goals = [15, 400]
+total_steps = 3000
+minutes = 5
+games = 4
+settings = {{ num_envs = 16, tensorboard = false }}
+[[row.published]]
+who = "<b>Somebody</b>"
+goal = 475
+seconds = 90
+source = "a paper"
+[[row.peers]]
+who = "stable-baselines3"
+algo = "PPO"
+num_envs = 4
+settings = {{ n_steps = 64, batch_size = 64, n_epochs = 2 }}
+source = "chosen for this test"
+[[row]]
+name = "broken"
+task = "{POISONED}"
+goals = [1]
+total_steps = 1000
+minutes = 1
+"""
+
+
+def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", "--list"]) == 0
+    assert "CartPole-v1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing"], "no row 'nothing'"),
+        (["--board", "missing.toml"], "missing.toml cannot be read as a board"),
+        (["--seeds", "0"], "--seeds '0' must be a number of seeds"),
+        (["--jobs", "-1"], "--jobs -1 must be at least 0"),
+    ],
+)
+def test_what_is_wrong_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One seed with its peer, then another one: what is known is kept."""
+    (tmp_path / "board.toml").write_text(BOARD)
+    words = ["leaderboard", "cart", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
+    assert main([*words, "--peers"]) == 0
+    first = (tmp_path / "out" / "cart" / "seed-1.json").read_text()
+    assert main([*words, "--seeds", "2"]) == 0
+    assert (tmp_path / "out" / "cart" / "seed-1.json").read_text() == first
+    shown = capfd.readouterr().out
+    assert "2 of 2" in shown  # of the return of 15
+
+    data = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    (row,) = data["rows"]
+    assert [seed["seed"] for seed in row["seeds"]] == [1, 2]
+    low, high = row["seeds"][0]["reached"]
+    assert low["steps"] > 0
+    assert low["seconds"] > 0
+    assert high["steps"] is None or high["steps"] >= low["steps"]
+    assert row["seeds"][0]["greedy"] > 8  # no shorter episode is possible
+    (peer,) = row["peers"]["stable-baselines3"]
+    assert peer["reached"][0]["steps"] > 0
+    assert peer["steps"] <= 3000 + 4 * 64
+
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "&lt;b&gt;Somebody&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert "headrace train CartPole-v1" in page
+    assert page.count("data:image/svg+xml") == 1
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_a_run_that_fails_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "board.toml").write_text(BOARD)
+    words = ["leaderboard", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
+    assert main([*words, "broken"]) == 1
+    assert "0 of 1" in capfd.readouterr().out
+    assert "gave the reward nan" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_a_task_that_nobody_has_is_known_before_anything_is_trained(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "board.toml").write_text(BOARD.replace(POISONED, "no_such_file.py:A-v0"))
+    words = ["leaderboard", "broken", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert "no_such_file.py" in capfd.readouterr().err

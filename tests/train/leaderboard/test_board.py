@@ -1,0 +1,68 @@
+"""Boards are read from TOML, and what is wrong with one is said with its row."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import train as training
+from headrace.errors import OptionError
+from headrace.train.launch.checks import checked
+from headrace.train.leaderboard import board
+
+ROW = '[[row]]\nname = "one"\ntask = "CartPole-v1"\ngoals = [100, 475]\ntotal_steps = 1000\nminutes = 1\n'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "board.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_row_says_how_it_is_trained(tmp_path: Path) -> None:
+    more = 'settings = { learning_rate = 1e-3 }\n[[row.published]]\nwho = "Them"\ngoal = 475\nsource = "a page"\n'
+    (row,) = board.read_board(written(tmp_path, ROW + more))
+    assert row.goals == (100.0, 475.0)
+    assert row.published[0].who == "Them"
+    wishes = row.wishes()
+    assert wishes["stop_at_return"] == 475.0
+    assert wishes["learning_rate"] == 1e-3
+
+
+@pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
+def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None:
+    """The settings of each are accepted, and its command says the same."""
+    asked = checked(row.task, row.wishes())
+    words = shlex.split(row.command(3))
+    values = training.overrides(training.parse(words[2:]))
+    assert checked(row.task, values).config == checked(row.task, row.wishes() | {"seed": 3}).config
+    assert asked.config.stop_at_return == max(row.goals)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no rows"),
+        ("row = 3", "must be tables"),
+        ("[[row]", "cannot be read as a board"),
+        (ROW.replace('task = "CartPole-v1"\n', ""), "row 'one' has no task"),
+        (ROW.replace("[100, 475]", "[475, 100]"), "must be a list of returns that grow"),
+        (ROW.replace("[100, 475]", "475"), "must be a list of returns that grow"),
+        (ROW.replace("minutes = 1", "minutes = 0"), "minutes=0 must be a number above 0"),
+        (ROW.replace('"one"', '"../one"'), "a name has small letters"),
+        (ROW + ROW, "two rows of the name one"),
+        (ROW + "colour = 1", "unexpected keyword argument 'colour'"),
+        (ROW + '[[row.peers]]\nwho = "sb3"', "missing 2 required positional arguments"),
+    ],
+)
+def test_a_wrong_board_is_an_error_that_names_it(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message.replace("[", r"\[")):
+        board.read_board(written(tmp_path, text))
+
+
+def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
+    rows = board.read_board()
+    assert board.chosen_rows(rows, ()) == rows
+    assert [row.name for row in board.chosen_rows(rows, ("pendulum", "cartpole"))] == ["pendulum", "cartpole"]
+    with pytest.raises(OptionError, match="no row 'pong3'; it has cartpole"):
+        board.chosen_rows(rows, ("pong3",))

@@ -1,0 +1,50 @@
+"""Times to goals, medians over seeds, and what is written down of them."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import StateError
+from headrace.train.leaderboard.board import read_board
+from headrace.train.leaderboard.measure import Measured, Reached, failed, median, times_to
+from headrace.train.leaderboard.report import in_time, summary
+
+POINTS = [(100, 1.0, 20.0), (200, 2.0, 60.0), (300, 3.0, 40.0), (400, 4.0, 80.0)]
+
+
+def test_a_goal_is_reached_when_the_return_first_is_as_much() -> None:
+    assert times_to(POINTS, (50.0, 60.0, 70.0, 90.0)) == (
+        Reached(50.0, 200, 2.0), Reached(60.0, 200, 2.0), Reached(70.0, 400, 4.0), Reached(90.0),
+    )  # fmt: skip
+    assert times_to([], (1.0,)) == (Reached(1.0),)
+
+
+def test_a_seed_that_never_got_there_is_slower_than_all() -> None:
+    assert median([3.0, None, 1.0]) == 3.0
+    assert median([3.0, None, None]) is None
+    assert median([1.0, None]) is None
+    assert median([]) is None
+
+
+def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+    result = Measured(3, times_to(POINTS, (50.0, 90.0)), 400, 4.0, 81.5, 20)
+    result.write(tmp_path / "seed-3.json")
+    assert Measured.read(tmp_path / "seed-3.json") == result
+    (tmp_path / "seed-3.json").write_text("{")
+    with pytest.raises(StateError, match="remove it to measure again"):
+        Measured.read(tmp_path / "seed-3.json")
+
+
+def test_seeds_are_summed_up() -> None:
+    row = next(row for row in read_board() if row.name == "cartpole")
+    seeds = [Measured(seed, (Reached(475.0, 100 * seed, float(seed)),), 100, 1.0) for seed in (1, 2, 3)]
+    assert summary(row, seeds) == [(475.0, 3, 2.0, 200)]
+    assert summary(row, [*seeds[:1], failed(2, row.goals, "no"), failed(3, row.goals, "no")]) == [
+        (475.0, 1, None, None)
+    ]
+
+
+def test_seconds_in_words() -> None:
+    assert [in_time(each) for each in (1.24, 59.4, 61.0, 3600.0, None)] == [
+        "1.2 s", "59 s", "1 min 01 s", "60 min 00 s", "–",
+    ]  # fmt: skip

@@ -1,0 +1,165 @@
+"""What each of two processes does in the tests of torchrun: as if it had started them, so that they start at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import headrace
+from headrace.errors import HeadraceError
+from headrace.train import resume
+from headrace.train.algorithms.rates import Rates, UpdateRates
+from headrace.train.collect.setup import make_policy
+from headrace.train.config.settings import make_config
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.torchrun import place
+from headrace.train.runners.meeting import meet, part, store_of
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.samples import Samples, pick
+from whole_runs import SMALL
+
+train: Any = headrace.train
+CPU = torch.device("cpu")
+REPLAY = {"learning_starts": 128, "replay_size": 2000, "replay_ratio": 0.25}
+ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ppo": ("CartPole-v1", {"num_steps": 32, "target_kl": 0.05, "normalise_rewards": True}),
+    "a2c": ("Pendulum-v1", {"num_steps": 2, "normalise_observations": True}),
+    "sac": ("Pendulum-v1", REPLAY | {"normalise_observations": True}),
+    "td3": ("Pendulum-v1", REPLAY),
+    "ddpg": ("Pendulum-v1", REPLAY | {"normalise_rewards": True}),
+    "dqn": ("CartPole-v1", REPLAY),
+    "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
+}
+"""algorithm → task and settings of a small run"""
+MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn")
+"""those that have minibatches"""
+
+
+def both(work: Callable[..., None], *arguments: Any) -> None:
+    """Call ``work(*arguments)`` in two processes, which are told that they are two, and wait for them."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["headrace.train.runners.synchronous"])  # which both would import
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    processes = [context.Process(target=_as_rank, args=(rank, port, work, arguments)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(300)
+        assert process.exitcode == 0
+
+
+def _as_rank(rank: int, port: int, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in told.items()} | {"MASTER_ADDR": "127.0.0.1"}
+    torch.set_num_threads(1)
+    work(*arguments)
+
+
+def settings_of(algo: str) -> tuple[str, dict[str, Any]]:
+    """The task and the settings of a small run of one of `ALGORITHMS`."""
+    task, own = ALGORITHMS[algo]
+    small = {name: value for name, value in SMALL.items() if name != "minibatch_size" or algo in MINIBATCHES}
+    file = Path(__file__).parents[1] / algo
+    return task, small | own | {"algo": str(file) if ":" in algo else algo, "torch_threads": 1}
+
+
+def learn_100_times(folder: Path) -> None:
+    """With each algorithm, at least 100 updates; what it has learnt then is left in the folder."""
+    where = place()
+    assert where is not None
+    store, found = store_of(where), {}
+    for algo in ALGORITHMS:
+        task, options = settings_of(algo)
+        group = meet(where, store, lambda: False)
+        trainer = Trainer(make_config(task, **options), RunFolder(folder), None, group)
+        (policy,) = trainer.policies
+        while updates(policy) < 100:
+            trainer.iterate()
+        found[algo] = policy.model() | policy.optimisers() | {"seen": trainer.collector.observations["obs"][-1]}
+        trainer.close()
+        part()
+    torch.save(found, folder / f"{where.rank}.pt")
+
+
+def updates(policy: Any) -> int:
+    """Gradient steps of a policy so far."""
+    return max(int(value) for name, value in policy.optimisers().items() if name.endswith("steps"))
+
+
+def learn_from_halves(folder: Path) -> None:
+    """With each algorithm one update from half a batch, together with the other process; and alone from all of it."""
+    where = place()
+    assert where is not None
+    group, found = meet(where, store_of(where), lambda: False), {}
+    half = slice(where.rank * 32, where.rank * 32 + 32)
+    for algo in ("ppo", "a2c", "sac", "td3", "ddpg", "dqn"):
+        for name, rows in (("together", half), ("alone", slice(0, 64))):
+            policy = a_policy(algo)
+            if name == "together":
+                policy.learn_with_others(group.average)
+            learn_once(policy, rows)
+            found[algo, name] = {n: x for n, x in policy.model().items() if n.startswith("network")}
+    torch.save(found, folder / f"{where.rank}.pt")
+    group.wait()
+    part()
+
+
+def a_policy(algo: str) -> Any:
+    """A policy that begins the same in every process."""
+    task, _ = ALGORITHMS[algo]
+    config, spec = make_config(task, algo=algo, hidden=(16, 12), anneal_learning_rate=False), headrace.make_spec(task)
+    torch.manual_seed(5)
+    return make_policy("", config, AgentGroup(spec.observation_space, spec.action_space), CPU)
+
+
+def learn_once(policy: Any, rows: slice) -> None:
+    """One update from some rows of a batch of 64 that is the same in every process."""
+    chance = torch.Generator().manual_seed(3)
+    inputs, following = torch.randn(2, 64, policy.agent_group.observation.shape[0], generator=chance)
+    discrete = not policy.distribution.action_shape
+    actions = torch.randint(0, 2, (64,), generator=chance) if discrete else torch.randn(64, 1, generator=chance)
+    first, second, third, fourth = torch.randn(4, 64, generator=chance)
+    if hasattr(policy, "optimiser"):
+        samples = pick(Samples(inputs, actions, first - 1, second, third, fourth), rows)
+        policy.backward(samples, Rates.of(policy.config, 0), True)
+        policy.optimiser.step(policy.config.learning_rate, policy.config.max_grad_norm)
+        return
+    own_noise = third.view(64, 1)[rows]
+    policy.noise = lambda count: own_noise.repeat(count // len(own_noise), 1)  # SAC asks for both states at once
+    batch = inputs, actions.view(64, 1).float().clamp(-1, 1), first, (second > 0) * 0.9, following
+    policy.improve_with(Transitions(*(each[rows] for each in batch)), UpdateRates.of(policy.config, 0), True)
+
+
+def run(folder: Path, task: str, options: dict[str, Any]) -> None:
+    """Train in a folder that only the first process can have."""
+    where = place()
+    assert where is not None
+    path = folder if where.leads else folder.with_name("nowhere")
+    result = train(task, run_dir=path, quiet=True, **options)
+    assert result.run_dir == folder and (where.leads or not path.exists())
+
+
+def go_on(folder: Path, options: dict[str, Any]) -> None:
+    """Go on with a run of which only the first process has the folder."""
+    where = place()
+    assert where is not None
+    resume(folder if where.leads else folder.with_name("nowhere"), quiet=True, **options)
+
+
+def run_not_alike(folder: Path) -> None:
+    """Be started with another seed than the other process."""
+    where = place()
+    assert where is not None
+    try:
+        train("CartPole-v1", run_dir=folder / "run", quiet=True, **SMALL, seed=where.rank + 1)
+    except HeadraceError as error:
+        (folder / f"{where.rank}.txt").write_text(f"{type(error).__name__}: {error}")

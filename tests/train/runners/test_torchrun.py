@@ -1,0 +1,306 @@
+"""Runs that torchrun starts: all processes learn the same, from all their samples; they go on after every end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from learners import ALGORITHMS, both, go_on, learn_100_times, learn_from_halves, run, run_not_alike
+
+import headrace
+from headrace.cli.main import main
+from headrace.errors import OptionError
+from headrace.train import resume
+from headrace.train.config.settings import make_config
+from headrace.train.launch.run import Wishes
+from headrace.train.launch.run import go_on as go_on_here
+from headrace.train.processes.torchrun import place
+from headrace.train.runs.checkpoint import Checkpoint, load, newest
+from headrace.train.runs.events import read_events
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.lock import held
+from whole_runs import SMALL, assert_same_run, facts, wait_for_lines
+
+train: Any = headrace.train
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TOLD = {
+    "RANK": "1",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "a",
+    "MASTER_PORT": "1",
+}
+
+
+def last_checkpoint(run_dir: Path) -> Checkpoint:
+    path = newest(run_dir / "checkpoints")
+    assert path is not None
+    return load(path)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is one of four."""
+    for name, value in TOLD.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_both_hold_the_same_after_100_updates(tmp_path):
+    both(learn_100_times, tmp_path)
+    one, two = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
+    assert one.keys() == two.keys() == ALGORITHMS.keys()
+    for algo, learnt in one.items():
+        assert not torch.equal(learnt.pop("seen"), two[algo].pop("seen")), "environments must differ"
+        for name, tensor in learnt.items():
+            assert torch.equal(tensor, two[algo][name]), (algo, name)
+
+
+def test_an_update_is_that_of_one_process_with_all_samples(tmp_path):
+    both(learn_from_halves, tmp_path)
+    for rank in range(2):
+        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        assert len(found) == 12
+        for (algo, name), learnt in found.items():
+            for part, tensor in learnt.items() if name == "together" else ():
+                alone = found[algo, "alone"][part]
+                torch.testing.assert_close(tensor, alone, atol=1e-6, rtol=1e-6, msg=f"{algo}: {part}")
+
+
+def test_a_resumed_run_is_that_which_was_not_stopped(tmp_path):
+    options = SMALL | {"anneal_learning_rate": False, "normalise_observations": True, "log_steps": 1}
+    both(run, tmp_path / "whole", "Pendulum-v1", options | {"total_steps": 2048})
+    both(run, tmp_path / "parts", "Pendulum-v1", options | {"total_steps": 1024})
+    both(go_on, tmp_path / "parts", {"total_steps": 2048})
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    kinds = [event.kind for event in read_events(tmp_path / "parts" / "events.jsonl") if event.kind != "checkpoint"]
+    assert kinds == ["began", "finished", "resumed", "finished"]
+
+
+def test_another_number_of_processes_goes_on(tmp_path):
+    """The replay is dealt out among them, and no episode is forgotten."""
+    options = SMALL | {"anneal_learning_rate": False, "learning_starts": 64, "replay_size": 600, "replay_ratio": 0.1}
+    options |= {"algo": "ddpg", "env_options": {"max_episode_steps": 20}, "stop_episodes": 21, "total_steps": 1024}
+    path = tmp_path / "run"
+    both(run, path, "Pendulum-v1", options)
+    two, episodes = last_checkpoint(path), facts(path)[-1]["episodes"]
+    held_by_two = torch.cat([two.state["replay.memory"], two.state["process1.replay.memory"]])
+    assert len(held_by_two) == 1024 and episodes > 21
+    resume(path, quiet=True, total_steps=1280)  # one more rollout or two, alone
+    one = last_checkpoint(path)
+    assert one.counters["step"] == 1280 and not any(name.startswith("process1") for name in one.state)
+    assert len(one.state["replay.memory"]) == 600 and int(one.state["replay.collected"]) == 1024 + 256
+    rows = {tuple(row) for row in held_by_two.tolist()}
+    assert sum(tuple(row) in rows for row in one.state["replay.memory"].tolist()) == 600 - 256
+    assert facts(path)[-1]["episodes"] >= episodes
+    both(go_on, path, {"total_steps": 2048})
+    assert facts(path)[-1]["step"] == 2048
+
+
+@pytest.mark.nightly
+def test_self_play_goes_on_with_any_number(tmp_path):
+    """Several policies, one of which plays as another one did before."""
+    past = {"learner": {"agents": [0], "normalise_observations": True}, "past": {"agents": [1], "copies": "learner"}}
+    options = SMALL | {"policies": past, "copy_every": 256, "copies_kept": 4, "total_steps": 1024}
+    options |= {"env_options": {"num_taggers": 1, "num_runners": 1, "max_episode_steps": 50}}
+    both(run, tmp_path / "run", "TagContinuous-v0", options)
+    assert resume(tmp_path / "run", quiet=True, total_steps=1536).steps == 1536
+    both(go_on, tmp_path / "run", {"total_steps": 2048})
+    versions = [line["policies"]["past"]["version"] for line in facts(tmp_path / "run")]
+    assert len(set(versions)) > 1
+
+
+def test_processes_that_were_not_started_alike_say_so(tmp_path):
+    both(run_not_alike, tmp_path)
+    said = (tmp_path / "1.txt").read_text()
+    assert said == "OptionError: rank 1 was started with seed=2, rank 0 with 1: start all with the same command"
+    assert "WorkerError: rank 0 of 2 has lost another one" in (tmp_path / "0.txt").read_text()
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_place_is_what_the_environment_says():
+    where = place(TOLD)
+    assert where is not None and not where.leads and not where.is_on_one_machine
+    assert where.device("cpu") == "cpu" and where.device("cuda") == "cuda:1"
+    with pytest.raises(OptionError, match=r"device='cuda:0' is one GPU for 2 processes"):
+        where.device("cuda:0")
+    assert place({}) is None and place({"RANK": "1"}) is None  # some programs set one of them
+    for wrong, words in (({"RANK": "x"}, "RANK='x'"), ({"RANK": "4"}, "RANK=4"), ({"LOCAL_RANK": "2"}, "LOCAL_RANK=2")):
+        with pytest.raises(OptionError, match=words):
+            place(TOLD | wrong)
+    with pytest.raises(OptionError, match="not LOCAL_RANK"):
+        place({name: value for name, value in TOLD.items() if name != "LOCAL_RANK"})
+
+
+@pytest.mark.usefixtures("told")
+def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
+    with pytest.raises(OptionError, match="callbacks"):
+        train("CartPole-v1", run_dir=tmp_path, callback=headrace.train.Callback())
+    with pytest.raises(OptionError, match="several seeds"):
+        headrace.train.train_seeds("CartPole-v1", seeds=2)
+    for words in (
+        ["train", "CartPole-v1", "--seeds", "2"],
+        ["train", "CartPole-v1", "--scale"],
+        ["train", "Pendulum-v1", "--algo", "sac", "--tune", "all"],
+        ["sweep", "CartPole-v1"],
+    ):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("headrace [rank 1]: ") and said.endswith("leave it out, or torchrun\n")
+
+
+@pytest.mark.parametrize("wrong", [{"devices": ("cpu", "cpu")}, {"algo": "sac", "samplers": 2}, {"device": "cuda:0"}])
+def test_settings_that_start_processes_are_nothing_for_torchrun(monkeypatch, wrong):
+    from headrace.train.launch.checks import checked
+
+    for name, value in TOLD.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(OptionError, match="torchrun"):
+        checked("Pendulum-v1", wrong)
+    assert checked("Pendulum-v1", {"algo": "sac"}).config.samplers == 0
+
+
+@pytest.mark.usefixtures("told")
+def test_a_run_with_samplers_goes_on_without_torchrun(tmp_path):
+    RunFolder.create(tmp_path / "run", make_config("Pendulum-v1", algo="sac", samplers=1))
+    with pytest.raises(OptionError, match="samplers=1 would add processes to those of torchrun"):
+        go_on_here(tmp_path / "run", {}, Wishes(quiet=True))
+
+
+def test_a_lock_is_waited_for(tmp_path):
+    """As of a process that was killed, and has not ended yet."""
+    code = "import sys, time; from headrace.train.runs.lock import held; from pathlib import Path\n"
+    code += "with held(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None and other.stdin is not None
+    other.stdout.readline()
+    with pytest.raises(OptionError, match="is being trained"), held(tmp_path / "lock"):
+        pass
+    other.stdin.close()
+    with held(tmp_path / "lock", 300.0):
+        assert other.wait(60) == 0
+
+
+# -- torchrun itself -----------------------------------------------------------------------------
+
+
+def torchrun(folder: Path, *words: str, restarts: int = 0) -> subprocess.Popen:
+    """A run of two processes, in a session of their own as in a terminal."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--max-restarts={restarts}"]
+    small = [
+        "--num-envs=8",
+        "--num-steps=16",
+        "--minibatch-size=32",
+        "--no-video",
+        "--no-viewer",
+        "--torch-threads=1",
+        "--stop-at-return=None",
+    ]
+    return subprocess.Popen(
+        [*launcher, "-m", "headrace", "train", "CartPole-v1", *small, *words],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ranks(launcher: int) -> dict[int, int]:
+    """Rank → process of a torchrun, as the processes that run now were told."""
+    found = {}
+    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        told = {}
+        for each in Path(f"/proc/{child}/environ").read_bytes().decode().split("\0"):
+            name, _, told[name] = each.partition("=")
+        if "RANK" in told:
+            found[int(told["RANK"])] = int(child)
+    return found
+
+
+def in_session(leader: int) -> list[str]:
+    """The processes of a session that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(session) == leader and state != "Z":
+            found.append(stat.parent.name)
+    return found
+
+
+def wait_until(what: Any, process: subprocess.Popen) -> Any:
+    deadline = time.monotonic() + 300
+    while not (found := what()):
+        assert process.poll() is None, process.stdout and process.stdout.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path, killed):
+    """Also where nobody has named the run folder: those that torchrun starts again find it."""
+    process = torchrun(tmp_path, "--total-steps=12000", "--checkpoint-seconds=0", "--log-steps=500", restarts=3)
+    (path,) = wait_until(lambda: list(tmp_path.glob("runs/*/checkpoints")), process)
+    kept = wait_until(lambda: [each.name for each in path.glob("step-*") if int(each.name[5:])], process)
+    os.kill(wait_until(lambda: ranks(process.pid).get(killed), process), signal.SIGKILL)
+    said, _ = process.communicate(timeout=500)
+    assert process.returncode == 0, said
+    folder = RunFolder(path.parent)
+    assert list(tmp_path.glob("runs/*")) == [folder.path]
+    events = [event for event in read_events(folder.events.file) if event.kind != "checkpoint"]
+    assert events[0].kind == "began" and events[-1].kind == "finished"
+    (again,) = (event for event in events if event.kind == "resumed")
+    assert again.step >= int(kept[0].removeprefix("step-"))
+    steps = [line["step"] for line in facts(folder.path)]
+    assert steps == sorted(set(steps)) and steps[-1] >= 12_000
+    assert not in_session(process.pid) and folder.holder is None
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_all_with_a_checkpoint(tmp_path, how):
+    """A terminal tells torchrun and its processes at the same time, a batch system torchrun alone."""
+    process = torchrun(tmp_path, "--total-steps=100000000", "--run-dir=run", "--log-steps=500")
+    wait_until((tmp_path / "run" / "metrics.jsonl").exists, process)
+    wait_for_lines(tmp_path / "run", 2)
+    (os.killpg if how is signal.SIGINT else os.kill)(process.pid, how)
+    said, _ = process.communicate(timeout=300)
+    events = read_events(tmp_path / "run" / "events.jsonl")
+    assert events[-1].kind == "interrupted" and "go on with:" in said, said
+    assert last_checkpoint(tmp_path / "run").counters["step"] == facts(tmp_path / "run")[-1]["step"] > 0
+    assert not in_session(process.pid)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["devices"] == []
+
+
+@pytest.mark.nightly
+def test_the_sbatch_file_trains_and_goes_on(tmp_path):
+    """On one machine, whose ``srun`` only starts what it is told, as SLURM does where a job has a single node."""
+    for name, does in (("srun", 'exec "$@"'), ("scontrol", "echo localhost")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    told = {"JOB_NUM_NODES": "1", "JOB_ID": "7", "JOB_NODELIST": "here", "GPUS_ON_NODE": "2"}
+    environment = os.environ | {f"SLURM_{name}": value for name, value in told.items()}
+    environment |= {"HEADRACE_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{tmp_path}:{Path(sys.executable).parent}:{environment['PATH']}"
+    small = ["--num-envs=4", "--num-steps=16", "--minibatch-size=32", "--torch-threads=1", "--no-viewer", "--no-video"]
+    for total, words in ((256, small), (512, ["--no-video"])):
+        command = ["bash", str(EXAMPLES / "torchrun.sbatch"), f"--total-steps={total}", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr
+        assert facts(tmp_path / "runs" / "pong-7")[-1]["step"] == total
