@@ -90,7 +90,7 @@ def main() -> None:
     fuzzed = FUZZED.match(shown([str(BUILD / "test_atari_fuzz"), str(FOLDER), str(args.rounds)])[-1])
     assert fuzzed is not None
     names = ("instructions", "programs", "frames", "different")
-    fuzzer = dict(zip(names, map(int, fuzzed.groups()), strict=True))
+    fuzzer: dict[str, int] = dict(zip(names, map(int, fuzzed.groups()), strict=True))
     found = Found()
     for game in args.games or sorted({path.stem for path in FOLDER.glob("*.bin")} - TWO_PLAYERS):
         kind = ["modes"] if args.modes else []
