@@ -1,11 +1,10 @@
 """Headrace's Atari machine beside the emulator's own: one emulator, one thread, no pool, frame skip 4.
 
 The same random actions on both, new ones at every step, resets where a game is over. Rates are of processor time, not
-of the clock's, so that other work on the machine disturbs them less; turns alternate. The limit of a pool moves with
-it.
+of the clock's, so that other work on the machine disturbs them less; turns alternate. A pool's limit moves with it.
 
-Of each game the mark is 1.5 times the emulator's own, of the geometric mean 2 (goals: 1.8 and 2.5). A picture of all
-games lies beside the figures.
+Of each game the mark is 1.5 times the emulator's own, of the geometric mean 2 (goals: 1.8 and 2.5).
+`docs/images/machine.py` draws them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import tyro
 from ale_py import roms
@@ -59,25 +57,6 @@ def emulator(game: str, original: bool) -> Callable[[float], float]:
     return run
 
 
-def picture(cases: list[Case], mean: float, path: Path) -> None:
-    """Bars of all games, the slowest at the top, with the marks."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    cases = sorted(cases, key=lambda case: case.ratio(ORIGINAL), reverse=True)
-    figure, axes = plt.subplots(figsize=(7, 9), constrained_layout=True)
-    axes.barh([case.name for case in cases], [case.ratio(ORIGINAL) for case in cases], color="#3b7dd8")
-    axes.axvline(1, color="#666", linewidth=1)
-    axes.axvline(mean, color="#c0392b", linewidth=1.2, label=f"geometric mean {mean:.2f}")
-    axes.margins(y=0.005)
-    axes.tick_params(axis="y", labelsize=7)
-    axes.set_xlabel("frames in the same processor time, ale-py's machine = 1")
-    axes.legend(loc="lower right")
-    figure.savefig(path, dpi=130)
-
-
 def main() -> None:
     args = tyro.cli(EmulatorArgs)
     report = Report(
@@ -94,8 +73,7 @@ def main() -> None:
     report.extra = {
         "geometric mean": round(mean, 3), "wanted": MEAN, "slowest": slowest, "slowest ratio": round(ratios[slowest], 3)
     }  # fmt: skip
-    path = report.write(args.out)
-    picture(report.cases, mean, path.with_suffix(".png"))
+    report.write(args.out)
     print(f"geometric mean {mean:.2f} x, slowest {slowest} {ratios[slowest]:.2f} x")
 
 

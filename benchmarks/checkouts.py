@@ -30,7 +30,7 @@ PLAIN: dict[str, Any] = {
     "samplers": 0,
     "tensorboard": False,
     "video": False,
-    "checkpoint_seconds": 0.0,
+    "checkpoint_seconds": 3600.0,
     "viewer": False,
     "num_threads": 1,
     "torch_threads": 1,
@@ -39,7 +39,7 @@ PLAIN: dict[str, Any] = {
 REPLAY = {"replay_ratio": 1.0, "learning_starts": 300, "num_envs": 1, "num_steps": 8}
 # name → task, settings, what is counted
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "PPO, CartPole-v1, N=64": ("CartPole-v1", {"num_envs": 64, "total_steps": 300_000}, "steps"),
+    "PPO, CartPole-v1, N=64": ("CartPole-v1", {"num_envs": 64, "total_steps": 400_000}, "steps"),
     "PPO, Pong-v5, N=8": ("Pong-v5", {"num_envs": 8, "num_steps": 128, "total_steps": 12_288}, "steps"),
     "SAC, Pendulum-v1, batch 256": (
         "Pendulum-v1",

@@ -100,6 +100,23 @@ def pong_rows(record: dict[str, Any]) -> list[str]:
     ]
 
 
+def fast_rows(record: dict[str, Any]) -> list[str]:
+    """One row a task and algorithm: how soon its goal is reached, and games afterwards."""
+    lines = [
+        "| task, algorithm | goal | steps | seconds | of processors | 20 games | load |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in record["rows"]:
+        told, goal = row["settings"], row["settings"].get("stop_at_return", "its own")
+        words = ", ".join(f"{name}={value}" for name, value in told.items() if name in ("preset", "curiosity"))
+        reached = "" if row["reason"] == "solved" else " (not reached)"
+        lines.append(
+            f"| {told['task']}, {told['algo']}{f' ({words})' if words else ''} | {goal}{reached} | {row['steps']:,} | "
+            f"{row['seconds']:,.0f} | {row['processor_seconds']:,.0f} | {row['mean_of_games']} | {row['load']:.0f} |"
+        )
+    return lines
+
+
 def doom_rows(record: dict[str, Any]) -> list[str]:
     """One row: from which returns and lengths of episodes to which, in how many steps and seconds."""
     first, last = record["first"], record["last"]
@@ -293,6 +310,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "async_ppo": async_rows,
     "learn_pong": pong_rows,
     "learn_doom": doom_rows,
+    "learn_fast": fast_rows,
     "mujoco_learning": mujoco_rows,
     "tag_learning": tag_rows,
     "sac_learning": race_rows,

@@ -51,7 +51,13 @@ SHORT = {
     "tune": ["--seconds", "0.05", "--limit", "1"],
 }
 """what makes a command short; it takes the place of what the page says of the same options"""
-OTHER_PATHS = {"pettingzoo": "pettingzoo", "LunarLander": "Box2D", "D1Basic": "vizdoom", "HealthGathering": "vizdoom"}
+OTHER_PATHS = {
+    "pettingzoo": "pettingzoo",
+    "LunarLander": "Box2D",
+    "D1Basic": "vizdoom",
+    "HealthGathering": "vizdoom",
+    "PointMaze": "gymnasium_robotics",
+}
 """part of a command → the module that it needs"""
 
 

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "ppo_in_a_page.py": ["--total-steps", "81920"],
     "ppo_jax.py": ["--total-steps", "8192"],
     "sac.py": ["--total-steps", "600", "--learning-starts", "400", "--updates-per-step", "0.25"],
+    "t_maze.py": ["6000"],
     "tag_grid.py": ["--total-steps", "10000"],
     "tag_plane.py": ["--total-steps", "10000"],
 }

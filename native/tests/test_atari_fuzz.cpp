@@ -69,7 +69,12 @@ class Machine {
   unsigned pc() { return static_cast<unsigned>(registers()[5]); }
 
   // Chips have registers there, but nothing to run: the emulator then runs what the last access left on the bus.
-  bool astray() { return (pc() & 0x1080) == 0 || (pc() & 0x1280) == 0x0280; }
+  bool astray() {
+    const unsigned at = pc();
+    for (unsigned i = at; i < at + 3; ++i)
+      if ((i & 0x1080) == 0 || (i & 0x1280) == 0x0280) return true;
+    return false;
+  }
 
   // Both frames, but for the three pixels after the last that was drawn: the emulator writes four at a time and so
   // some in advance, which are drawn again.

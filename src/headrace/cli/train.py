@@ -36,6 +36,7 @@ GROUPS = {
     "environments": "what is stepped",
     "network": "what acts",
     "learning": "how it learns",
+    "exploration": "how it finds what it does not know",
     "replay": "what it learns from",
     "workers": "what other processes do, where there are any",
     "policies": "several policies, and networks of other runs",

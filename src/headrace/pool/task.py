@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.pool.batch import BatchRing
 from headrace.pool.executor import HostExecutor
+from headrace.pool.goals import Goals
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ class Task:
         make_executor: builds the executor of a `Pool`.
         kernel: the kernel environment that the executor runs; None for any other kind of task.
         make_on_device: builds the executor of a `TorchPool`; None if the task cannot run on a device.
+        goals: where goals are in its observations, and what they earn; None without them.
     """
 
     spec: TaskSpec
     make_executor: Callable[[TaskSpec, PoolSettings, BatchRing], HostExecutor]
     kernel: AnyEnv | None = None
     make_on_device: Callable[[TaskSpec, PoolSettings], Any] | None = None
+    goals: Goals | None = None

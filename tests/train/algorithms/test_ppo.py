@@ -20,8 +20,9 @@ from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import make_config
+from headrace.train.modules.cnn import NatureTrunk
 from headrace.train.modules.distributions import Distribution, distribution_for
-from headrace.train.modules.network import GRU, MLP, NatureCNN
+from headrace.train.modules.network import GRU, MLP, make_network
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.storage.samples import Samples, draw_order, minibatches, normalised
 
@@ -286,7 +287,7 @@ def test_any_module_is_differentiated_by_autograd():
     config = PPOConfig("x", entropy_coef=0.1)
     policy = policy_of(config, space, gym.spaces.Box(0, 255, (2, 44, 40), np.uint8))
     distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
-    assert isinstance(network, NatureCNN)
+    assert isinstance(network.trunk, NatureTrunk)
     images = torch.randint(0, 256, (6, 2, 44, 40), dtype=torch.uint8)
     batch = make_batch(distribution, network, images)
     policy.backward(batch, Rates.of(config, 0), measure=False)
@@ -297,11 +298,10 @@ def test_any_module_is_differentiated_by_autograd():
 
 
 def test_bfloat16_is_close_to_float32():
-    torch.manual_seed(0)
-    networks = []
+    space, networks = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8), []
     for bf16 in (False, True):
         torch.manual_seed(0)
-        networks.append(NatureCNN(4, 84, 84, 6, None, bf16))
+        networks.append(make_network(PPOConfig("x", bf16=bf16), space, distribution_for(gym.spaces.Discrete(6))))
     images = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8)
     with torch.no_grad():
         (params, values), (rough_params, rough_values) = (network(images) for network in networks)

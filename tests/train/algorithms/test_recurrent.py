@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pytest
 import warp as wp
 
 import headrace
@@ -90,3 +92,12 @@ def test_a_stopped_recurrent_run_continues_as_if_left_alone(tmp_path: Path):
     train("Recall-v0", run_dir=tmp_path / "stopped", **(options | {"total_steps": 56 * 13}))
     resume(tmp_path / "stopped", quiet=True, total_steps=56 * 40)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+
+
+@pytest.mark.nightly
+def test_a_gru_finds_its_way_through_a_maze_by_what_it_saw_at_the_entrance(tmp_path: Path):
+    """Without a memory -0.11 is the most."""
+    example = Path(__file__).parents[3] / "examples" / "t_maze.py"
+    settings = runpy.run_path(str(example))["SETTINGS"] | {"total_steps": 100_000, "quiet": True, "video": False}
+    train(str(example), run_dir=tmp_path / "run", network="gru", **settings)
+    assert evaluate(tmp_path / "run", episodes=100).mean_return > 0.8

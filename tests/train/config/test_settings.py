@@ -208,7 +208,7 @@ def test_an_algorithm_has_its_own_settings_and_nobody_elses(algo):
     assert type(config) is find_algorithm(algo).settings
     written = json.loads(config.to_json())
     assert list(written) == list(settings_of(type(config)))
-    assert ("clip_range" in written, "epsilon_end" in written) == (algo == "ppo", algo == "dqn")
+    assert ("clip_range" in written, "epsilon_end" in written) == (algo == "ppo", algo in ("dqn", "pqn"))
     for name, known in settings_of(type(config)).items():
         assert known.help and known.group and known != Setting(), name
 

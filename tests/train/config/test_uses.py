@@ -27,7 +27,7 @@ SETTINGS = [(algo, name) for algo in algorithms() for name in settings_of(find_a
 def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     chosen: dict[str, Any] = {"copies": "another", "normalise_observations": True}
     if algo == "dqn":
-        chosen |= {"target_update": 0, "prioritised": True}
+        chosen |= {"target_update": 0, "prioritised": True, "trunk": "strided"}
     can = find_algorithm(algo).capabilities
     players = [
         Player(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
@@ -36,11 +36,12 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     ]
     admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
     assert any(player.uses(name) for player in players) == admitted
-    assert admitted or (algo, name) in {("crossq", "target_rate"), *(("a2c", each) for each in WORKERS_ONLY)}
+    none = {(algo, each) for algo in ("a2c", "pqn") for each in WORKERS_ONLY}
+    assert admitted or (algo, name) in {("crossq", "target_rate"), *none}
 
 
 WORKERS_ONLY = ("evaluate_episodes", "evaluate_seconds", "evaluate_share")
-"""settings of workers, which a2c has none of"""
+"""settings of workers, which a2c and pqn have none of"""
 
 
 def refused(task: str = "Pendulum-v1", **settings: Any) -> str:
@@ -71,7 +72,7 @@ def test_steps_and_priorities_need_samplers(algo):
         ("sac", "n_step", 3, {"devices": ("cpu", "cpu")}, r"since devices="),
         ("sac", "clip_range", 0.3, {}, "it is for ppo"),
         ("a2c", "epochs", 7, {}, "it is for ppo"),
-        ("a2c", "minibatch_size", 7, {}, "it is for ppo, ddpg, td3, sac, dqn"),
+        ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, dqn"),
         ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
         ("ppo", "evaluate_episodes", 3, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
@@ -85,7 +86,7 @@ def test_steps_and_priorities_need_samplers(algo):
         ("sac", "frozen", True, {}, "with samplers=0"),
         ("dqn", "frozen", True, {}, "with samplers=0"),
         ("sac", "policy_delay", 3, {}, "it is for td3"),
-        ("td3", "max_grad_norm", 3.0, {}, "it is for ppo, a2c, ddpg, dqn"),
+        ("td3", "max_grad_norm", 3.0, {}, "it is for ppo, a2c, pqn, ddpg, dqn"),
         ("sac", "actor_device", "cpu", {"samplers": 0}, "with samplers"),
         ("sac", "publish_every", 7, {"samplers": 0}, "with samplers"),
         ("dqn", "priority_exponent", 0.7, {}, "dqn with samplers with prioritised"),

@@ -13,35 +13,36 @@ import headrace
 from headrace.errors import OptionError
 from headrace.train.algorithms.ppo import PPOConfig
 from headrace.train.config.settings import make_config
+from headrace.train.modules.cnn import ImageActorCritic, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import distribution_for
-from headrace.train.modules.network import MLP, NatureCNN, SmallCNN, make_network
+from headrace.train.modules.network import MLP, make_network
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only
 
 
-def network_for(shape: tuple[int, ...], dtype: type = np.uint8, network: Any = "auto") -> torch.nn.Module:
+def network_for(shape: tuple[int, ...], dtype: type = np.uint8, **settings: Any) -> Any:
     space = gym.spaces.Box(0, 255, shape, dtype)
-    return make_network(PPOConfig("x", network=network), space, distribution_for(gym.spaces.Discrete(3)))
+    return make_network(PPOConfig("x", **settings), space, distribution_for(gym.spaces.Discrete(3)))
 
 
 @pytest.mark.parametrize(
     ("shape", "kind"),
     [
-        ((4, 84, 84), NatureCNN),
-        ((4, 36, 36), NatureCNN),
-        ((4, 36, 35), SmallCNN),
-        ((6, 10, 10), SmallCNN),
-        ((1, 8, 20), SmallCNN),
+        ((4, 84, 84), NatureTrunk),
+        ((4, 36, 36), NatureTrunk),
+        ((4, 36, 35), SmallTrunk),
+        ((6, 10, 10), SmallTrunk),
+        ((1, 8, 20), SmallTrunk),
         ((4, 7, 20), MLP),
         ((10, 10, 4), MLP),  # channels last
         ((100,), MLP),
     ],
 )
 def test_images_get_the_network_that_fits_their_size(shape, kind):
-    assert type(network_for(shape)) is kind
+    network = network_for(shape)
+    assert type(network.trunk if isinstance(network, ImageActorCritic) else network) is kind
     assert type(network_for(shape, np.float32)) is MLP
     assert type(network_for(shape, network="mlp")) is MLP
-    network = network_for(shape)
     inputs = torch.randint(0, 256, (5, *shape)) if kind is not MLP else torch.rand(5, int(np.prod(shape)))
     params, values = network(inputs.to(torch.uint8) if kind is not MLP else inputs)
     assert params.shape == (5, 3)
@@ -58,12 +59,46 @@ def test_a_cnn_for_what_is_no_image_is_refused(shape):
 def test_a_small_cnn_sees_images_between_0_and_1():
     torch.manual_seed(0)
     images = torch.randint(0, 2, (7, 4, 10, 12), dtype=torch.uint8)
-    plain = SmallCNN(4, 10, 12, 1.0, 3, None)
-    scaled = SmallCNN(4, 10, 12, 255.0, 3, None)
+    plain, scaled = SmallTrunk(4, 10, 12, 1.0), SmallTrunk(4, 10, 12, 255.0)
     scaled.load_state_dict(plain.state_dict())
-    for one, other in zip(plain(images), scaled(images * 255), strict=True):
-        torch.testing.assert_close(one, other)
-    assert float(plain(images)[1].detach().std()) > 0.01, "the value should depend on the image"
+    torch.testing.assert_close(plain(images), scaled(images * 255))
+    assert float(plain(images).detach().std()) > 0.01, "features should depend on the image"
+
+
+@pytest.mark.parametrize("shape", [(4, 42, 42), (4, 84, 84), (3, 36, 60)])
+def test_a_strided_trunk_is_its_convolutions_one_after_the_other(shape):
+    trunk = network_for(shape, trunk="strided").trunk
+    assert isinstance(trunk, StridedTrunk)
+    images = torch.randint(0, 256, (5, *shape), dtype=torch.uint8)
+    layers: list[Any] = list(trunk.convolutions)
+    x, stride = images.float() / 255, 3
+    for layer in layers:
+        x, stride = torch.relu(torch.nn.functional.conv2d(x, layer.weight, layer.bias, stride)), 2
+    assert max(x.shape[2:]) <= 8
+    wanted = torch.relu(torch.nn.functional.linear(x.flatten(1), trunk.dense.weight, trunk.dense.bias))
+    torch.testing.assert_close(trunk(images), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_pixels_are_standardised_by_what_was_seen():
+    trunk = network_for((2, 40, 40), trunk="strided").trunk
+    images = torch.randint(0, 256, (300, 2, 40, 40), dtype=torch.uint8)
+    images[:, 0, 0, 0] = 7  # never changes
+    images[:, 0, 0, 1] = 0
+    images[0, 0, 0, 1] = 9  # hardly ever
+    trunk.fit(images)
+    (seen, *_) = trunk.forward_saving(images)[1].activations
+    ordinary = seen[:, 1]
+    torch.testing.assert_close(ordinary.mean(0), torch.zeros(40, 40), atol=1e-4, rtol=0)
+    torch.testing.assert_close(ordinary.std(0, correction=0), torch.ones(40, 40), atol=1e-4, rtol=0)
+    assert float(seen[:, 0, 0, 0].abs().max()) < 1e-4
+    assert float(seen[:, 0, 0, 1].abs().max()) < 2, "rare pixels must not be blown up"
+    assert not trunk.mean.requires_grad and not trunk.scale.requires_grad
+    assert {"mean", "scale"} <= trunk.state_dict().keys()
+
+
+def test_a_strided_trunk_is_not_for_tiny_images():
+    with pytest.raises(OptionError, match="at least 36 x 36"):
+        network_for((4, 10, 10), trunk="strided")
 
 
 @pytest.mark.nightly

@@ -39,6 +39,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "crossq": ("Pendulum-v1", {"algo": "crossq", "hidden": (16, 16), "critic_hidden": (8,)}),
     "td3": ("Pendulum-v1", {"algo": "td3"}),
     "dqn": ("CartPole-v1", {"algo": "dqn"}),
+    "pqn": ("CartPole-v1", {"algo": "pqn"}),
+    "normed images": ("MinAtar-Breakout-v1", {"algo": "pqn"}),
     "dueling images": ("MinAtar-Breakout-v1", {"algo": "dqn", "dueling": True}),
 }
 

@@ -192,7 +192,7 @@ def test_dqn_draws_by_priority(tmp_path):
         trainer.close()
 
 
-@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac"])
+@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "crossq"])
 def test_actor_and_critics_learn_apart(tmp_path, algo):
     config = make_config("Pendulum-v1", **but(algo=algo, actor_device="cpu"))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))

@@ -8,7 +8,7 @@ distributions are not here. Optimised by Adam, with clipped gradients.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -26,6 +26,9 @@ from headrace.train.modules.distributions import EpsilonGreedy
 from headrace.train.modules.network import uses_images
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
+
+SEEN = 2048
+"""images by which pixels are standardised"""
 
 
 class DQN(DQNDeclaration, OffPolicy):
@@ -71,7 +74,16 @@ class DQN(DQNDeclaration, OffPolicy):
 
     def explore(self, step: int) -> None:
         """Set the share of random actions to that of agent step `step`."""
-        self.distribution.epsilon.fill_(epsilon_at(self.config, step))
+        self.distribution.epsilon.fill_(self.config.epsilon_at(step))
+
+    @torch.inference_mode()
+    def prepare(self, observed: Callable[[int], Tensor]) -> None:
+        """Standardise pixels by those of `SEEN` images, where that is asked for; the targets see them so, too."""
+        if self.config.standardise_pixels:
+            images = observed(SEEN)
+            both: tuple[Any, ...] = self.network.q, self.targets.q
+            for q in both:
+                q.trunk.fit(images)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: what the best action is worth."""
@@ -165,9 +177,3 @@ class DQN(DQNDeclaration, OffPolicy):
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         super().load_state(saved)
         self.distribution.epsilon.copy_(saved[self.prefix("epsilon")])
-
-
-def epsilon_at(config: DQNConfig, step: int) -> float:
-    """Returns the share of random actions at agent step `step`: linear for ``epsilon_fraction`` of a run, then flat."""
-    progress = min(1.0, step / (config.epsilon_fraction * config.total_steps))
-    return config.epsilon_start + progress * (config.epsilon_end - config.epsilon_start)

@@ -30,6 +30,7 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
+from headrace.train.storage.hindsight import HindsightReplay, goals_for
 
 
 class Losses(NamedTuple):
@@ -116,7 +117,7 @@ class OffPolicy(Policy):
         # what the Trainer's updates are made of, where a CUDA graph finds it
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
         self._measured = torch.zeros(len(self.statistics), device=device)
-        self._update = Updater(self, self._batch, config.graphs and not config.host_random)
+        self._update = Updater(self, self._batch, config.graphs and not config.host_random and not config.hindsight)
 
     def _make(self) -> tuple[Any, nn.Module]:
         """The distribution and the network."""
@@ -137,6 +138,13 @@ class OffPolicy(Policy):
     def explore(self, step: int) -> None:
         """Explore as is due at agent step `step`: widely until the first update, while the actor knows nothing."""
         self.distribution.explore(widely=step < self.config.learning_starts)
+
+    def prepare(self, observed: Callable[[int], Tensor]) -> None:
+        """Learn, before the first update, what updates take for granted.
+
+        Args:
+            observed: returns that many of the inputs in the replay, drawn at random.
+        """
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: what the least confident critic says of the likeliest actions, where there are critics."""
@@ -302,8 +310,15 @@ class OffPolicy(Policy):
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it from outside
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                self.replay = Replay(config.replay_size, inputs, actions, self.device)
+                self.replay = self._new_replay(inputs, actions)
         return self.replay
+
+    def _new_replay(self, inputs: int, actions: int) -> Replay:
+        config = self.config
+        if not config.hindsight:
+            return Replay(config.replay_size, inputs, actions, self.device)
+        sizes = config.replay_size, inputs, actions, self._columns
+        return HindsightReplay(*sizes, goals_for(config), config.hindsight, self.generator, self.device)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.curiosity import Curiosity
 from headrace.train.algorithms.fused.rollouts import FusedRollouts
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam
@@ -34,11 +35,18 @@ class OnPolicy(Policy):
         fused: the hand-written gradient of the loss, for an `MLP`; None where `loss` is what runs.
         optimiser: of all the network's parameters.
         stops_early: whether `is_over` is asked after each epoch.
+        curiosity: what gives a bonus for exploration; None without one.
     """
 
     fused: ClassVar[type[FusedRollouts] | None] = None
     statistics = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "gradient_norm")
     stops_early: bool = False
+    curiosity: Curiosity | None = None
+
+    @property
+    def normalises_advantages(self) -> bool:
+        """Whether the advantages of each minibatch get mean 0 and standard deviation 1."""
+        return self.config.normalise_advantages
 
     def _build(self) -> None:
         self.distribution = distribution_for(self.agent_group.action, self.device)
@@ -49,6 +57,8 @@ class OnPolicy(Policy):
             self.value_normaliser = ValueNormaliser(self.device)
         self._fused = None if self.fused is None else self.fused(self.distribution, self.config)
         self._graph: _UpdateGraph | None = None
+        if self.config.curiosity and not self.config.frozen:
+            self.curiosity = Curiosity(self.config, self.agent_group, self.device)
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
         """The order of the rows in each epoch, as `headrace.train.storage.samples.minibatches` takes it."""
@@ -72,6 +82,16 @@ class OnPolicy(Policy):
         else:
             losses = self.update(samples, rates, orders)
             self.losses = self.losses if losses is None else losses
+        if self.curiosity is not None and not self.interrupted():
+            seen = samples.inputs if samples.rows is None else samples.inputs[samples.rows]
+            self.curiosity.learn(seen, rates.learning_rate, generator)
+
+    def last_losses(self) -> dict[str, float]:
+        """As `Policy.last_losses`, with what an exploration bonus gave and how well it is predicted."""
+        known, curiosity = super().last_losses(), self.curiosity
+        if curiosity is None or not known:
+            return known
+        return known | dict(zip(curiosity.statistics, curiosity.measured.tolist(), strict=True))
 
     @property
     def updates(self) -> int:
@@ -79,6 +99,8 @@ class OnPolicy(Policy):
 
     def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
         self.optimiser.reduce = reduce
+        if self.curiosity is not None:
+            self.curiosity.optimiser.reduce = reduce
 
     def update(self, samples: Samples, rates: Rates, orders: Iterable[Tensor | None]) -> Tensor | None:
         """One epoch over a rollout for each of ``orders``; none once the run is `interrupted`.
@@ -94,7 +116,7 @@ class OnPolicy(Policy):
                 break
             measure = self.stops_early or number == len(orders)
             measured.clear()
-            for batch in minibatches(samples, order, self.config.normalise_advantages):
+            for batch in minibatches(samples, order, self.normalises_advantages):
                 statistics = self.backward(batch, rates, measure)
                 norm = self.optimiser.step(rates.learning_rate, rates.max_grad_norm)
                 if statistics is not None:
@@ -146,6 +168,17 @@ class OnPolicy(Policy):
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
         self.optimiser.load(checkpoints.group(self.name, saved) if self.name else dict(saved))
+
+    def state(self) -> dict[str, Tensor]:
+        state = super().state()
+        if self.curiosity is None:
+            return state
+        return state | checkpoints.prefixed(self.prefix("curiosity"), self.curiosity.state())
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        super().load_state(saved)
+        if self.curiosity is not None:
+            self.curiosity.load(checkpoints.group(self.prefix("curiosity"), saved))
 
 
 class _UpdateGraph:

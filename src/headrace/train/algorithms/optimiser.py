@@ -82,6 +82,29 @@ class FlatAdam:
             tensor.copy_(state[name])
 
 
+class FlatRAdam(FlatAdam):
+    """Adam whose first steps are small where the second moments are not yet known well.
+
+    Source: Liu et al. 2020 (arXiv:1908.03265); as in torch, epsilon is added to the square root.
+    """
+
+    def _apply(self, learning_rate: float | Tensor) -> None:
+        self.steps += 1
+        beta1, beta2 = self.betas
+        self.mean.lerp_(self.gradient, 1 - beta1)
+        self.square.mul_(beta2).addcmul_(self.gradient, self.gradient, value=1 - beta2)
+        steps = self.steps.double()
+        left = 1 - beta2**steps
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * steps * (1 - left) / left
+        rest = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+        known = length > 5
+        rate = learning_rate / (1 - beta1**steps)
+        scale = torch.where(known, (rest.clamp(min=0) * left).sqrt(), 0.0).float()
+        adapted = self.mean * scale / (self.square.sqrt() + self.epsilon)
+        self.parameters.sub_(torch.where(known, adapted, self.mean) * rate.float())
+
+
 def flatten(module: nn.Module) -> tuple[Tensor, list[int]]:
     """Make a module's parameters views of one vector; answers it, float32[P], and where in it each begins."""
     leaves = list(module.parameters())

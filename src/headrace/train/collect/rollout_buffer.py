@@ -182,7 +182,8 @@ class Experience:
         if not self.policy.capabilities.replay:
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
-        return Recorded(self.transitions(outcome), present)
+        over = (outcome.terminated | outcome.truncated).flatten()
+        return Recorded(self.transitions(outcome), present, over)
 
     def samples(self, outcome: Outcome) -> Samples:
         """What can be learnt, once all steps were taken; updates the statistics of observations, rewards and values."""
@@ -198,6 +199,9 @@ class Experience:
             if self.reward_scaler is None
             else self.reward_scaler(outcome.rewards, over, outcome.present)
         )
+        curiosity = getattr(self.policy, "curiosity", None)
+        if curiosity is not None:
+            rewards = rewards + curiosity.bonus(self.inputs, over, outcome.present)
         advantages = gae(
             rewards,
             values,

@@ -167,7 +167,8 @@ def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
     return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
 
 
-for _name, _workers in (("ppo", False), ("a2c", False), ("ddpg", True), ("td3", True), ("sac", True), ("dqn", True)):
+_OURS = {"ppo": False, "a2c": False, "pqn": False, "ddpg": True, "td3": True, "sac": True, "dqn": True}
+for _name, _workers in _OURS.items():
     register_algorithm(
         _name,
         f"headrace.train.algorithms.{_name}:{_name.upper()}",

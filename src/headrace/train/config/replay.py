@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.train.config.checks import as_lists
-from headrace.train.config.fields import WORKERS, Use, setting
+from headrace.train.config.fields import IN_TURN, WORKERS, Use, setting
 from headrace.train.config.settings import Config
 
 _WORKERS = Use(ways=(WORKERS,))
@@ -44,6 +44,15 @@ class ReplayConfig(Config):
     )
     learning_starts: int = setting(
         1000, "Steps to collect of a policy's agents before its first update.", low=0, group="replay"
+    )
+    hindsight: float = setting(
+        0.0,
+        "Of tasks with goals, the share of transitions whose goal becomes what was reached later in the episode, with "
+        "the reward for that (hindsight experience replay); 0.8 is usual.",
+        low=0,
+        high=1,
+        group="replay",
+        use=Use(ways=(IN_TURN,)),
     )
     save_replay: bool = setting(
         True,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from headrace.train.config.fields import Use, setting
+from headrace.train.config.fields import IN_TURN, Use, setting
 from headrace.train.config.settings import Config
 
 
@@ -24,6 +25,13 @@ class ConvolutionConfig(Config):
     bf16: bool = setting(
         False,
         "Run the CNN's matrix products in bfloat16, unless a CPU cannot; parameters, losses and updates stay float32.",
+        group="network",
+        use=Use(networks=("cnn",)),
+    )
+    trunk: Literal["nature", "strided"] = setting(
+        "nature",
+        "The CNN for images of at least 36 x 36; others have a small one. nature: the Nature-CNN; strided: filters "
+        "of 6 x 6 with stride 3, then of 3 x 3 with stride 2, which makes images of 42 x 42 cheap.",
         group="network",
         use=Use(networks=("cnn",)),
     )
@@ -62,6 +70,14 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig):
         group="learning",
     )
     entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", group="learning", scheduled=True)
+    curiosity: float = setting(
+        0.0,
+        "Weight of a bonus for what was seldom seen: by how much a network errs that learns to answer as a random one "
+        "does, divided by the running standard deviation of its discounted sums. 0 gives none.",
+        low=0,
+        group="exploration",
+        use=Use(ways=(IN_TURN,), given=("devices", ())),
+    )
     normalise_advantages: bool = setting(
         True, "Give the advantages of every minibatch mean 0 and standard deviation 1.", group="learning"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
-from headrace.train.config.replay import ActorCriticConfig
+from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.loggers import check_loggers
@@ -101,8 +101,8 @@ def why_in_turn(config: Config) -> str | None:
         return f"{config.task} has several agents"
     if is_known_here_only(config.task):
         return f"{config.task} is registered where no other process can import it, in place of a file"
-    for name in ("deterministic", "devices", "batch_size"):
-        if value := getattr(config, name):
+    for name in ("deterministic", "devices", "batch_size", "hindsight"):
+        if value := getattr(config, name, None):
             return f"{name}={value}"
     if place() is not None:
         return "torchrun starts several processes, each of which samples for itself"
@@ -152,6 +152,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, players_of, reward_function
     from headrace.train.play.loading import check_loads
+    from headrace.train.storage.hindsight import goals_for
 
     for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
         if name:
@@ -160,6 +161,8 @@ def _check_task(config: Config) -> dict[str, Player]:
     check_curriculum(config)
     if config.reward is not None:
         reward_function(config.reward)
+    if isinstance(config, ReplayConfig) and config.hindsight:
+        goals_for(config)
     players = players_of(config, build_task(config.task, **config.env_options).spec)
     check_loads(config, players)
     return players

@@ -19,13 +19,13 @@ from headrace.errors import OptionError
 from headrace.pool.sources import module_of
 from headrace.train.config import given
 from headrace.train.config.settings import Config
-from headrace.train.modules.cnn import NATURE_SIDE, NatureCNN, SmallCNN, is_image
+from headrace.train.modules.cnn import ImageActorCritic, is_image, trunk_for
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
 from headrace.train.modules.gru import GRU
 from headrace.train.modules.layers import with_log_std
 from headrace.train.modules.mlp import MLP
 
-__all__ = ["GRU", "MLP", "NatureCNN", "SmallCNN", "input_size", "make_network", "uses_cnn", "uses_images"]
+__all__ = ["GRU", "MLP", "input_size", "make_network", "uses_cnn", "uses_images"]
 
 
 def make_network(config: Config, space: gym.Space, distribution: Distribution) -> nn.Module:
@@ -42,11 +42,7 @@ def make_network(config: Config, space: gym.Space, distribution: Distribution) -
     if config.network == "cnn" and not is_image(space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
     if uses_cnn(config, space):
-        assert isinstance(space, gym.spaces.Box)
-        channels, height, width = space.shape
-        if min(height, width) < NATURE_SIDE:
-            return SmallCNN(channels, height, width, float(space.high.max()), outputs, log_std)
-        return NatureCNN(channels, height, width, outputs, log_std, config.bf16)
+        return ImageActorCritic(trunk_for(config, space), outputs, log_std)
     if config.network == "gru":
         return GRU(input_size(space), outputs, config.hidden, config.activation, log_std)
     return MLP(input_size(space), outputs, config.hidden, config.activation, log_std, config.shared)
@@ -139,7 +135,7 @@ def uses_images(config: Config, space: gym.Space) -> bool:
 
 
 def uses_cnn(config: Config, space: gym.Space) -> bool:
-    """Whether `make_network` returns a `NatureCNN` or a `SmallCNN`."""
+    """Whether `make_network` returns an `ImageActorCritic`."""
     return uses_images(config, space) and ":" not in config.network
 
 

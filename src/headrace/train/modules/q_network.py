@@ -92,9 +92,9 @@ class PerceptronQ(Layers):
 class ImageQ(nn.Module):
     """A trunk of convolutions with a `Head`; where that is dueling, the last layer is twice as wide."""
 
-    def __init__(self, space: gym.Space, actions: int, dueling: bool, bf16: bool):
+    def __init__(self, config: Config, space: gym.Space, actions: int, dueling: bool):
         super().__init__()
-        self.trunk = trunk_for(space, bf16, 2 if dueling else 1)
+        self.trunk = trunk_for(config, space, 2 if dueling else 1)
         self.head = Head(self.trunk.features, actions, dueling)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -120,7 +120,9 @@ class OwnQ(nn.Module):
         super().__init__()
         self.own = OwnNetwork(name, space, actions, None)
         if self.own.memory_size:
-            raise OptionError(f"{name} is recurrent: DQN learns from single steps, with networks without memory")
+            raise OptionError(
+                f"{name} is recurrent: action values are learnt from single steps, by networks without memory"
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         """Inputs to action values float32[B, A]."""
@@ -143,7 +145,7 @@ def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
     elif config.network == "cnn" and not is_image(space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
     elif uses_images(config, space):
-        q = ImageQ(space, actions, config.dueling, config.bf16)
+        q = ImageQ(config, space, actions, config.dueling)
     else:
         q = PerceptronQ(input_size(space), actions, config.hidden, config.activation, config.dueling)
     return QNetwork(q)

@@ -44,10 +44,12 @@ class Recorded(NamedTuple):
     Attributes:
         transitions: M transitions.
         present: bool[M], whether the agent was in the game; None if all were.
+        over: bool[M], whether an episode ended so, by termination or truncation.
     """
 
     transitions: Transitions
     present: Tensor | None
+    over: Tensor
 
 
 class Replay:
@@ -69,8 +71,11 @@ class Replay:
         self.memory = torch.zeros(capacity + 1, sum(self._widths), device=device)
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
-    def write(self, new: Transitions, present: Tensor | None = None) -> None:
-        """Write transitions, replacing the oldest if full; only those ``present``, bool[M], if given."""
+    def write(self, new: Transitions, present: Tensor | None = None, over: Tensor | None = None) -> None:
+        """Write transitions, replacing the oldest if full; only those ``present``, bool[M], if given.
+
+        ``over`` is for replays that know episodes.
+        """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
         rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)
         if present is None:

@@ -94,10 +94,10 @@ def minibatches(samples: Samples, order: Tensor | None, normalise: bool) -> Iter
     if samples.memory is not None:
         # a piece's first rows are the first steps of its columns
         picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
-    assert samples.log_probs is not None
     names, columns = tuple(picked), tuple(column.unbind(0) for column in picked.values())
     for rows, *piece in zip(order, *columns, strict=True):
-        yield Samples(samples.inputs.index_select(0, rows), **dict(zip(names, piece, strict=True)))
+        each: dict[str, Any] = {"log_probs": None} | dict(zip(names, piece, strict=True))
+        yield Samples(samples.inputs.index_select(0, rows), **each)
 
 
 def normalised(gains: Tensor, weights: Tensor | None) -> Tensor:

@@ -46,6 +46,8 @@ class Learner:
     @torch.inference_mode()
     def update(self) -> None:
         """Make one update, and publish its result."""
+        if not self.updates:
+            self.policy.prepare(self._observed)
         rows = self._rows = self.replay.draw((self.config.minibatch_size,), self.generator)
         batch = self._batch = self._in_place(self.replay.read(rows))
         self.updates += 1
@@ -60,6 +62,9 @@ class Learner:
             self.replay.update(rows, self.policy.errors)
         if self.updates % self.config.publish_every == 0:
             self.publish()
+
+    def _observed(self, count: int) -> Tensor:
+        return self.replay.read(self.replay.draw((count,), self.generator)).inputs
 
     def _last_batch(self) -> Transitions:
         assert self._batch is not None

@@ -17,6 +17,7 @@ import gymnasium as gym
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
+from headrace.pool.goals import goals_of
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
 from headrace.pool.task import Task
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.pool.executors.processes.executor import ProcessesExecutor
 
 ON_FAILURE = ("raise", "restart")
-OWN = ("max_episode_steps", "on_failure", "worker_timeout")  # the executor's options
+OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
 
 
 def in_gymnasium(name: str) -> bool:
@@ -81,8 +82,11 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
 def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
     """The task of the environments that ``make`` makes; one is made and closed to read its spaces."""
     _checked(own)
+    flat, plain = own.get("flat_observation", False), make
+    if flat:
+        make = _flattened(name, plain)
     try:
-        env = make(0)
+        env: Any = make(0)
     except TypeError as error:
         if unknown := [option for option in options if f"unexpected keyword argument {option!r}" in str(error)]:
             raise OptionError(f"{name} has no option {unknown[0]!r}{_hint(unknown[0])}: {error}") from error
@@ -93,16 +97,30 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
         limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or own.get("max_episode_steps") or 0
         fps = float(getattr(env, "metadata", {}).get("render_fps") or 30.0)
         game = getattr(env, "unwrapped", env)
-        plain = TaskSpec(name, env.observation_space, env.action_space)
+        single = TaskSpec(name, env.observation_space, env.action_space)
         shown = replace(
-            game.task if isinstance(game, ParallelGame) else plain,
+            game.task if isinstance(game, ParallelGame) else single,
             max_episode_steps=limit,
             options=dict(options),
             render_fps=fps,
         )
+        goals = goals_of(env.env, lambda: plain(0)) if flat else None
     finally:
         _close(env, name)
-    return process_task(shown, make, own)
+    return replace(process_task(shown, make, own), goals=goals)
+
+
+def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
+    """A function that makes the same environments, with one array as observation in place of several."""
+
+    def flat(env_id: int) -> Any:
+        env = make(env_id)
+        space = env.observation_space
+        if isinstance(env, ParallelGame) or not space.is_np_flattenable:
+            raise OptionError(f"{name} cannot have flat_observation=True: there is no one array of {space}")
+        return gym.wrappers.FlattenObservation(env)
+
+    return flat
 
 
 def _close(env: Any, name: str) -> None:
@@ -154,6 +172,8 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 def _checked(own: Mapping[str, Any]) -> tuple[float, bool]:
     """Seconds until a worker counts as hung, and whether lost environments begin a new episode by themselves."""
+    if not isinstance(flat := own.get("flat_observation", False), bool):
+        raise OptionError(f"flat_observation must be True or False, not {flat!r}")
     return _timeout(own), _restarts(own)
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace.train.config.algorithms.dqn_presets import dqn_presets
+from headrace.train.config.algorithms.epsilon import EpsilonConfig
 from headrace.train.config.fields import WORKERS, Use, setting
-from headrace.train.config.registry import Capabilities
+from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.rollout import ConvolutionConfig, GradientClipConfig
 
@@ -17,13 +18,19 @@ _PRIORITISED = Use(ways=(WORKERS,), given=("prioritised", True))
 
 
 @dataclass(frozen=True)
-class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig):
+class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConfig):
     """Settings of DQN."""
 
     double: bool = setting(True, "Choose the action that a target values by the network, not by the target network.")
     dueling: bool = setting(
         False,
         "Learn a state's value and its actions' advantages apart, each from half of a last hidden layer twice as wide.",
+    )
+    standardise_pixels: bool = setting(
+        False,
+        "Give every pixel mean 0 and standard deviation 1, by what was seen before the first update; then they stay as "
+        "they are.",
+        use=Use(ways=(WORKERS,), networks=("cnn",), given=("trunk", "strided")),
     )
     loss: Literal["huber", "squared"] = setting(
         "huber", "Of an error e of an action's value: e²; or Huber's, e²/2 up to 1 and a straight line from there."
@@ -57,11 +64,6 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig):
         high=1,
         use=_PRIORITISED,
     )
-    epsilon_start: float = setting(1.0, "The share of random actions at first.", low=0, high=1)
-    epsilon_end: float = setting(0.05, "The share of random actions in the end.", low=0, high=1)
-    epsilon_fraction: float = setting(
-        0.1, "The part of total_steps over which it falls from one to the other.", above=0
-    )
 
     @property
     def priorities(self) -> tuple[float, float] | None:
@@ -78,10 +80,15 @@ class DQNDeclaration:
 
     settings = DQNConfig
     capabilities = Capabilities(
-        replay=True, actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False, workers=True
+        replay=True,
+        actions=("discrete",),
+        networks=("mlp", "cnn", "own"),
+        masks=False,
+        workers=True,
+        presets=(DEFAULT_PRESET, "fast"),
     )
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task begins."""
-        return dqn_presets(task)
+        return dqn_presets(task, preset)

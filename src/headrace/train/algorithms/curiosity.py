@@ -1,0 +1,120 @@
+"""An exploration bonus: what a policy has seldom seen is worth a visit.
+
+Random network distillation (Burda et al. 2018, arXiv:1810.12894). One critic judges both kinds of reward, and the bonus
+of a step that ends an episode is 0, as what was reached is not among the observations of a rollout. The paper has two
+critics, one of which is told of no ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.config.settings import Config
+from headrace.train.modules.cnn import trunk_for
+from headrace.train.modules.layers import initialised
+from headrace.train.modules.network import input_size, uses_images
+from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.runs import checkpoint as checkpoints
+
+FEATURES = 64
+LIMIT = 5.0
+"""deviations to which inputs are clipped: a network at random says nothing about numbers it is not made for"""
+
+
+class Curiosity:
+    """A random network, one that learns to answer as it does, and the bonus that their difference is.
+
+    Attributes:
+        statistics: names of what `measured` has.
+        measured: means over the last rollout: of the bonus of a step, and of the loss, float32[2].
+        optimiser: of the network that learns.
+    """
+
+    statistics = ("bonus", "curiosity_loss")
+
+    def __init__(self, config: Config, agent_group: AgentGroup, device: torch.device):
+        self.config, space = config, agent_group.observation
+        self.images = uses_images(config, space)
+        self.target = _network(config, space).to(device).requires_grad_(False)
+        self.predictor = _network(config, space).to(device)
+        self.optimiser = FlatAdam(self.predictor, epsilon=config.adam_epsilon)
+        self.scaler = RewardScaler(config.num_envs * agent_group.width, config.gamma, device)
+        self.normaliser = None if self.images else ObservationNormaliser(input_size(space), device)
+        self.measured = torch.zeros(2, device=device)
+
+    @torch.inference_mode()
+    def bonus(self, inputs: Tensor, over: Tensor, present: Tensor | None = None) -> Tensor:
+        """Returns what each step of a rollout earns for what it found, float32[T, columns]; updates statistics.
+
+        Args:
+            inputs: network inputs before each step and after the last, [T + 1, columns, …].
+            over: whether an episode ended with a step, bool[T, columns]: then it earns nothing.
+            present: who was in the game, bool[T, columns]; None for everybody.
+        """
+        found = inputs[1:]
+        if self.normaliser is not None:
+            self.normaliser.update(found.flatten(0, 1))
+        error = self._errors(found.flatten(0, 1)).view(over.shape).masked_fill(over, 0.0)
+        if present is not None:
+            error = error * present
+        scaled = self.scaler(error, torch.zeros_like(over), present)
+        self.measured[0] = scaled.mean()
+        return scaled * self.config.curiosity
+
+    def learn(self, inputs: Tensor, learning_rate: float | Tensor, generator: torch.Generator) -> None:
+        """One pass over what a rollout saw, [M, …], in minibatches, where the algorithm has them."""
+        count = len(inputs)
+        size = min(getattr(self.config, "minibatch_size", count), count)
+        order = torch.randperm(count, device=generator.device, generator=generator)[: count // size * size]
+        losses = []
+        for rows in order.to(inputs.device).view(-1, size):
+            self.optimiser.gradient.zero_()
+            loss = self._errors(inputs[rows].clone()).mean()
+            loss.backward()
+            self.optimiser.step(learning_rate, 0.5)
+            losses.append(loss.detach())
+        self.measured[1] = torch.stack(losses).mean()
+
+    def _errors(self, inputs: Tensor) -> Tensor:
+        """Of each row, half the mean squared difference of the two answers, float32[M]."""
+        if self.normaliser is not None:
+            inputs = self.normaliser(inputs, torch.empty_like(inputs)).clamp_(-LIMIT, LIMIT)
+        with torch.no_grad():
+            wanted = self.target(inputs)
+        return (self.predictor(inputs) - wanted).square().mean(1) / 2
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns all that a checkpoint must keep."""
+        state = {"measured": self.measured, "predictor": self.optimiser.parameters}
+        state |= checkpoints.prefixed("target", self.target.state_dict())
+        state |= checkpoints.prefixed("optimiser", self.optimiser.state())
+        state |= checkpoints.prefixed("scaler", self.scaler.state())
+        return state if self.normaliser is None else state | checkpoints.prefixed("seen", self.normaliser.state())
+
+    @torch.no_grad()
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        self.measured.copy_(saved["measured"])
+        self.optimiser.parameters.copy_(saved["predictor"])
+        self.target.load_state_dict(checkpoints.group("target", saved))
+        self.optimiser.load(checkpoints.group("optimiser", saved))
+        self.scaler.load(checkpoints.group("scaler", saved))
+        if self.normaliser is not None:
+            self.normaliser.load(checkpoints.group("seen", saved))
+
+
+def _network(config: Config, space: gym.Space) -> nn.Module:
+    """Inputs to `FEATURES` numbers."""
+    if uses_images(config, space):
+        trunk = trunk_for(config, space)
+        return nn.Sequential(trunk, initialised(nn.Linear(trunk.features, FEATURES), 1.0))
+    first, second = nn.Linear(input_size(space), FEATURES), nn.Linear(FEATURES, FEATURES)
+    return nn.Sequential(initialised(first), nn.ReLU(), initialised(second), nn.ReLU(), nn.Linear(FEATURES, FEATURES))

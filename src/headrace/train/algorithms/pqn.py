@@ -1,0 +1,76 @@
+"""Parallelised Q-learning: action values from rollouts of many environments, with neither a replay nor target networks.
+
+Sources: Gallici et al. 2024 (arXiv:2407.04811); Peng and Williams 1996 (doi:10.1007/BF00114731) for Q(λ) as it is used
+there, whose traces are not cut where an action was random; Liu et al. 2020 (arXiv:1908.03265) for RAdam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import gymnasium as gym
+import torch
+from torch import Tensor
+
+from headrace.errors import OptionError
+from headrace.train.algorithms.on_policy import OnPolicy
+from headrace.train.algorithms.optimiser import FlatRAdam
+from headrace.train.algorithms.rates import Rates
+from headrace.train.config.algorithms.pqn import PQNConfig, PQNDeclaration
+from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.normed import make_normed_q_network
+from headrace.train.storage.samples import Samples
+
+
+class PQN(PQNDeclaration, OnPolicy):
+    """A policy that descends ``mean((Q(s, a) - R)²)/2`` with ``R = r + γ·((1 - λ)·max Q(s', ·) + λ·R')``.
+
+    There R' is the R of the next step, and nothing follows the end of an episode. The values with which advantages are
+    estimated are those of the best actions: R is an advantage with its value added.
+
+    Raises:
+        OptionError: actions are not `Discrete`, or no network fits the observations.
+    """
+
+    config: PQNConfig
+    statistics = ("critic_loss", "q_mean", "gradient_norm")
+
+    @property
+    def normalises_advantages(self) -> bool:
+        return False
+
+    def _build(self) -> None:
+        config, space = self.config, self.agent_group.action
+        if not isinstance(space, gym.spaces.Discrete):
+            raise OptionError(f"PQN needs Discrete actions, not {space}; ppo is for all kinds")
+        self.distribution = EpsilonGreedy(int(space.n), int(space.start), torch.zeros((), device=self.device))
+        network = make_normed_q_network(config, self.agent_group.observation, self.distribution.size)
+        self.network = network.to(self.device)
+        self.optimiser = FlatRAdam(self.network, epsilon=config.adam_epsilon)
+        self.acting = self.optimiser.parameters
+        self._fused = self._graph = None
+        self.explore(0)
+
+    def explore(self, step: int) -> None:
+        """Set the share of random actions to that of agent step `step`, or for a frozen policy to that of the end."""
+        config = self.config
+        self.distribution.epsilon.fill_(config.epsilon_end if config.frozen else config.epsilon_at(step))
+
+    def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
+        super().learn(samples, step, generator)
+        self.explore(step)
+
+    def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
+        values, _ = self.forward(batch.inputs)
+        chosen = values.gather(1, batch.actions.view(-1, 1)).squeeze(1)
+        loss = batch.mean((chosen - batch.returns).square()) / 2
+        return loss, torch.stack((loss, values.mean()))
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        super().load_state(saved)
+        self.distribution.epsilon.copy_(saved[self.prefix("epsilon")])

@@ -1,0 +1,24 @@
+"""Settings of algorithms that explore by random actions in place of the best ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.train.config.fields import setting
+from headrace.train.config.settings import Config
+
+
+@dataclass(frozen=True)
+class EpsilonConfig(Config):
+    """The share of random actions during a run: linear for a part of it, then flat."""
+
+    epsilon_start: float = setting(1.0, "The share of random actions at first.", low=0, high=1, group="exploration")
+    epsilon_end: float = setting(0.05, "The share of random actions in the end.", low=0, high=1, group="exploration")
+    epsilon_fraction: float = setting(
+        0.1, "The part of total_steps over which it falls from one to the other.", above=0, group="exploration"
+    )
+
+    def epsilon_at(self, step: int) -> float:
+        """Returns the share of random actions at agent step `step`."""
+        progress = min(1.0, step / (self.epsilon_fraction * self.total_steps))
+        return self.epsilon_start + progress * (self.epsilon_end - self.epsilon_start)

@@ -1,0 +1,88 @@
+"""Settings, presets and capabilities of PQN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.envs import atari, minatar, vizdoom
+from headrace.train.config.algorithms.epsilon import EpsilonConfig
+from headrace.train.config.fields import setting
+from headrace.train.config.registry import Capabilities
+from headrace.train.config.rollout import ConvolutionConfig, GradientClipConfig
+
+
+@dataclass(frozen=True)
+class PQNConfig(GradientClipConfig, ConvolutionConfig, EpsilonConfig):
+    """Settings of PQN."""
+
+    minibatch_size: int = setting(256, "Samples in one gradient step; all of them, if there are fewer.", low=1)
+    epochs: int = setting(2, "Passes over a rollout.", low=1)
+    q_lambda: float = setting(
+        0.65, "Decay of Q(λ)'s targets: 0 trusts the action values after one step, 1 the returns.", low=0, high=1
+    )
+
+    @property
+    def gae_lambda(self) -> float:
+        """The decay of advantages over the best action's values, which with these added are Q(λ)'s targets."""
+        return self.q_lambda
+
+
+class PQNDeclaration:
+    """What PQN declares, see `Algorithm`."""
+
+    settings = PQNConfig
+    capabilities = Capabilities(actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False)
+
+    @classmethod
+    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
+        """Returns the settings with which a run of this task begins."""
+        family = ATARI if task in atari.TASKS else MINATAR if task in minatar.TASKS else {}
+        family = VIZDOOM if task in vizdoom.TASKS else family
+        return VECTORS | family | PRESETS.get(task, {})
+
+
+# For vectors of observations, learnt from by perceptrons; the sizes of the authors' runs on CartPole, purejaxql.
+VECTORS: dict[str, Any] = {
+    "num_envs": 32,
+    "num_steps": 64,
+    "hidden": (128, 128),
+    "activation": "relu",
+    "minibatch_size": 128,
+    "epochs": 4,
+    "q_lambda": 0.95,
+    "learning_rate": 1e-3,
+    "max_grad_norm": 10.0,
+    "action_masks": False,
+}
+# The authors' settings: 128 environments, 32 steps, 2 epochs of 32 minibatches.
+_IMAGES: dict[str, Any] = {
+    "num_envs": 128,
+    "num_steps": 32,
+    "minibatch_size": 128,
+    "epochs": 2,
+    "q_lambda": 0.65,
+    "learning_rate": 2.5e-4,
+}
+ATARI: dict[str, Any] = _IMAGES | {
+    "total_steps": 10_000_000,
+    "anneal_learning_rate": False,
+    "epsilon_end": 0.001,
+    "env_options": {"episodic_life": True, "reward_clip": True},
+}
+VIZDOOM: dict[str, Any] = _IMAGES | {"total_steps": 1_000_000, "env_options": {"use_combined_action": True}}
+MINATAR: dict[str, Any] = _IMAGES | {
+    "total_steps": 5_000_000,
+    "learning_rate": 5e-4,
+    "epsilon_end": 0.02,
+    "env_options": {"max_episode_steps": 5000},
+}
+_CARTPOLE: dict[str, Any] = {
+    "total_steps": 500_000,
+    "stop_episodes": 20,
+    "epsilon_fraction": 0.2,
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v0": {**_CARTPOLE, "stop_at_return": 195.0},
+    "CartPole-v1": {**_CARTPOLE, "stop_at_return": 475.0},
+}

@@ -1,0 +1,92 @@
+"""Networks of action values with a layer normalisation behind each hidden layer, which needs no target networks.
+
+Ba et al. 2016 (arXiv:1607.06450); why it makes temporal differences stable: Gallici et al. 2024 (arXiv:2407.04811).
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import nullcontext
+from typing import Any
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from headrace.train.config.settings import Config
+from headrace.train.modules.cnn import NATURE_SIDE, cpu_has_bf16, trunk_for
+from headrace.train.modules.layers import initialised, is_exporting
+from headrace.train.modules.network import input_size, uses_images
+from headrace.train.modules.q_network import OwnQ, QNetwork
+
+
+class GreedyQNetwork(QNetwork):
+    """Action values in the place of action parameters, and as a state's value that of its best action."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs [B, …] to action values float32[B, A], and the greatest of each row, float32[B]."""
+        q = self.q(x)
+        return q, q.amax(1)
+
+
+class NormedPerceptron(nn.Sequential):
+    """Linear layers, each followed by a normalisation and a nonlinearity, and action values."""
+
+    def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str):
+        layers: list[nn.Module] = []
+        for below, above in itertools.pairwise((inputs, *hidden)):
+            nonlinear = nn.ReLU() if activation == "relu" else nn.Tanh()
+            layers += [initialised(nn.Linear(below, above)), nn.LayerNorm(above), nonlinear]
+        super().__init__(*layers, initialised(nn.Linear(hidden[-1], actions), 0.01))
+
+
+class NormedConvolutions(nn.Module):
+    """Convolutions and a dense layer, each followed by a normalisation and a ReLU, and action values.
+
+    The layers are those of the trunk that other algorithms would have (`trunk_for`). Features of an image are
+    normalised together, with a scale and a shift for each channel.
+    """
+
+    def __init__(self, config: Config, space: gym.spaces.Box, actions: int):
+        super().__init__()
+        self.scale = 1 / float(space.high.max())
+        self.bf16 = config.bf16
+        convolutions, dense = _layers_of(config, space)
+        layers: list[nn.Module] = []
+        for layer in convolutions:
+            layers += [layer, nn.GroupNorm(1, layer.out_channels), nn.ReLU()]
+        layers += [nn.Flatten(), dense, nn.LayerNorm(dense.out_features), nn.ReLU()]
+        self.body = nn.Sequential(*layers)
+        self.head = initialised(nn.Linear(dense.out_features, actions), 0.01)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images uint8[B, C, H, W] to action values float32[B, A]."""
+        x = x.to(torch.float32, memory_format=torch.channels_last) * self.scale
+        rounds = self.bf16 and not is_exporting() and (x.is_cuda or cpu_has_bf16())
+        with torch.autocast(x.device.type, torch.bfloat16) if rounds else nullcontext():
+            x = self.body(x)
+        return self.head(x.float())
+
+
+def _layers_of(config: Config, space: gym.spaces.Box) -> tuple[list[nn.Conv2d], nn.Linear]:
+    """The convolutions and the dense layer of a trunk."""
+    trunk: Any = trunk_for(config, space)
+    if config.trunk == "strided":
+        return list(trunk.convolutions), trunk.dense
+    if min(space.shape[1:]) < NATURE_SIDE:
+        return [trunk.conv], trunk.dense
+    return [trunk.conv1, trunk.conv2, trunk.conv3], trunk.dense
+
+
+def make_normed_q_network(config: Config, space: gym.Space, actions: int) -> GreedyQNetwork:
+    """The network for an observation space, on the CPU, initialised from torch's global generator.
+
+    Raises:
+        OptionError: no network fits the space, or the user's own is not what it should be.
+    """
+    if ":" in config.network:
+        return GreedyQNetwork(OwnQ(config.network, space, actions))
+    if uses_images(config, space):
+        assert isinstance(space, gym.spaces.Box)
+        return GreedyQNetwork(NormedConvolutions(config, space, actions))
+    return GreedyQNetwork(NormedPerceptron(input_size(space), actions, config.hidden, config.activation))

@@ -1,0 +1,200 @@
+"""PQN: targets as a plain loop has them, gradients and steps as torch's own, and tasks that are learnt."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import headrace
+from collecting import CPU, collecting
+from headrace.errors import OptionError
+from headrace.train import resume
+from headrace.train.algorithms.optimiser import FlatRAdam
+from headrace.train.algorithms.pqn import PQN, PQNConfig
+from headrace.train.algorithms.rates import Rates
+from headrace.train.config.settings import make_config
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.checkpoint import load, newest
+from headrace.train.storage.samples import Samples
+from whole_runs import SMALL, assert_same_run
+
+train: Any = headrace.train
+VECTORS = gym.spaces.Box(-1, 1, (3,), np.float32)
+SMALL_IMAGES = gym.spaces.Box(0, 1, (2, 12, 10), np.uint8)
+IMAGES = gym.spaces.Box(0, 255, (2, 44, 41), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Networks as small as these are slower on several, and far slower where others are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def policy_for(space: gym.Space = VECTORS, actions: int = 4, **settings: Any) -> PQN:
+    torch.manual_seed(5)
+    config = PQNConfig("x", algo="pqn", **({"hidden": (16, 12), "minibatch_size": 8} | settings))
+    return PQN("", config, AgentGroup(space, gym.spaces.Discrete(actions)), CPU)
+
+
+def some_samples(space: gym.spaces.Box, count: int) -> Samples:
+    chance = torch.Generator().manual_seed(1)
+    if space.dtype == np.uint8:
+        inputs = torch.randint(0, int(space.high.max()) + 1, (count, *space.shape), generator=chance).to(torch.uint8)
+    else:
+        inputs = torch.randn(count, *space.shape, generator=chance)
+    actions = torch.randint(0, 4, (count,), generator=chance)
+    returns = torch.randn(count, generator=chance)
+    return Samples(inputs, actions, None, returns, returns, torch.zeros(count))
+
+
+# -- the update -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["host", "device"])
+def test_targets_are_those_of_a_plain_loop(kind):
+    """Q(λ) backwards from the rollout's end, where poles fall and episodes reach their limit of 10 steps."""
+    options = {"num_envs": 6, "num_steps": 40, "env_options": {"max_episode_steps": 10}, "q_lambda": 0.7, "gamma": 0.9}
+    config = make_config("CartPole-v1", algo="pqn", **options)
+    collector, (policy,) = collecting(kind, config)
+    for parameter in policy.network.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.2)
+    collector.draw(torch.Generator().manual_seed(3))
+    (samples,) = collector.collect()
+    best = policy.network(collector.observations["obs"].flatten(0, 1))[0].amax(1).detach().view(41, 6)
+    finals = collector._finals(policy.agent_group)
+    after = best[1:].clone()
+    after[finals.t, finals.columns] = policy.network(finals.observations)[0].amax(1).detach()
+    wanted = np.zeros((40, 6))
+    for env in range(6):
+        following = float(best[-1, env])
+        for t in reversed(range(40)):
+            reward, value = float(collector.rewards[t, env]), float(after[t, env])
+            terminated, truncated = bool(collector.terminated[t, env]), bool(collector.truncated[t, env])
+            mixed = value if truncated or t == 39 else 0.3 * value + 0.7 * following
+            following = wanted[t, env] = reward + (0.0 if terminated else 0.9 * mixed)
+    assert collector.truncated.any()
+    np.testing.assert_allclose(samples.returns.view(40, 6).numpy(), wanted, rtol=1e-4, atol=1e-4)
+    assert policy.distribution.epsilon == 1.0 and samples.actions.float().mean() == pytest.approx(0.5, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("space", "settings"),
+    [(VECTORS, {}), (SMALL_IMAGES, {}), (IMAGES, {}), (IMAGES, {"trunk": "strided"})],
+)
+def test_an_update_is_that_of_torch(space, settings):
+    policy = policy_for(space, max_grad_norm=0.3, **settings)
+    plain = copy.deepcopy(policy.network)
+    leaves = [leaf for leaf in plain.parameters() if leaf.requires_grad]
+    optimiser = torch.optim.RAdam(leaves, lr=1e-2, eps=policy.config.adam_epsilon)
+    samples = some_samples(space, 24)
+    rates = Rates.of(policy.config, 0)._replace(learning_rate=1e-2)
+    orders = [torch.randperm(24, generator=torch.Generator().manual_seed(i)).view(3, 8) for i in range(3)]
+    statistics = policy.update(samples, rates, orders)
+    losses = []
+    for order in orders:
+        for rows in order:
+            optimiser.zero_grad()
+            values = plain.q(samples.inputs[rows])[range(8), samples.actions[rows]]
+            loss = F.mse_loss(values, samples.returns[rows]) / 2
+            loss.backward()
+            nn.utils.clip_grad_norm_(leaves, 0.3)
+            optimiser.step()
+            losses.append(float(loss.detach()))
+    assert statistics is not None
+    assert float(statistics[0]) == pytest.approx(np.mean(losses[-3:]), rel=1e-3)
+    for (name, mine), other in zip(policy.network.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=2e-5, msg=name)
+
+
+def test_rectified_steps_are_those_of_torch():
+    """The first five steps go by the mean gradient alone, later ones by the rectified second moment, too."""
+    torch.manual_seed(0)
+    mine, plain = nn.Linear(5, 3), nn.Linear(5, 3)
+    plain.load_state_dict(mine.state_dict())
+    ours, reference = FlatRAdam(mine, epsilon=1e-5), torch.optim.RAdam(plain.parameters(), lr=1e-2, eps=1e-5)
+    for _ in range(20):
+        gradients = [torch.randn_like(leaf) for leaf in plain.parameters()]
+        for leaf, other, gradient in zip(mine.parameters(), plain.parameters(), gradients, strict=True):
+            assert leaf.grad is not None
+            leaf.grad.copy_(gradient)
+            other.grad = gradient.clone()
+        ours.step_unclipped(1e-2)
+        reference.step()
+        for leaf, other in zip(mine.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(leaf, other)
+
+
+def test_each_hidden_layer_is_normalised():
+    network: Any = policy_for(hidden=(16, 12)).network.q
+    x = torch.randn(7, 3) * 100
+    for linear, norm in ((network[0], network[1]), (network[3], network[4])):
+        h = linear(x)
+        wanted = (h - h.mean(1, keepdim=True)) / (h.var(1, keepdim=True, correction=0) + norm.eps).sqrt()
+        torch.testing.assert_close(norm(h), wanted)
+        x = torch.relu(norm(h))
+
+
+def test_the_value_of_a_state_is_that_of_its_best_action():
+    policy = policy_for()
+    inputs = torch.randn(9, 3)
+    q, values = policy.network(inputs)
+    assert torch.equal(values, q.amax(1))
+    assert torch.equal(policy.worth(inputs, q, values), values)
+
+
+# -- whole runs -------------------------------------------------------------------------------------
+
+
+def test_what_it_cannot_do_it_says():
+    continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
+    with pytest.raises(OptionError, match="Discrete"):
+        PQN("", PQNConfig("x", algo="pqn"), continuous, CPU)
+    for settings, words in (
+        ({"network": "gru"}, "gru"),
+        ({"action_masks": True}, "action_masks=False"),
+        ({"samplers": 1}, "samplers=0"),
+        ({"q_lambda": 2.0}, "q_lambda=2"),
+        ({"entropy_coef": 0.1}, "entropy_coef=0.1 would not be used by pqn"),
+    ):
+        task = "Taxi-v3" if "action_masks" in settings else "CartPole-v1"
+        with pytest.raises(OptionError, match=words):
+            train(task, "pqn", quiet=True, total_steps=100, run_dir="never", **settings)
+    with pytest.raises(OptionError, match="continuous"):
+        train("Pendulum-v1", "pqn", quiet=True, total_steps=100, run_dir="never")
+
+
+def test_a_run_goes_on_as_if_undisturbed(tmp_path):
+    options = SMALL | {"hidden": (16,), "epochs": 2, "quiet": True, "anneal_learning_rate": False}
+    options |= {"epsilon_start": 0.3, "epsilon_end": 0.3}  # it would fall with the steps to come, which differ here
+    train("CartPole-v1", "pqn", run_dir=tmp_path / "whole", **(options | {"total_steps": 3000}))
+    train("CartPole-v1", "pqn", run_dir=tmp_path / "broken", **(options | {"total_steps": 1536}))
+    resume(tmp_path / "broken", total_steps=3000, quiet=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
+    path = newest(tmp_path / "broken" / "checkpoints")
+    assert path is not None and float(load(path).state["epsilon"]) == pytest.approx(0.3)
+
+
+def test_it_learns_to_balance_a_pole(tmp_path):
+    """A random player balances for some 20 steps."""
+    options = {"quiet": True, "tensorboard": False, "video": False, "torch_threads": 1, "total_steps": 60_000}
+    train("CartPole-v1", "pqn", run_dir=tmp_path / "run", **options)
+    assert evaluate(tmp_path / "run", episodes=20).mean_return > 150
+
+
+@pytest.mark.nightly
+def test_it_learns_a_game_of_minatar(tmp_path):
+    """A random player of Breakout earns 0.5."""
+    options = {"total_steps": 400_000, "torch_threads": 1, "tensorboard": False, "video": False, "quiet": True}
+    result = train("MinAtar-Breakout-v1", "pqn", run_dir=tmp_path / "run", seed=3, **options)
+    assert result.mean_return > 3
