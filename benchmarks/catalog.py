@@ -258,8 +258,8 @@ CATALOG = (
         "PPO with two of torchrun's processes: speed, and returns on CartPole",
         "one process, all environments and whole minibatches",
         "--repeats 1 --steps 3000 --seeds 2 --learning-steps 8000",
-        "Over three seeds the mean return of two processes lies below the 95 % interval of one's; the script now compares "
-        "six seeds, which are yet to be run.",
+        "Over three seeds the mean return of two processes lies below the 95 % interval of one's; six seeds, which the "
+        "script now compares, are yet to be run.",
     ),
     Benchmark(
         "torchrun_network", "torchrun over a link with delay and loss, and without the other machine; needs root"
