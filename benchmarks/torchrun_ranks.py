@@ -50,6 +50,8 @@ class RanksArgs:
     """runs of each way whose returns are compared; those that the JSON file has are not done again"""
     learning_steps: int = 60_000
     """agent steps of those"""
+    tasks: tuple[str, ...] = tuple(TASKS)
+    """those whose speed is measured"""
     parts: tuple[str, ...] = ("speed", "returns")
     """what to measure"""
     out: Path = RESULTS
@@ -83,14 +85,15 @@ def speed(lines: list[dict[str, Any]]) -> dict[str, float]:
     last = lines[-1]
     kept = [line for line in lines if line["step"] >= last["step"] / 5]
     steps, seconds = last["step"] - kept[0]["step"], last["time"]["seconds"] - kept[0]["time"]["seconds"]
-    cores = statistics.mean(line["time"]["cores"] for line in kept[1:])
+    cores = statistics.mean(line["time"]["cores"] for line in kept[1:] if "cores" in line["time"])
     return {"steps": steps / seconds, "per_core": steps / seconds / cores, "cores": cores}
 
 
 def speeds(args: RanksArgs) -> dict[str, Any]:
     """Of both ways, in turns, for each task."""
     found: dict[str, Any] = {}
-    for task, options in TASKS.items():
+    for task in args.tasks:
+        options = TASKS[task]
         turns: dict[int, list[dict[str, float]]] = {1: [], 2: []}
         for turn in range(args.repeats):
             for ranks in (1, 2) if turn % 2 == 0 else (2, 1):
@@ -123,16 +126,26 @@ def returns(args: RanksArgs, known: dict[str, Any], keep: Callable[[dict[str, An
                 lines = trained(ranks, "CartPole-v1", Path(folder, "run"), total_steps=total, **sizes, **CARTPOLE)
             late = [line["return"] for line in lines if line["step"] > total / 2 and line["return"] is not None]
             known[str(ranks)].append(round(statistics.mean(late), 1))
-            keep(known | compared(known["1"], known["2"]))
+            keep(known)
+    keep(known | compared(known["1"], known["2"]))
 
 
 def compared(one: list[float], two: list[float]) -> dict[str, Any]:
-    """The 95 % interval (Student's t) of one process's mean return, and whether the mean of two is inside."""
-    if len(one) not in STUDENT or not two:
+    """The 95 % interval (Student's t) of one process's mean return, whether the mean of two is inside, and the interval
+    of their difference."""
+    if len(one) not in STUDENT or len(two) != len(one):
         return {}
-    middle, half = statistics.mean(one), STUDENT[len(one)] * statistics.stdev(one) / len(one) ** 0.5
+    quantile, count = STUDENT[len(one)], len(one)
+    middle, half = statistics.mean(one), quantile * statistics.stdev(one) / count**0.5
     interval = [round(middle - half, 1), round(middle + half, 1)]
-    return {"interval": interval, "inside": interval[0] <= statistics.mean(two) <= interval[1]}
+    apart = statistics.mean(two) - middle
+    error = quantile * ((statistics.variance(one) + statistics.variance(two)) / count) ** 0.5
+    difference = [round(apart - error, 1), round(apart + error, 1)]
+    return {
+        "interval": interval,
+        "inside": interval[0] <= statistics.mean(two) <= interval[1],
+        "difference_interval": difference,
+    }
 
 
 def main(args: RanksArgs) -> None:
@@ -160,7 +173,8 @@ def main(args: RanksArgs) -> None:
     if "returns" in record:
         known = record["returns"]
         console.print(f"CartPole-v1, mean returns: one process {known['1']}, 95 % interval {known['interval']};")
-        console.print(f"two processes {known['2']}, their mean inside the interval: {known['inside']}")
+        console.print(f"two processes {known['2']}, their mean inside the interval: {known['inside']};")
+        console.print(f"95 % interval of the difference {known['difference_interval']}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ FOR_ALL = {"errors", "limits", "machine", "native_modules", "version"}
 # the folders of train/: each may import those before it
 FOLDERS = (
     "config", "runs", "logging", "plots", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
-    "runners", "tuning", "jobs", "launch", "sweep", "leaderboard",
+    "cluster", "runners", "tuning", "jobs", "launch", "sweep", "leaderboard",
 )  # fmt: skip
 ALLOWED = {
     "headrace imports headrace.train",  # for who reads types: it is loaded when somebody asks for it

@@ -18,6 +18,7 @@ TRAIN = [
     ("jobs", "several runs at once, in processes", ""),
     ("tuning", "measures a machine, and chooses settings", ""),
     ("runners", "the training loops", "where a run is trained"),
+    ("cluster", "samplers as Ray actors on other nodes", ""),
     ("workers", "samplers, learners, evaluator", "what a worker process does"),
     ("play", "evaluation, videos, logged episodes", ""),
     ("collect", "pools and policies fill rollouts", "where an episode ends"),

@@ -31,6 +31,7 @@ from headrace.watch.players import Players
 from headrace.watch.run import Run
 
 HOSTILE = "<img src=x onerror=alert(1)>&'\""
+TWO = ["http://here/", "http://there/"]
 
 
 @pytest.fixture(scope="module")
@@ -335,12 +336,21 @@ def test_words_for_what_cannot_be_watched(tmp_path: Path, monkeypatch: pytest.Mo
     assert "there are no runs" in capsys.readouterr().err
 
 
-def test_the_browser_is_opened_at_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_browser_is_opened_at_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: bool(opened.append(url)) or True)
-    monkeypatch.setattr("headrace.watch.serve.serve", lambda library, found, host, ready: ready("http://there/"))
+    monkeypatch.setattr("headrace.watch.serve.serve", lambda library, found, host, ready: ready(TWO))
     assert main(["watch", str(write_run(tmp_path / "run")), "--port", "0"]) == 0
-    wait_for(lambda: opened == ["http://there/"])
+    wait_for(lambda: opened == ["http://here/"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("watch http://here/ ") and said[1].split() == [
+        "http://there/",
+        "from",
+        "other",
+        "machines",
+    ]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rich.console import Console
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import settled
+from headrace.train.launch.checks import check_cluster, settled
 from headrace.train.processes.torchrun import refuse
 from headrace.train.tuning.measure import Probe
 from headrace.train.tuning.tune import FINDINGS, LIMIT, Scope, Tuning, forget, tune
@@ -41,6 +41,7 @@ class TuneArgs:
       headrace tune HalfCheetah-v5
       headrace tune Pong-v5 --algo dqn --device cuda
       headrace tune HalfCheetah-v5 --replay-ratio None --again
+      headrace tune HalfCheetah-v5 --ray auto
       headrace tune HalfCheetah-v5 --forget
     """
 
@@ -56,6 +57,8 @@ class TuneArgs:
     """agent steps of the run that it is for"""
     replay_ratio: Annotated[str, tyro.conf.arg(metavar="FLOAT|None")] = ""
     """updates for every step; None lets samplers and learner go as fast as they can"""
+    ray: str = ""
+    """the Ray cluster whose nodes sample: auto, an address, or local"""
     scope: Scope = "all"
     """speed: leave the minibatch as it is, and let samplers share the environments that there are"""
     option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -81,6 +84,7 @@ def run(argv: list[str]) -> int:
     if not args.task:
         raise OptionError("which task? headrace tune TASK, such as HalfCheetah-v5; headrace envs lists them")
     config = settled(make_config(args.task, **_overrides(args)))
+    check_cluster(config)
     console = Console(highlight=False)
     how = {"scope": args.scope, "seconds": args.seconds, "limit": args.limit, "again": args.again}
     found = find_tuning(config, console, table=True, **how)
@@ -151,6 +155,8 @@ def _row(probe: Probe) -> str:
 def _overrides(args: TuneArgs) -> dict[str, Any]:
     names = ("device", "hidden", "total_steps")
     overrides: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.ray:
+        overrides["ray"] = args.ray
     if args.replay_ratio:
         try:
             overrides["replay_ratio"] = None if args.replay_ratio == "None" else float(args.replay_ratio)

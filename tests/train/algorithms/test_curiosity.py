@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +23,6 @@ train: Any = headrace.train
 CPU = torch.device("cpu")
 VECTORS = gym.spaces.Box(-1, 1, (3,), np.float32)
 IMAGES = gym.spaces.Box(0, 255, (2, 12, 10), np.uint8)
-DOORS = Path(__file__).parents[2] / "doors.py"
 
 
 @pytest.fixture(autouse=True)
@@ -122,18 +120,7 @@ def test_where_there_is_none_it_is_refused(tmp_path):
 
 @pytest.mark.nightly
 def test_a_car_finds_the_hill(tmp_path):
-    """Each of 200 steps costs 1 until the hill is reached, which chance does not do."""
+    """Each of 200 steps costs 1 until the hill is reached."""
     options = {"curiosity": 0.1, "total_steps": 500_000, "torch_threads": 1, "quiet": True, "video": False}
     train("MountainCar-v0", run_dir=tmp_path / "run", **options)
     assert evaluate(tmp_path / "run", episodes=50).mean_return > -135
-
-
-@pytest.mark.nightly
-def test_a_key_opens_a_door(tmp_path):
-    """1 less what the way took, and nothing but that."""
-    pytest.importorskip("minigrid")
-    options = {"num_envs": 32, "num_steps": 64, "minibatch_size": 512, "entropy_coef": 0.01, "learning_rate": 1e-3}
-    options |= {"curiosity": 0.05, "total_steps": 400_000, "stop_at_return": 0.9, "normalise_observations": True}
-    options |= {"quiet": True, "video": False, "torch_threads": 1}
-    train(f"{DOORS}:door_key", run_dir=tmp_path / "run", **options)
-    assert evaluate(tmp_path / "run", episodes=30).mean_return > 0.8

@@ -40,7 +40,7 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     assert admitted or (algo, name) in {("crossq", "target_rate"), *none}
 
 
-WORKERS_ONLY = ("evaluate_episodes", "evaluate_seconds", "evaluate_share")
+WORKERS_ONLY = ("ray", "evaluate_episodes", "evaluate_seconds", "evaluate_share")
 """settings of workers, which a2c and pqn have none of"""
 
 

@@ -36,10 +36,11 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "td3": ("Pendulum-v1", REPLAY),
     "ddpg": ("Pendulum-v1", REPLAY | {"normalise_rewards": True}),
     "dqn": ("CartPole-v1", REPLAY),
+    "crossq": ("Pendulum-v1", REPLAY),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }
 """algorithm → task and settings of a small run"""
-MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn")
+MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn", "crossq")
 """those that have minibatches"""
 
 

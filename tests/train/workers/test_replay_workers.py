@@ -194,7 +194,8 @@ def test_dqn_draws_by_priority(tmp_path):
 
 @pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "crossq"])
 def test_actor_and_critics_learn_apart(tmp_path, algo):
-    config = make_config("Pendulum-v1", **but(algo=algo, actor_device="cpu"))
+    narrow = {"critic_hidden": (16,)} if algo == "crossq" else {}
+    config = make_config("Pendulum-v1", **but(algo=algo, actor_device="cpu", **narrow))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     policy = trainer.policy
     assert isinstance(policy, OffPolicy)

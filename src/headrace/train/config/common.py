@@ -230,6 +230,15 @@ class CommonConfig:
         group="workers",
         shared=True,
     )
+    ray: str = setting(
+        "",
+        "Have samplers and evaluator run as actors on the nodes of a Ray cluster: auto for the one that this machine "
+        "belongs to, host:port for another, local for one that the run starts here. Empty for processes of this "
+        "machine.",
+        group="workers",
+        use=_WORKERS,
+        shared=True,
+    )
     evaluate_episodes: int = setting(
         8,
         "Episodes of one evaluation, played without exploration beside training; 0 for none.",

@@ -157,6 +157,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
         if name:
             find_device(name)
+    check_cluster(config)
     check_loggers(config.log)
     check_curriculum(config)
     if config.reward is not None:
@@ -166,6 +167,14 @@ def _check_task(config: Config) -> dict[str, Player]:
     players = players_of(config, build_task(config.task, **config.env_options).spec)
     check_loads(config, players)
     return players
+
+
+def check_cluster(config: Config) -> None:
+    """Raise `OptionError` where a run is to have its samplers on a Ray cluster that is known to be out of reach."""
+    if config.ray:
+        from headrace.train.cluster.connection import check_address
+
+        check_address(config.ray)
 
 
 def _is_apart(config: Config) -> bool:

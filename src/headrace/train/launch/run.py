@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import check_launcher, checked, expect_workers
+from headrace.train.launch.checks import check_cluster, check_launcher, checked, expect_workers
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
@@ -26,7 +26,9 @@ from headrace.train.runs.writing import is_newer
 if TYPE_CHECKING:
     from headrace.train.launch.torchrun import Together
 
-CONTINUABLE = ("total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log")
+CONTINUABLE = (
+    "total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log", "ray",
+)  # fmt: skip
 """settings that may change in the middle of a run"""
 PATIENCE = 60.0  # seconds in which who trained into a folder before torchrun's restart must have ended
 
@@ -112,6 +114,7 @@ def go_on(run_dir: str | Path, changes: dict[str, Any], wishes: Wishes) -> Resul
     if changes:
         check_loggers(changes.get("log", ()))
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
+    check_cluster(config)
     check_launcher(config)
     lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
     with run.held(PATIENCE if wishes.together is not None and wishes.together.found is not None else 0.0):

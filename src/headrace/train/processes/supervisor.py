@@ -72,13 +72,14 @@ class Supervisor:
 
     Args:
         tell: called once to tell the workers to stop; sets the flag that their loops read.
+        patience: seconds that they have to end by themselves then.
 
     Attributes:
         restarts: number of restarts of workers.
     """
 
-    def __init__(self, tell: Callable[[], None]):
-        self._tell = tell
+    def __init__(self, tell: Callable[[], None], patience: float = PATIENCE):
+        self._tell, self._patience = tell, patience
         self._context = worker_context()
         self._workers: list[_Worker] = []
         self.restarts = 0
@@ -180,10 +181,10 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self, patience: float = PATIENCE) -> None:
+    def close(self, patience: float | None = None) -> None:
         """Tell all workers to stop, and kill those that have not ended after ``patience`` seconds."""
         self._tell()
-        until = time.monotonic() + patience
+        until = time.monotonic() + (self._patience if patience is None else patience)
         for worker in self._workers:
             worker.process.join(max(0.0, until - time.monotonic()))
             if worker.process.is_alive():

@@ -7,6 +7,8 @@ that a write overlapped.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,6 +18,19 @@ from headrace.pool.executors.processes.shared import Fence, SharedArrays
 
 ATTEMPTS = 100
 WRITING = -1
+
+
+class WeightSource(Protocol):
+    """Where the newest weights are read."""
+
+    @property
+    def version(self) -> int:
+        """The newest version; 0 before the first, then more with each."""
+        ...
+
+    def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
+        """As `WeightBuffer.read`."""
+        ...
 
 
 class WeightBuffer:
@@ -44,6 +59,11 @@ class WeightBuffer:
 
     def __setstate__(self, state: dict[str, SharedArrays]) -> None:
         self._open(state["arrays"])
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of elements of the vector and of its extras."""
+        return self._copies[0].numel(), self._copies[1].numel()
 
     @property
     def version(self) -> int:

@@ -20,6 +20,7 @@ from torch import Tensor
 from headrace.errors import HeadraceError, NotFiniteError, OptionError
 from headrace.pool.registry import build_task, is_known_here_only
 from headrace.train.algorithms.policy import Policy
+from headrace.train.cluster.cluster import END, Cluster
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, players_of, prepare
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import check_asked_for
@@ -33,11 +34,13 @@ from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.supervisor import RESTARTED, Supervisor
+from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
 from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.rollout_slots import Rollouts
+from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers import evaluator
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
@@ -117,7 +120,9 @@ class AsyncTrainer(Runner):
             self.learner.publish()
         offset = self.load(resume) if resume is not None else 0
         self.writer = MetricsWriter(run.metrics_file, offset, make_loggers(config, run, self.step))
-        self.supervisor, self.writing = Supervisor(self.counters.stop), Writing()
+        self.cluster = Cluster(config) if config.ray else None
+        patience = END if config.ray else PATIENCE
+        self.supervisor, self.writing = Supervisor(self.counters.stop, patience), Writing()
         self._interrupt = Interrupt()
 
     def _extras(self) -> int:
@@ -131,6 +136,10 @@ class AsyncTrainer(Runner):
     @abstractmethod
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
         """What a sampler's process calls, and with which arguments before its life's number."""
+
+    @abstractmethod
+    def _memory(self) -> StepReplay | Rollouts:
+        """What samplers write to."""
 
     @abstractmethod
     def _update(self) -> bool:
@@ -196,6 +205,12 @@ class AsyncTrainer(Runner):
 
     def _start(self) -> None:
         config, counters, workers = self.config, self.counters, self.supervisor
+        if self.cluster is not None:
+            self.cluster.start(workers, counters, self.weights, self.evaluations, self._memory())
+            while not self.cluster.connected and not self._interrupt:
+                self._watch_workers()
+                time.sleep(REST)
+            return
         for number in range(config.samplers):
             target, arguments = self._sampler(number)
             name = f"sampler {number}" if config.samplers > 1 else "sampler"
@@ -229,14 +244,21 @@ class AsyncTrainer(Runner):
         """What has happened meanwhile."""
         config = self.config
         self.writing.check()
-        for words in self.supervisor.check():
-            self.remark(words, "restart" if words.endswith(RESTARTED) else "warning")
-        self.restarts = self.supervisor.restarts
+        self._watch_workers()
         self._look_at_board()
         self._throughput.note(self.step, self.updates)
         late = self.seconds - self._logged_at >= LOG_SECONDS and self.step > self._logged
         if late or self.step - self._logged >= config.log_steps:
             self._log()
+
+    def _watch_workers(self) -> None:
+        """Restart workers that died, and say what became of any."""
+        words, self.restarts = self.supervisor.check(), self.supervisor.restarts
+        if self.cluster is not None:
+            words += self.cluster.words()
+            self.restarts += self.cluster.restarts
+        for each in words:
+            self.remark(each, "restart" if each.endswith(RESTARTED) else "warning")
 
     def _look_at_board(self) -> None:
         self.step = self.counters.total_steps()
@@ -284,7 +306,8 @@ class AsyncTrainer(Runner):
         return {"updates": self.updates}
 
     def _details(self) -> dict[str, Any]:
-        return {"evaluation": self.evaluation, "staleness": self.learner.staleness(), "restarts": self.restarts}
+        known = {"evaluation": self.evaluation, "staleness": self.learner.staleness(), "restarts": self.restarts}
+        return known if self.cluster is None else known | {"cluster": self.cluster.numbers()}
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -344,7 +367,7 @@ class AsyncTrainer(Runner):
         with suppress(HeadraceError, OSError):  # it was raised, or is of no interest beside what was
             self.writing.wait()
         super().close()
-        for shared in (self.weights, self.evaluations, self.counters):
+        for shared in (self.weights, self.evaluations, self.counters, *([self.cluster] if self.cluster else [])):
             shared.close()
 
 

@@ -68,6 +68,9 @@ class OffPolicyTrainer(AsyncTrainer):
                 pulse=lambda: int(made[0] + rests[-1]),
             )
 
+    def _memory(self) -> StepReplay:
+        return self.replay
+
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
         return replay_sampler.work, (self.config, number, self.replay, self.weights, self.counters)
 

@@ -48,6 +48,9 @@ class OnPolicyTrainer(AsyncTrainer):
         self.rollouts = Rollouts(self.spec.observation, *stored, *sizes)
         return RolloutLearner(config, policy, self.rollouts, self.weights)
 
+    def _memory(self) -> Rollouts:
+        return self.rollouts
+
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
         return rollout_sampler.work, (self.config, number, self.rollouts, self.weights, self.counters)
 

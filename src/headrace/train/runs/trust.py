@@ -40,7 +40,7 @@ def check(settings: Mapping[str, Any], where: Path) -> None:
 def is_known(source: str) -> bool:
     """Whether the code of a file or module is loaded, installed, or was named by the user and is unchanged."""
     files = _files(source)
-    return is_loaded(source) or all(map(_installed, files)) or _remembered().recall(_key(files)) == _digest(files)
+    return is_loaded(source) or all(map(is_installed, files)) or _remembered().recall(_key(files)) == _digest(files)
 
 
 def remember(names: Iterable[object]) -> None:
@@ -48,7 +48,7 @@ def remember(names: Iterable[object]) -> None:
     for source in sources(names):
         files = _files(source)
         with suppress(OSError):  # a cache that cannot be written is none
-            if files and not all(map(_installed, files)):
+            if files and not all(map(is_installed, files)):
                 _remembered().remember(_key(files), _digest(files))
 
 
@@ -69,6 +69,11 @@ def sources(names: Iterable[object]) -> list[str]:
     return [source for source in (split(name)[0] for name in words) if source]
 
 
+def own_files(settings: Mapping[str, Any]) -> list[Path]:
+    """Returns the files of the code that settings, name → value, name, without those of installed packages."""
+    return [file for source in sources(named(settings)) for file in _files(source) if not is_installed(file)]
+
+
 def _files(source: str) -> list[Path]:
     """The files whose code runs when ``source`` is imported, without those that they import in turn."""
     if source.endswith(".py"):
@@ -87,8 +92,8 @@ def _files(source: str) -> list[Path]:
     return files
 
 
-def _installed(file: Path) -> bool:
-    """Whether a file belongs to Python or an installed package."""
+def is_installed(file: Path) -> bool:
+    """Returns whether a file belongs to Python or an installed package."""
     homes = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     homes += [*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2])]
     return any(file.is_relative_to(Path(home).resolve()) for home in homes)

@@ -69,6 +69,10 @@ class Rollouts:
         action_shape, action_dtype: of one stored action.
         samplers, slots, steps, envs: S samplers, with so many slots each, of T steps of N environments.
 
+    Attributes:
+        arrays: the slots' fields, [S, slots, …], and for each sampler how many are ``filled`` and ``taken`` so far.
+        of_one: the arguments of the slots of one sampler.
+
     Raises:
         SharedMemoryError: there is not enough memory.
     """
@@ -101,6 +105,7 @@ class Rollouts:
         fields |= dict.fromkeys(("filled", "taken"), ((samplers,), count))
         self.arrays, self._fence = SharedArrays(fields), Fence()
         self.samplers, self.slots, self._turn = samplers, slots, 0
+        self.of_one = (observation, action_shape, action_dtype, 1, slots, steps, envs)
 
     def free(self, sampler: int) -> Slot | None:
         """Returns the slot that a sampler fills next; None while all of its slots wait for the learner."""

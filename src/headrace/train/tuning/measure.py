@@ -46,6 +46,7 @@ SETTLE = 0.1  # seconds from when everything runs to the first window
 WINDOWS = 2  # in the time of one measurement
 APART = 0.1  # windows that differ by more than this are followed by a third
 PATIENCE = 20.0  # seconds until everything has to run
+PATIENCE_ON_A_CLUSTER = 120.0
 MEMORY_SHARE = 0.8  # of what is free, what the learner may take
 LACK = "out of memory"
 
@@ -150,6 +151,10 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
         config = dataclasses.replace(config, replay_ratio=None, replay_size=min(config.replay_size, REPLAY))
         try:
             return Probe(size, **_with_workers(config, seconds, memory_share, run_dir))
+        except OptionError as error:
+            if not config.ray or size.samplers == 1:
+                raise
+            return Probe(size, note=str(error))  # more samplers than the cluster has room for
         except (MemoryError, RuntimeError) as error:
             if not is_lack(error):
                 raise
@@ -292,7 +297,7 @@ class _Trial(OffPolicyTrainer):
     def _warm_up(self) -> None:
         """Until every sampler steps, and everything that updates make at first is made."""
         least = UPDATES + (EAGER_CALLS if self.device.type == "cuda" else 0)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + (PATIENCE_ON_A_CLUSTER if self.config.ray else PATIENCE)
         while self.learner.updates < least or not (self.counters.steps > 0).all():
             self._learn_and_look(SETTLE / 2)
             if time.monotonic() > until:

@@ -39,6 +39,7 @@ from headrace.train.tuning.measure import Probe, Size, measure
 from headrace.train.tuning.search import GAIN, Better, Found, Search, change, growth
 
 LIMIT = 50.0  # seconds of a search, before its last probe
+LIMIT_ON_A_CLUSTER = 200.0  # where actors take seconds to begin
 SHARE = 0.1  # of a run's time, what may be spent on looking for its size
 WORTHWHILE = 10.0  # seconds that a search has to have, so that it can find anything
 STEPS_EACH = 1000
@@ -55,7 +56,7 @@ FOLLOWS = ("learning_rate", "critic_learning_rate", "target_rate", "target_updat
 DECIDES = (
     "algo", "device", "env_options", "network", "hidden", "activation", "bf16", "compile", "graphs", "num_envs",
     "minibatch_size", "n_step", "prioritised", "replay_ratio", "matmul_precision", "actor_device",
-    "critic_device",
+    "critic_device", "ray",
 )  # fmt: skip
 """settings that speed depends on, and those that are of this version: what was found holds for these"""
 
@@ -152,6 +153,8 @@ def tune(
     if known is not None and holds(config, known, scope):
         return known
     headrace.make(config.task, num_envs=1, **config.env_options).close()  # kernels that are compiled once are not timed
+    if config.ray and limit == LIMIT:
+        limit = LIMIT_ON_A_CLUSTER
     search = WorkersSearch(config, lambda size: measure(config, size, seconds), limit, keep, briefly, show, scope)
     found = search.run()
     if (found.complete or search.limit >= LIMIT) and not found.disturbed:  # else more might be found another time
@@ -259,7 +262,8 @@ class WorkersSearch(Search):
             return ENOUGH
         if name == "minibatch_size" and value > self._largest:
             return "learning rates and replay ratio could not follow without harm"
-        if name in ("torch_threads", "samplers") and value > cores:
+        elsewhere = name == "samplers" and config.ray  # a cluster says itself how many it has room for
+        if name in ("torch_threads", "samplers") and value > cores and not elsewhere:
             return f"there are {cores} cores"
         if name == "samplers" and self._scope == "speed" and self._most_envs % value:
             return f"they could not share {self._most_envs} environments evenly"

@@ -22,7 +22,7 @@ from headrace.train.play.evaluate import play_episodes, playing_pool
 from headrace.train.play.pictures import small
 from headrace.train.play.video import film
 from headrace.train.processes.counters import Counters
-from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
 from headrace.train.runs.episodes import kept
 from headrace.train.runs.folder import RunFolder
 from headrace.train.workers.policy_copy import unlearnt_agent
@@ -37,7 +37,7 @@ RESULTS = ("return", "length", "step", "version")
 
 
 def work(
-    config: Config, run: Path, weights: WeightBuffer, results: WeightBuffer, counters: Counters, life: int
+    config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, life: int
 ) -> None:
     """The evaluator's process: publishes the weights that it has evaluated, with `RESULTS`, and films some of them."""
     give_way()

@@ -19,7 +19,7 @@ from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.processes.counters import PACED, Counters
-from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 from headrace.train.workers.sampler import Sampler, run_sampler
@@ -55,7 +55,7 @@ class ReplaySampler(Sampler):
     """One sampler of steps; ``writer`` receives them, the other arguments are those of `Sampler`."""
 
     def __init__(
-        self, config: Config, number: int, life: int, writer: StepWriter, weights: WeightBuffer, counters: Counters
+        self, config: Config, number: int, life: int, writer: StepWriter, weights: WeightSource, counters: Counters
     ) -> None:
         frames = Frames.of(config)
         super().__init__(config, number, life, weights, counters, "next_step", frames.options)

@@ -22,7 +22,7 @@ from headrace.train.collect.curriculum import options_at
 from headrace.train.collect.setup import rewarded
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
-from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.processes.weight_buffer import WeightSource
 from headrace.train.workers.policy_copy import PolicyCopy, acting_policy
 from headrace.train.workers.rate_limiter import REST
 from headrace.train.workers.seeds import seed_of
@@ -44,7 +44,7 @@ class Sampler(ABC):
         config: Config,
         number: int,
         life: int,
-        weights: WeightBuffer,
+        weights: WeightSource,
         counters: Counters,
         autoreset: AutoresetMode,
         options: Mapping[str, Any],

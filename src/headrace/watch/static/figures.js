@@ -4,9 +4,19 @@ const AXES = new Set(["step", "iteration", "updates", "time/seconds", "time/unix
 const POLICY = /^policies\/([^/]+)\/(.+)$/;
 const RATES = /^time\/(?:steps_)?per_second\//;
 const MEMORY = /^time\/memory\//;
+const BYTES = /^(time\/memory\/|cluster\/\w+_bytes$)/;
 const SPLIT = /^time\/[^/]+$/;
 const HARDWARE = /^time\/(cores|gpu)(\/|$)/;
+const CLUSTER = /^cluster\//;
 const AGE = /^(staleness|age)(\/|$)/;
+/** Part of a column's name → what a title says, one after the other. */
+const TITLES = [
+  [AGE, "age of the data, "],
+  [/^(loss|time)\//, ""],
+  [/^cluster\/(\w+)_bytes$/, "cluster, $1 a second"],
+  [CLUSTER, "cluster, "],
+  [/, $/, ""],
+];
 
 /**
  * The columns of some runs as charts: {learning, machine, age, more}, each a list of {key, title, columns, bytes};
@@ -21,9 +31,9 @@ export function figuresOf(names) {
     if (rest === "return" || rest === "evaluation/return") continue; // the large chart has them
     if (policies && !policy && name.startsWith("loss/")) continue; // the first policy's again
     const section = sectionOf(rest);
-    const title = rest.replace(AGE, "age of the data, ").replace(/^(loss|time)\//, "").replace(/, $/, "");
+    const title = TITLES.reduce((words, [from, to]) => words.replace(from, to), rest);
     const key = `${section} ${title}`;
-    if (!found[section].has(key)) found[section].set(key, { key, title, columns: [], bytes: MEMORY.test(rest) });
+    if (!found[section].has(key)) found[section].set(key, { key, title, columns: [], bytes: BYTES.test(rest) });
     found[section].get(key).columns.push({ name, policy });
   }
   return Object.fromEntries(Object.entries(found).map(([section, figures]) => [section, [...figures.values()]]));
@@ -41,6 +51,7 @@ export function returnsOf(names) {
 function sectionOf(name) {
   if (name.startsWith("loss/")) return "learning";
   if (MEMORY.test(name) || HARDWARE.test(name)) return "machine";
+  if (CLUSTER.test(name)) return "machine";
   if (AGE.test(name)) return "age";
   return "more";
 }

@@ -65,7 +65,8 @@ function label(line, lines, differing) {
   const [run] = line.runs;
   const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
   if (!run.task) return run.name;
-  if (run.sweep && lines.every((line) => line.runs[0].sweep === run.sweep)) return run.name.split("/").at(-1);
+  const trials = run.sweep ? lines.filter((each) => each.runs[0].sweep === run.sweep).length : 0;
+  if (trials > 1) return trials === lines.length ? run.name.split("/").at(-1) : run.name;
   if (lines.length === 1) return `${run.task} ${run.algo} · ${seeds}`;
   const words = [];
   if (differing.includes("task")) words.push(shortTask(run.task));

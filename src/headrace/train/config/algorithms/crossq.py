@@ -38,7 +38,6 @@ FAST: dict[str, Any] = PUBLISHED | {
     "anneal_learning_rate": True,
     "replay_ratio": 1 / 32,
     "n_step": 3,
-    "initial_temperature": 0.1,  # learnt with every third update, it would not fall soon enough from 1
     "torch_threads": 1,
 }
 PRESETS = {DEFAULT_PRESET: DEFAULT, "fast": FAST, "published": PUBLISHED}

@@ -1,0 +1,250 @@
+"""The actor: a sampler, or the evaluator, as it is on one machine, in a thread beside which the actor answers orders.
+
+The sampler writes to memory of the actor's process, as if the learner read there, and never knows of the cluster; what
+it has written since the last answer is taken out and sent. It waits where the learner's memory could not take what it
+collects: at its limit of steps, at the end of its ring, or with rollouts that are not read yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from typing import Any
+
+import torch
+
+from headrace.errors import WorkerError
+from headrace.train.cluster.messages import Answer, Beginning, Order, ReceivedWeights, Weights
+from headrace.train.config.settings import Config
+from headrace.train.processes.counters import Counters
+from headrace.train.processes.start import Report
+from headrace.train.storage.blocks import Rollout, Rows, ring_of, take_rollout, take_rows
+from headrace.train.storage.rollout_slots import Rollouts, Slot
+from headrace.train.storage.writer import StepWriter
+from headrace.version import __version__
+
+LOOK = 1e-3  # seconds between looks at what the sampler has done, while an order's patience lasts
+
+
+class Actor:
+    """One sampler or evaluator on a node of the cluster; Ray makes it, and calls its methods one at a time.
+
+    Args:
+        beginning: what it needs.
+    """
+
+    def __init__(self, beginning: Beginning):
+        self._beginning, self._node = beginning, _node()
+        self._counters: Counters | None = None
+        self._weights, self._place = ReceivedWeights(), 0
+        self._job: Any = None
+        self._report: Report | None = None
+        self._thread: threading.Thread | None = None
+
+    def exchange(self, order: Order, weights: Weights | None = None) -> Answer:
+        """Take an order and perhaps newer weights; returns what was done, once there is enough or patience is over."""
+        if weights is not None:
+            self._weights.receive(weights)
+        if self._thread is None:
+            self._begin(order)
+        self._admit(order)
+        now = time.monotonic()
+        early, until = now + order.least, now + order.patience
+        while now < until and self._report is None and not (now >= early and self._job and self._job.has_enough(order)):
+            time.sleep(LOOK)
+            now = time.monotonic()
+        return self._answer()
+
+    def stop(self) -> None:
+        """End the sampler, which closes its environments."""
+        if self._counters is not None and self._thread is not None:
+            self._counters.stop()
+            self._thread.join()
+
+    def _begin(self, order: Order) -> None:
+        beginning = self._beginning
+        self._counters = counters = Counters(beginning.number + 2)  # the last for all others' steps
+        self._place = beginning.number
+        counters.begun[0], counters.steps[self._place] = beginning.begun, beginning.steps
+        self._admit(order)
+        self._thread = threading.Thread(target=self._live, name="sampler", daemon=True)
+        self._thread.start()
+
+    def _admit(self, order: Order) -> None:
+        counters = self._counters
+        assert counters is not None
+        counters.steps[-1] = order.others  # before the limit: who looks between the two waits
+        counters.allowed[0] = order.others + order.limit
+        if self._job is not None:
+            self._job.admit(order)
+
+    def _live(self) -> None:
+        try:
+            beginning = self._beginning
+            if beginning.version != __version__:
+                raise WorkerError(
+                    f"node {self._node} has Headrace {__version__}, the learner {beginning.version}: "
+                    "install the same on all nodes"
+                )
+            place = beginning.code.unpack()
+            beginning.code.import_script(place)
+            make, (values, *rest) = beginning.settings
+            config = make(beginning.code.settings(values, place), *rest)
+            assert self._counters is not None
+            self._job = JOBS[beginning.kind](config, beginning, self._weights, self._counters)
+            self._job.run()
+        except BaseException as error:
+            self._report = Report.of(error)
+
+    def _answer(self) -> Answer:
+        counters, place = self._counters, self._place
+        assert counters is not None
+        # steps first: rows that are published meanwhile are no harm, steps without their rows would be
+        steps, report = int(counters.steps[place]), self._report
+        return Answer(
+            self._node,
+            self._weights.version,
+            steps,
+            counters.seconds[place].copy(),
+            int(counters.rests[place]),
+            counters.new_episodes(),
+            block=self._job.block() if self._job else None,
+            found=self._job.found() if self._job else None,
+            played=int(counters.played[0]),
+            failure=report,
+        )
+
+
+class Job:
+    """What an actor does; `run` in a thread of its own, everything else in the actor's."""
+
+    def run(self) -> None:
+        """Work until the counters tell it to stop."""
+
+    def admit(self, order: Order) -> None:
+        """Let it do what the order allows beside the counters' limit of steps."""
+
+    def has_enough(self, order: Order) -> bool:
+        """Whether there is enough to answer before patience is over."""
+        return False
+
+    def block(self) -> Rows | Rollout | None:
+        """What was collected since the last call."""
+
+    def found(self) -> Weights | None:
+        """Weights that were evaluated since the last call, with the results as extras."""
+
+
+class RowsJob(Job):
+    """A sampler of a replay, which fills a ring."""
+
+    def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
+        assert beginning.layout is not None
+        self._config, self._beginning, self._weights, self._counters = config, beginning, weights, counters
+        self._arrays = ring_of(beginning.layout)
+        self._writer, self._sent = StepWriter(beginning.layout, self._arrays, 0), 0
+
+    def run(self) -> None:
+        from headrace.train.workers.replay_sampler import ReplaySampler
+        from headrace.train.workers.sampler import run_sampler
+
+        config, beginning = self._config, self._beginning
+        run_sampler(
+            lambda: ReplaySampler(config, beginning.number, beginning.life, self._writer, self._weights, self._counters)
+        )
+
+    def has_enough(self, order: Order) -> bool:
+        rows, steps = self._writer.written - self._sent, int(self._counters.steps[self._beginning.number])
+        return rows > 0 and steps >= order.limit
+
+    def block(self) -> Rows | None:
+        low, high = self._sent, self._writer.written
+        if low == high:
+            return None
+        rows = take_rows(self._arrays, low, high)
+        self._sent = high
+        return rows
+
+
+class RolloutsJob(Job):
+    """A sampler of rollouts, which fills slots."""
+
+    def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
+        self._config, self._beginning, self._weights, self._counters = config, beginning, weights, counters
+        self._rollouts = OwnRollouts(*beginning.slots)
+        self._sent = 0
+
+    def run(self) -> None:
+        from headrace.train.workers.rollout_sampler import RolloutSampler
+        from headrace.train.workers.sampler import run_sampler
+
+        config, beginning = self._config, self._beginning
+        run_sampler(
+            lambda: RolloutSampler(
+                config, beginning.number, beginning.life, self._rollouts, self._weights, self._counters
+            )
+        )
+
+    def admit(self, order: Order) -> None:
+        self._rollouts.arrays["taken"][0] = self._sent - order.waiting
+
+    def has_enough(self, order: Order) -> bool:
+        return int(self._rollouts.arrays["filled"][0]) > self._sent
+
+    def block(self) -> Rollout | None:
+        if int(self._rollouts.arrays["filled"][0]) == self._sent:
+            return None
+        rollout = take_rollout(self._rollouts._slot(0, self._sent))
+        self._sent += 1
+        return rollout
+
+
+class OwnRollouts(Rollouts):
+    """The slots of one sampler, whatever its number in the run."""
+
+    def free(self, sampler: int) -> Slot | None:
+        """As `Rollouts.free`."""
+        return super().free(0)
+
+    def publish(self, sampler: int) -> None:
+        """As `Rollouts.publish`."""
+        super().publish(0)
+
+
+class EvaluatorJob(Job):
+    """The evaluator, which films nothing: its node has no run folder."""
+
+    def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
+        from headrace.train.workers.evaluator import RESULTS
+        from headrace.train.workers.policy_copy import PolicyCopy, acting_policy
+
+        self._config, self._beginning = dataclasses.replace(config, video=False), beginning
+        self._weights, self._counters = weights, counters
+        acting = PolicyCopy(acting_policy(config))
+        self._results = acting.buffer(len(RESULTS))
+        self._vector = torch.zeros_like(acting.vector)
+        self._extras = torch.zeros(len(RESULTS) + len(acting.known()), dtype=torch.float64)
+
+    def run(self) -> None:
+        from pathlib import Path
+
+        from headrace.train.workers import evaluator
+
+        evaluator.work(self._config, Path(), self._weights, self._results, self._counters, self._beginning.life)
+
+    def found(self) -> Weights | None:
+        if self._results.read(self._vector, self._extras) is None:
+            return None
+        version = int(self._extras[3])
+        return Weights(version, self._vector.numpy().copy(), self._extras.numpy().copy())
+
+
+JOBS = {"rows": RowsJob, "rollouts": RolloutsJob, "evaluator": EvaluatorJob}
+
+
+def _node() -> str:
+    import ray
+
+    context = ray.get_runtime_context()
+    return f"{ray.util.get_node_ip_address()} ({context.get_node_id()[:6]})"

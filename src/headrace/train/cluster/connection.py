@@ -1,0 +1,129 @@
+"""Reaches a Ray cluster, or starts one on this machine that ends with the process that started it.
+
+Nothing is asked of the network outside: Ray's usage statistics and its dashboard are off.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import OptionError, WorkerError
+from headrace.machine import usable_cores
+
+LOCAL, AUTO = "local", "auto"
+ANSWER = 5.0  # seconds in which a cluster's port must answer
+STORE = 128 << 20  # bytes of a local cluster's object store, and for each sampler
+STORE_EACH = 32 << 20
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",  # samplers of a local cluster are no less urgent than those without one
+}
+TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
+"""what waits for the end of the process that holds its input, and removes a folder then"""
+
+
+def check_address(ray: str) -> None:
+    """Refuse what cannot be reached, as far as that is known without Ray.
+
+    Args:
+        ray: the setting: ``"local"``, ``"auto"`` or host:port.
+
+    Raises:
+        OptionError: Ray is not installed, or nobody answers at the address.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise OptionError(f"ray={ray!r} needs Ray, which is not installed: pip install 'headrace[ray]'")
+    if ray in (LOCAL, AUTO):
+        return
+    host, _, port = ray.rpartition(":")
+    if "://" in ray or not host or not port.isdigit():
+        raise OptionError(f"ray={ray!r} must be local, auto or the address of a cluster's head, such as 10.0.0.1:6379")
+    try:
+        socket.create_connection((host, int(port)), ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise _nobody(ray, str(error)) from error
+
+
+@contextmanager
+def connected(address: str, cpus: int) -> Iterator[Any]:
+    """Yields the module `ray`, connected to a cluster with at least so many processors; ends the connection.
+
+    Raises:
+        OptionError: there is no cluster, it is of another version of Ray or Python, or has too few processors.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "include_dashboard": None}
+    folder = None
+    if address == LOCAL:
+        folder = _folder()
+        store = STORE + cpus * STORE_EACH
+        how |= {"num_cpus": max(cpus, usable_cores()), "object_store_memory": store, "include_dashboard": False}
+        how |= {"_temp_dir": folder, "address": LOCAL}
+    else:
+        how["address"] = address
+    try:
+        _init(ray, address, how)
+        try:
+            _check_processors(ray, address, cpus)
+            yield ray
+        finally:
+            ray.shutdown()
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
+    try:
+        ray.init(**how)
+    except ConnectionError as error:
+        raise _nobody(address, str(error)) from error
+    except RuntimeError as error:
+        if "ersion mismatch" in str(error):
+            told = " ".join(str(error).split())
+            raise OptionError(f"ray={address!r}: the cluster is of another version. {told}") from error
+        raise WorkerError(f"ray={address!r} cannot be used: {error}") from error
+    except (OSError, ValueError, TimeoutError) as error:
+        raise WorkerError(f"ray={address!r} cannot be used: {error}") from error
+
+
+def _nobody(address: str, reason: str) -> OptionError:
+    where = "on this machine" if address == AUTO else f"at {address}"
+    first = reason.strip().splitlines()[0] if reason.strip() else "no answer"
+    return OptionError(
+        f"there is no Ray cluster {where} ({first}): start one with  ray start --head --port 6379, "
+        "or let the run start its own with  --ray local"
+    )
+
+
+def _check_processors(ray: Any, address: str, cpus: int) -> None:
+    there = int(ray.cluster_resources().get("CPU", 0))
+    if there < cpus:
+        raise OptionError(
+            f"ray={address!r}: the cluster has {there} CPUs, and the samplers need {cpus} (one for each of their "
+            "threads): take fewer samplers, or add nodes with  ray start --address"
+        )
+
+
+def _folder() -> str:
+    """A new folder for a local cluster's files, which is removed at the end of this process, however that ends."""
+    root = "/tmp" if Path("/tmp").is_dir() else None  # Ray's sockets need short paths
+    folder = tempfile.mkdtemp(prefix="headrace-ray-", dir=root)
+    subprocess.Popen(
+        ["sh", "-c", TIDY, folder], stdin=subprocess.PIPE, start_new_session=True, stdout=subprocess.DEVNULL
+    )
+    return folder

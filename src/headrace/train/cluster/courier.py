@@ -1,0 +1,322 @@
+"""The process between the learner and the cluster: it has actors sample, and brings what they collect.
+
+To the learner it is all samplers at once: it fills the same replay or slots, and moves the same counters. Each actor
+has one order at a time and answers within a moment, with what it has collected; the next order brings it newer weights,
+if there are any. The steps that the replay ratio allows are shared out, so that all actors together never take more.
+
+An actor that is lost, alone or with its node, is started again where there is room; what it had not sent is lost, and
+the steps that it was allowed go to the others. What one raises ends the run as it does on one machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.errors import WorkerError
+from headrace.pool.executors.processes.shared import Fence
+from headrace.train.cluster.actor import Actor
+from headrace.train.cluster.board import Board
+from headrace.train.cluster.code import Code
+from headrace.train.cluster.connection import connected
+from headrace.train.cluster.messages import Answer, Beginning, Order, Weights
+from headrace.train.config.settings import Config
+from headrace.train.processes.counters import Counters
+from headrace.train.processes.start import Report
+from headrace.train.processes.supervisor import MOST_RAISED, PAUSE, RESTARTED
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.storage.blocks import Rollout, Rows, append_rows, put_rollout
+from headrace.train.storage.layout import StepLayout
+from headrace.train.storage.rollout_slots import Rollouts
+from headrace.train.storage.step_replay import StepReplay
+from headrace.version import __version__
+
+LOOK = 0.02  # seconds that an answer is waited for, before weights and counters are looked at again
+LEAST, PATIENCE = 0.005, 0.02  # seconds in which an actor answers, at least and at most, and
+PATIENCE_EACH = 0.003  # so much more for every actor: one process hears them all
+HEAR = 30.0  # seconds without an answer after which an actor that had begun counts as lost
+END = 2.0  # seconds that actors have to close their environments
+RING = 32 << 20  # bytes of rows that an actor keeps until they are sent
+LEAST_ROWS, MOST_ROWS = 64, 8192
+PUT = 0.01  # seconds between two versions of the weights that go out
+EVALUATOR = "evaluator"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the learner shares with the courier, of which it otherwise knows nothing.
+
+    Attributes:
+        counters, weights, evaluations: as for local workers.
+        memory: where steps go.
+        board: the cluster's numbers.
+    """
+
+    counters: Counters
+    weights: WeightBuffer
+    evaluations: WeightBuffer
+    memory: StepReplay | Rollouts
+    board: Board
+
+
+@dataclass
+class Member:
+    """One actor over all its lives.
+
+    Attributes:
+        name: for messages.
+        number: the sampler's; of the evaluator, the number of samplers.
+        kind: as in `Beginning`.
+        handle: Ray's, None before the first.
+        order: the reference of the order that it has.
+        node: the name of its node, empty until it answers.
+        limit: steps that it may reach.
+        version: of the weights that it has.
+        since: when it was given its order.
+        base: seconds and polls of its earlier lives, and episodes of the evaluator.
+    """
+
+    name: str
+    number: int
+    kind: str
+    handle: Any = None
+    order: Any = None
+    node: str = ""
+    lives: int = 0
+    raised: int = 0
+    limit: int = 0
+    version: int = 0
+    since: float = 0.0
+    seconds: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    rests: int = 0
+    played: int = 0
+
+
+class Courier:
+    """The members, and what they are told; `turn` hears those that have answered.
+
+    Args:
+        ray: the module, connected.
+        config, shared: of the run.
+        code: the user's own files.
+    """
+
+    def __init__(self, ray: Any, config: Config, shared: Shared, code: Code):
+        self._ray, self._config, self._shared, self._code = ray, config, shared, code
+        self._fence, self._newest = Fence(), 0
+        size, extras = shared.weights.sizes
+        self._vector, self._extras = torch.zeros(size), torch.zeros(extras, dtype=torch.float64)
+        self._reference: Any = None
+        self._put_at = 0.0
+        self._actor: Any = ray.remote(Actor)
+        kind = "rows" if isinstance(shared.memory, StepReplay) else "rollouts"
+        self.members = [Member(f"sampler {number}", number, kind) for number in range(config.samplers)]
+        if config.evaluate_episodes:
+            self.members.append(Member(EVALUATOR, config.samplers, EVALUATOR))
+        more = PATIENCE_EACH * len(self.members)
+        self._least, self._patience = LEAST + more, PATIENCE + more
+        self._put_weights()
+        for member in self.members:
+            self._start(member)
+            self._give_order(member)
+
+    # -- orders and answers ----------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Hear the members that have answered, and give them new orders."""
+        ray, board = self._ray, self._shared.board
+        waiting = {member.order: member for member in self.members}
+        ready, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
+        if ready:
+            ready, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
+        board.pulse += 1
+        self._put_weights()
+        for reference in ready:
+            self._hear(waiting[reference])
+        now = time.monotonic()
+        for member in self.members:
+            if member.node and now - member.since > HEAR + self._patience:
+                self._lost(member, f"did not answer for {HEAR:.0f} s")
+        begun = [member.node for member in self.members if member.node]
+        board.actors[0], board.nodes[0] = len(begun), len(set(begun))
+
+    def _hear(self, member: Member) -> None:
+        from ray.exceptions import RayError
+
+        try:
+            answer: Answer = self._ray.get(member.order)
+        except RayError as error:
+            if getattr(error, "actor_init_failed", False) and not member.node:
+                self._count_failure(member, WorkerError(f"the {member.name} cannot begin: {error}"), str(error))
+            return self._lost(member, _first_line(error))
+        if answer.failure is not None:
+            self._take(member, answer)
+            return self._failed(member, answer.failure)
+        self._take(member, answer)
+        self._give_order(member)
+        return None
+
+    def _take(self, member: Member, answer: Answer) -> None:
+        """Put what an actor sends where the learner finds it."""
+        shared, number = self._shared, member.number
+        member.node, member.version = answer.node, answer.version
+        shared.board.exchanges += 1
+        if member.kind == EVALUATOR:
+            shared.counters.played[0] = member.played + answer.played
+            if answer.found is not None:
+                found = answer.found
+                shared.evaluations.publish(torch.tensor(found.vector), torch.tensor(found.extras))
+            return
+        counters = shared.counters
+        if answer.block is not None:
+            member.raised = 0
+            shared.board.received += answer.block.nbytes
+            self._bring(number, answer.block)
+        counters.steps[number] = answer.steps
+        counters.seconds[number] = member.seconds + answer.seconds
+        counters.rests[number] = member.rests + answer.rests + 1
+        if len(answer.episodes.returns):
+            counters.note_episodes(number, *answer.episodes)
+
+    def _bring(self, number: int, block: Rows | Rollout) -> None:
+        memory = self._shared.memory
+        if isinstance(memory, StepReplay):
+            assert isinstance(block, Rows)
+            append_rows(memory.layout, memory.arrays, number, block, self._fence)
+            return
+        assert isinstance(block, Rollout)
+        slot = memory.free(number)
+        assert slot is not None, "an actor begins a rollout only where there is room for it"
+        put_rollout(slot, block)
+        memory.publish(number)
+
+    def _give_order(self, member: Member) -> None:
+        counters = self._shared.counters
+        own = 0 if member.kind == EVALUATOR else int(counters.steps[member.number])
+        # who has not begun may wait for long: what it may do is decided once it has
+        member.limit = self._limit(member, own) if member.node else own
+        waiting = 0
+        if isinstance(self._shared.memory, Rollouts) and member.kind != EVALUATOR:
+            arrays = self._shared.memory.arrays
+            waiting = int(arrays["filled"][member.number] - arrays["taken"][member.number])
+        order = Order(counters.total_steps() - own, member.limit, waiting, self._least, self._patience)
+        newer = self._reference if member.version < self._newest else None
+        member.order, member.since = member.handle.exchange.remote(order, newer), time.monotonic()
+
+    def _limit(self, member: Member, own: int) -> int:
+        """Agent steps that a sampler may reach: its share of those that are allowed and not promised to others."""
+        counters, samplers = self._shared.counters, self._config.samplers
+        promised = sum(
+            max(0, other.limit - int(counters.steps[other.number]))
+            for other in self.members[:samplers]
+            if other is not member and other.node
+        )
+        left = int(counters.allowed[0]) - counters.total_steps()
+        share = max(self._config.num_envs, left // samplers)
+        room = MOST_ROWS
+        if isinstance(self._shared.memory, StepReplay):
+            room = self._ring().steps // 4 * self._config.num_envs
+        return own + max(0, min(share, left - promised, room))
+
+    def _put_weights(self) -> None:
+        """Put the newest weights into the object store, once for all."""
+        weights, now = self._shared.weights, time.monotonic()
+        if weights.version == self._newest or now - self._put_at < PUT:
+            return
+        version = weights.read(self._vector, self._extras)
+        if version is None:
+            return
+        newest = Weights(version, self._vector.numpy(), self._extras.numpy())
+        self._reference, self._newest, self._put_at = self._ray.put(newest), version, now
+        self._shared.board.sent += newest.nbytes
+
+    # -- lives -----------------------------------------------------------------------------------
+
+    def _start(self, member: Member) -> None:
+        counters, config = self._shared.counters, self._config
+        evaluator = member.kind == EVALUATOR
+        threads = config.num_threads or 1
+        make, (values, *rest) = dataclasses.replace(config, num_threads=threads).__reduce__()
+        beginning = Beginning(
+            member.kind,
+            (make, (values, *rest)),
+            self._code,
+            member.number,
+            member.lives,
+            int(counters.begun[0]),
+            0 if evaluator else int(counters.steps[member.number]),
+            __version__,
+            self._ring() if member.kind == "rows" else None,
+            self._shared.memory.of_one if isinstance(self._shared.memory, Rollouts) else (),
+        )
+        if not evaluator:
+            member.seconds, member.rests = counters.seconds[member.number].copy(), int(counters.rests[member.number])
+        member.played = int(counters.played[0])
+        cpus = 0 if evaluator else threads
+        how = {"num_cpus": cpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        member.handle = self._actor.options(**how).remote(beginning)
+        member.node, member.version, member.lives = "", 0, member.lives + 1
+
+    def _ring(self) -> StepLayout:
+        """The rows that an actor keeps until they are sent."""
+        assert isinstance(self._shared.memory, StepReplay)
+        layout = dataclasses.replace(self._shared.memory.layout, segments=1, steps=1)
+        row = sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in layout.fields.values())
+        return dataclasses.replace(layout, steps=min(MOST_ROWS, max(LEAST_ROWS, RING // row)))
+
+    def _lost(self, member: Member, why: str) -> None:
+        """Start a member again."""
+        node = f" on node {member.node}" if member.node else ""
+        self._again(member, f"the {member.name}{node} was lost: {why}")
+
+    def _failed(self, member: Member, report: Report) -> None:
+        """Start a member that raised again, or end the run with its exception."""
+        member.raised += 1
+        if report.error is not None or member.raised > MOST_RAISED:
+            report.raise_as(f"the {member.name} on node {member.node}")
+        self._again(member, f"the {member.name} raised {report.trace.strip().splitlines()[-1]}")
+
+    def _count_failure(self, member: Member, error: WorkerError, why: str) -> None:
+        member.raised += 1
+        if member.raised > MOST_RAISED:
+            raise error
+
+    def _again(self, member: Member, words: str) -> None:
+        self._ray.kill(member.handle)
+        self._shared.board.restarts += 1
+        self._shared.board.say(f"{words}{RESTARTED}")
+        if not member.node:
+            time.sleep(PAUSE)  # who never begins would be started again and again
+        self._start(member)
+        self._give_order(member)
+
+    def close(self) -> None:
+        """Have all members end."""
+        ends = [member.handle.stop.remote() for member in self.members if member.node]
+        if ends:
+            self._ray.wait(ends, num_returns=len(ends), timeout=END)
+        for member in self.members:
+            self._ray.kill(member.handle)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def work(config: Config, shared: Shared, life: int) -> None:
+    """The main function of the courier's process."""
+    torch.set_num_threads(1)
+    code = Code.of(vars(config))
+    cpus = config.samplers * (config.num_threads or 1)
+    with connected(config.ray, cpus) as ray:
+        shared.board.connected[0] = 1
+        courier = Courier(ray, config, shared, code)
+        while not shared.counters.stopped:
+            courier.turn()
+        courier.close()

@@ -1,0 +1,74 @@
+"""A Ray cluster of several nodes on this machine, and the processes of its actors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+
+from headrace.train.cluster.connection import QUIET
+
+STORE = 80 << 20
+PATIENCE = 200.0  # seconds for what takes seconds on a machine that is not busy
+
+
+class Nodes:
+    """The cluster: a head without processors, and ``count`` nodes of ``cpus`` each."""
+
+    def __init__(self, count: int, cpus: int):
+        from ray.cluster_utils import Cluster
+
+        os.environ.update(QUIET)
+        self._folder = tempfile.mkdtemp(prefix="hr", dir="/tmp")
+        self._cpus = cpus
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE, "temp_dir": self._folder}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._nodes = [self.add() for _ in range(count)]
+
+    @property
+    def address(self) -> str:
+        return str(self._cluster.address)
+
+    def add(self) -> Any:
+        return self._cluster.add_node(num_cpus=self._cpus, object_store_memory=STORE)
+
+    def remove_one(self) -> None:
+        """Kill the last node, as if its machine had lost its power."""
+        self._cluster.remove_node(self._nodes.pop(), allow_graceful=False)
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextmanager
+def nodes(count: int = 2, cpus: int = 2) -> Iterator[Nodes]:
+    cluster = Nodes(count, cpus)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def actors_below(pid: int | None = None) -> list[psutil.Process]:
+    """The processes of actors of Headrace that descend from a process, by default this one."""
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if any("ray::Actor" in word for word in process.cmdline()):
+                    found.append(process)
+    return found
+
+
+def wait_until(is_so: Callable[[], Any], what: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < until, f"{what} did not happen"
+        time.sleep(0.05)

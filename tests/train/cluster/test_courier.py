@@ -1,0 +1,223 @@
+"""Runs on a real Ray cluster of several nodes, all on this machine: they end as they should, whoever is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import statistics
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from headrace.errors import OptionError
+from headrace.train import resume, train
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.checkpoint import newest
+from headrace.train.runs.events import read_events
+from headrace.train.workers.rate_limiter import SLACK
+from train.cluster.nodes import actors_below, nodes, wait_until
+from train.whole_runs import start
+
+SETTINGS: dict[str, Any] = {
+    "algo": "sac",
+    "samplers": 2,
+    "num_envs": 4,
+    "hidden": (32, 32),
+    "learning_starts": 400,
+    "replay_ratio": 0.2,
+    "total_steps": 10**7,
+    "log_steps": 200,
+    "evaluate_episodes": 1,
+    "evaluate_seconds": 0.5,
+    "evaluate_share": 1.0,
+    "viewer": False,
+    "stop_at_return": None,
+    "tensorboard": False,
+    "video": False,
+    "quiet": True,
+}
+KILLS = 100
+PPO: dict[str, Any] = {
+    "algo": "ppo",
+    "samplers": 1,
+    "num_envs": 4,
+    "num_steps": 32,
+    "hidden": (16, 16),
+    "total_steps": 1500,
+    "evaluate_episodes": 0,
+    "viewer": False,
+    "stop_at_return": None,
+    "tensorboard": False,
+    "video": False,
+    "quiet": True,
+}
+ONE: dict[str, Any] = SETTINGS | {"samplers": 1, "evaluate_episodes": 0}
+ACTORS = 3  # two samplers and the evaluator
+NIGHTLY = pytest.mark.nightly
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with nodes(1) as started:
+        yield started
+
+
+def kill_one(chance: random.Random) -> None:
+    with suppress(psutil.NoSuchProcess, IndexError):
+        chance.choice(actors_below()).send_signal(signal.SIGKILL)
+
+
+def restarts(run_dir) -> int:
+    return sum(event.kind == "restart" for event in read_events(run_dir / "events.jsonl"))
+
+
+def state(run_dir: Path) -> dict[str, Any]:
+    """The numbers of the newest checkpoint."""
+    point = newest(run_dir / "checkpoints")
+    assert point is not None
+    return json.loads((point / "state.json").read_text())
+
+
+def check_ratio(lines: list[dict], samplers: int) -> None:
+    """Samplers were never further ahead than those of one machine may be."""
+    for line in lines:
+        ahead = SLACK * 4 * samplers + 4 * samplers
+        assert line["step"] <= 400 + line["updates"] / 0.2 + ahead
+
+
+def test_a_killed_actor_is_replaced(cluster, tmp_path):
+    lines: list[dict] = []
+
+    def look(training, line):
+        lines.append(line)
+        if line["cluster"]["actors"] == 1:
+            if line["cluster"]["restarts"]:
+                training.stop()
+            else:
+                kill_one(random.Random(1))
+
+    result = train("Pendulum-v1", run_dir=tmp_path, ray=cluster.address, callback=look, **ONE)
+    assert result.reason == "interrupted"
+    assert lines[-1]["restarts"] == lines[-1]["cluster"]["restarts"] == restarts(tmp_path) >= 1
+    assert any(line["cluster"]["received_bytes"] and line["cluster"]["sent_bytes"] for line in lines)
+    check_ratio(lines, 1)
+    assert not actors_below()
+
+
+def test_ppo_learns_from_an_environment_of_a_users_own_file(cluster, tmp_path):
+    (tmp_path / "walk.py").write_text(WALK)
+    run = tmp_path / "run"
+    result = train(f"{tmp_path / 'walk.py'}:Walk", run_dir=run, ray=cluster.address, **PPO)
+    assert result.reason == "finished"
+    line = read_metrics(run / "metrics.jsonl")[-1]
+    assert line["return"] == 10.0 and line["length"] == 5
+    assert 0 <= line["staleness"]["versions"] <= 2  # the slots' number of rollouts, one learnt from, one under way
+
+
+def test_too_few_processors_are_counted(cluster, tmp_path):
+    settings: dict[str, Any] = ONE | {"samplers": 12}
+    with pytest.raises(OptionError, match="has 2 CPUs, and the samplers need 12"):
+        train("Pendulum-v1", run_dir=tmp_path / "run", ray=cluster.address, **settings)
+    assert not (tmp_path / "run").exists()
+
+
+@NIGHTLY
+def test_a_run_outlives_kills_and_a_lost_node_and_finishes(tmp_path):
+    """And what was lost is only what actors had not sent: every step that counts is in the replay."""
+    lines: list[dict] = []
+    chance, removed = random.Random(1), 0
+
+    with nodes(2) as cluster:
+
+        def look(training, line):
+            nonlocal removed
+            lines.append(line)
+            numbers = line["cluster"]
+            if numbers["restarts"] < KILLS:
+                kill_one(chance)
+            elif not removed and numbers["nodes"] == 2:
+                cluster.remove_one()
+                removed = numbers["restarts"]
+            elif removed and numbers["actors"] == ACTORS and numbers["restarts"] > removed:
+                training.stop()
+
+        settings: dict[str, Any] = SETTINGS | {"replay_size": 10**6}
+        result = train("Pendulum-v1", run_dir=tmp_path, ray=cluster.address, callback=look, **settings)
+        assert result.reason == "interrupted"
+        assert max(line["cluster"]["nodes"] for line in lines) == 2 and lines[-1]["cluster"]["nodes"] == 1
+        check_ratio(lines, 2)
+        counted = state(tmp_path)
+        rows = counted["replay"]
+        assert sum(rows) * 4 >= result.steps  # rows that begin episodes count no step
+        end = result.steps + 400
+        result = resume(tmp_path, total_steps=end, quiet=True)
+        assert result.reason == "finished" and end <= result.steps < end + 4 * 2
+        line = read_metrics(tmp_path / "metrics.jsonl")[-1]
+        assert line["updates"] == int(0.2 * (end - 400))
+        assert line["evaluation"]["length"] == 200  # of the weights at the end
+        assert not actors_below()
+
+
+@NIGHTLY
+@pytest.mark.parametrize("way", ["local", "cluster"])
+def test_a_killed_run_leaves_nothing_and_can_be_resumed(cluster, tmp_path, way):
+    ray = "local" if way == "local" else cluster.address
+    options = ONE | {"ray": ray, "checkpoint_seconds": 0.0, "replay_ratio": 0.01}
+    folders = set(Path("/tmp").glob("headrace-ray-*"))
+    process = start("Pendulum-v1", tmp_path, options)
+    wait_until(lambda: any(line["step"] > 400 for line in read_metrics(tmp_path / "metrics.jsonl")), "any step")
+    workers = {each.pid for each in psutil.Process(process.pid).children(recursive=True)}
+    workers |= {each.pid for each in actors_below()}
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(map(psutil.pid_exists, workers)), "the end of all that the run had started")
+    wait_until(lambda: set(Path("/tmp").glob("headrace-ray-*")) <= folders, "the removal of Ray's files")
+    step = state(tmp_path)["step"]
+    result = resume(tmp_path, total_steps=step + 200, quiet=True)
+    assert result.reason == "finished" and step + 200 <= result.steps < step + 204
+
+
+@NIGHTLY
+def test_it_learns_as_one_machine_does(cluster, tmp_path):
+    """SAC's return on Pendulum after equal steps, of two seeds each."""
+    settings: dict[str, Any] = SETTINGS | {
+        "samplers": 1,
+        "hidden": (64, 64),
+        "total_steps": 8000,
+        "replay_ratio": 1.0,
+        "num_envs": 2,
+    }
+    ends = {}
+    for name, ray in (("here", ""), ("cluster", cluster.address)):
+        found = []
+        for seed in (1, 2):
+            run = tmp_path / f"{name}{seed}"
+            train("Pendulum-v1", run_dir=run, ray=ray, seed=seed, **settings)
+            found.append(statistics.mean(evaluate(run, 20).returns))
+        ends[name] = sum(found) / 2
+    assert ends["here"] > -350 and ends["cluster"] > -350
+    assert abs(ends["here"] - ends["cluster"]) < 150
+
+
+WALK = """
+import gymnasium as gym
+import numpy as np
+
+class Walk(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        return np.zeros(1, np.float32), 2.0, self.count == 5, False, {}
+"""
