@@ -258,8 +258,8 @@ CATALOG = (
         "PPO with two of torchrun's processes: speed, and returns on CartPole",
         "one process, all environments and whole minibatches",
         "--repeats 1 --steps 3000 --seeds 2 --learning-steps 8000",
-        "Over six seeds the mean return of two processes is just below the 95 % interval of one's; the interval of their "
-        "difference has 0 in it.",
+        "Over six seeds the mean return of two processes is just below the 95 % interval of one's; the interval of "
+        "their difference has 0 in it.",
     ),
     Benchmark(
         "torchrun_network", "torchrun over a link with delay and loss, and without the other machine; needs root"
