@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV   ?= .venv
 TASK   ?= CartPole-v1
 ARGS   ?=
+PIP_ARGS ?=
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 BIN     := $(VENV)/bin
-PIP     := $(BIN)/python -m pip
+INSTALL := $(BIN)/python -m pip install $(PIP_ARGS)
 RUN_ENV := $(VENV)/.headrace-run
 DEV_ENV := $(VENV)/.headrace-dev
+DEV_TOOLS    := $(VENV)/.headrace-tools
 DEV_PACKAGES := $(VENV)/.headrace-packages
+DEV_MODULES  := $(VENV)/.headrace-modules
 # what the installed packages are out of date against: their settings, and of compiled ones their sources
 SETTINGS := pyproject.toml constraints.txt
 ENGINE   := CMakeLists.txt $(shell find native/engine -type f 2>/dev/null)
@@ -26,7 +29,8 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest nightly native-test gpu-test gpu-bench lint format typecheck sanitize bench wheels pages docs clean
+.PHONY: help setup demo test pytest nightly native-build native-test sanitize-build sanitize gpu-test gpu-bench lint \
+    format typecheck bench wheels pages docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,19 +40,21 @@ setup: $(DEV_ENV) ## build .venv with the package, its tools and its peers
 demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v5] [ARGS="--seed 2"]
 	$(BIN)/headrace train $(TASK) $(ARGS)
 
-test: lint typecheck native-test pytest gpu-test ## everything CI checks; sets itself up
+test: lint typecheck native-test gpu-test pytest ## everything CI checks; sets itself up
 
 # each process begins with a share of the tests, and takes others' once it is done; a GPU is for one process at a time
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal --ignore tests/gpu
 
 pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
-	$(PYTEST) --durations 20 $(ARGS)
+	$(PYTEST) --durations 10 $(ARGS)
 
 nightly: $(DEV_ENV) ## long learning, soaks and wider repetitions, which the other targets leave out
 	$(PYTEST) --durations 0 --timeout 1200 -m nightly $(ARGS)
 
-native-test: build/native/.configured ## the C++ tests
+native-build: build/native/.configured
 	$(BIN)/cmake --build build/native -j $(JOBS)
+
+native-test: native-build ## the C++ tests
 	$(BIN)/ctest --test-dir build/native --output-on-failure
 
 gpu-test: $(DEV_ENV) ## the tests that need a CUDA device; skipped where there is none
@@ -72,10 +78,12 @@ typecheck: $(DEV_ENV) ## pyright
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # the engine and Atari games under the thread sanitizer, then under address + undefined
-sanitize: build/thread/.configured build/address/.configured ## the C++ tests under sanitizers
+sanitize-build: build/thread/.configured build/address/.configured
 	$(BIN)/cmake --build build/thread -j $(JOBS)
-	$(BIN)/ctest --test-dir build/thread -j $(JOBS) --output-on-failure
 	$(BIN)/cmake --build build/address -j $(JOBS)
+
+sanitize: sanitize-build ## the C++ tests under sanitizers
+	$(BIN)/ctest --test-dir build/thread -j $(JOBS) --output-on-failure
 	$(BIN)/ctest --test-dir build/address -j $(JOBS) --output-on-failure
 
 bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of results
@@ -103,23 +111,31 @@ $(BIN)/python:
 # torch by itself first: pinned, and never as somebody else's dependency
 # what a task needs that is compiled is built when it is first asked for (src/headrace/native_modules.py)
 $(RUN_ENV): $(SETTINGS) | $(BIN)/python
-	$(PIP) install torch
-	$(PIP) install -e '.[train,plots]' ale-py mujoco
+	$(INSTALL) torch
+	$(INSTALL) -e '.[train,plots]' ale-py mujoco
 	touch $@
 
-$(DEV_PACKAGES): $(SETTINGS) | $(BIN)/python
-	$(PIP) install torch
-	$(PIP) install -e '.[train,dev,bench,docs,environments,libraries]'
+# what compiling and fetching the emulator need, so that compilers may work beside the installation of everything else (.ci/run)
+$(DEV_TOOLS): $(SETTINGS) | $(BIN)/python
+	$(INSTALL) -e . cmake ninja scikit-build-core ale-py mujoco
+	touch $@
+
+$(DEV_PACKAGES): $(SETTINGS) | $(DEV_TOOLS)
+	$(INSTALL) torch
+	$(INSTALL) -e '.[train,dev,bench,docs,environments,libraries]'
 	touch $(RUN_ENV) $@
 
 # a change of a Python file compiles nothing, and one of a module's sources that module alone
-$(DEV_ENV): $(DEV_PACKAGES) $(ATARI) $(MUJOCO)
+$(DEV_MODULES): $(ATARI) $(MUJOCO) | $(DEV_TOOLS)
 	$(BIN)/python -c "from headrace.native_modules import main; main()"
 	touch $@
 
+$(DEV_ENV): $(DEV_PACKAGES) $(DEV_MODULES)
+	touch $@
+
 # the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again
-build/%/.configured: $(ATARI) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_ENV)
-	$(BIN)/cmake -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
+build/%/.configured: $(ATARI) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
+	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
 	    -DHEADRACE_ATARI=$(if $(filter thread address,$*),ON,OFF) \
 	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@

@@ -89,8 +89,8 @@ def main() -> None:
         sys.exit(f"{BUILD} has no test_atari_machine; build it with: make native-test")
     fuzzed = FUZZED.match(shown([str(BUILD / "test_atari_fuzz"), str(FOLDER), str(args.rounds)])[-1])
     assert fuzzed is not None
-    names: tuple[str, ...] = ("instructions", "programs", "frames", "different")
-    fuzzer = dict(zip(names, map(int, fuzzed.groups()), strict=True))
+    names = ("instructions", "programs", "frames", "different")
+    fuzzer: dict[str, int] = dict(zip(names, map(int, fuzzed.groups()), strict=True))
     found = Found()
     for game in args.games or sorted({path.stem for path in FOLDER.glob("*.bin")} - TWO_PLAYERS):
         kind = ["modes"] if args.modes else []

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bootstrap import gain, interval
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.machine import cpu_model
 from headrace.train import Config, make_config, train
 from headrace.train.config.batch_rule import TIMES, UPDATES, follow_batch
@@ -128,7 +128,7 @@ def main() -> None:
                     this = {"task": task, "times": times, "arm": arm, "seed": seed, "steps": steps}
                     run = this | learn(settings(task, steps, times, arm, seed), args.episodes)
                     runs = [other for other in runs if any(other[name] != this[name] for name in this)] + [run]
-                    write(path, runs)
+                    keep(path, runs)
                     words = f"{run['minibatch_size']:,} samples, {arm}: {run['final']:.0f}"
                     console.print(f"{task}, seed {seed}, {words} after {run['seconds']:.0f} s", soft_wrap=True)
     console.print(as_table(summary(runs)))
@@ -157,15 +157,10 @@ def mean_return(run: dict[str, Any]) -> float | None:
     return statistics.fmean(value for _, value in run["curve"]) if run["curve"] else None
 
 
-def write(path: Path, runs: list[dict[str, Any]]) -> None:
+def keep(path: Path, runs: list[dict[str, Any]]) -> None:
     """All that is known so far."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     rows = summary(runs)
-    record = {
-        "name": "batch_rule",
-        "title": "SAC: returns at equal steps, by minibatch",
-        "command": "python benchmarks/batch_rule.py",
-        "machine": machine(),
+    record = heading("batch_rule", "SAC: returns at equal steps, by minibatch") | {
         "limits": {"times": TIMES, "updates": UPDATES},
         "summary": rows,
         "passed": {
@@ -175,7 +170,7 @@ def write(path: Path, runs: list[dict[str, Any]]) -> None:
         },
         "runs": runs,
     }
-    path.write_text(json.dumps(record) + "\n")
+    write(path.parent, record)
 
 
 def as_table(rows: list[dict[str, Any]]) -> Table:

@@ -24,8 +24,8 @@ import numpy as np
 import tyro
 
 import headrace
-from common import OURS, Args, Case, Report, alternate, random_actions, stepping
-from process_pool import SETS, Run, installed, make
+from common import OURS, Args, Case, Contender, Report, alternate, random_actions, stepping
+from process_pool import SETS, installed, make
 from slow_envs import Busy
 
 CALLER = "the caller steps its share"
@@ -45,14 +45,14 @@ class ShareArgs(Args):
 
 
 @contextmanager
-def workers_alone(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Run]:
+def workers_alone(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Contender]:
     with headrace.make(maker, executor="processes", num_envs=n, num_threads=workers, seed=0) as pool:
         pool.reset()
         yield stepping(pool.step, random_actions(pool.action_space, n, SETS), n)
 
 
 @contextmanager
-def caller_too(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Run]:
+def caller_too(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Contender]:
     own = n // workers
     envs = [maker() for _ in range(own)]
     for i, env in enumerate(envs):
@@ -77,7 +77,7 @@ def caller_too(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[R
 class Clocked:
     """A contender that also notes its rates in steps a second of processor time."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Contender):
         self._run, self.rates = run, list[float]()
 
     def __call__(self, seconds: float) -> float:

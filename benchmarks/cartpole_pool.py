@@ -7,7 +7,7 @@ At 1,024 Gymnasium's NumPy CartPole takes part as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,12 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, measure, random_steps
 
 TASK = "CartPole-v1"
 SIZES = {1: 8.0, 8: 8.0, 64: 15.0, 1024: 20.0}
 """environments → the least ratio to EnvPool"""
-GYMNASIUM_AT, GYMNASIUM_LEAST = 1024, 1.5
-ACTION_SETS = 128
+NUMPY, NUMPY_AT, NUMPY_LEAST = "gymnasium (NumPy)", 1024, 1.5
 
 
 @dataclass
@@ -36,38 +35,19 @@ class CartPoleArgs(Args):
     """numbers of environments"""
 
 
-def contenders(n: int, threads: int) -> dict[str, Callable[[float], float]]:
-    """One ready pool of n environments for each contender."""
-    ours: Any = headrace.make(TASK, num_envs=n, num_threads=threads, seed=0)
-    peer = envpool.make_gymnasium(TASK, num_envs=n, num_threads=min(threads, n), seed=0)
-    ours.reset()
-    peer.reset()
-    space = ours.action_space
-    runs = {
-        "headrace": stepping(ours.step, random_actions(space, n, ACTION_SETS), n),
-        "envpool": stepping(peer.step, random_actions(space, n, ACTION_SETS, np.int32), n),
-    }
-    if n == GYMNASIUM_AT:
-        plain = gym.make_vec(TASK, num_envs=n, vectorization_mode="vector_entry_point")
-        plain.reset(seed=0)
-        runs["gymnasium (NumPy)"] = stepping(plain.step, random_actions(space, n, ACTION_SETS, np.int64), n)
-    return runs
-
-
-def main() -> None:
-    args = tyro.cli(CartPoleArgs)
-    report = Report(
-        "cartpole_pool",
-        "CartPole-v1, random actions",
-        {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds},
-    )
+def comparisons(args: CartPoleArgs) -> Iterator[Comparison]:
+    """One for each number of environments, with pools of its own."""
     for n in args.sizes:
-        least = {"envpool": SIZES[n]} if n in SIZES else {}
-        if n == GYMNASIUM_AT:
-            least["gymnasium (NumPy)"] = GYMNASIUM_LEAST
-        report.cases.append(Case(f"{TASK} N={n}", alternate(contenders(n, args.num_threads), args), least))
-    report.write(args.out)
+        ours: Any = headrace.make(TASK, num_envs=n, num_threads=args.num_threads, seed=0)
+        peer = envpool.make_gymnasium(TASK, num_envs=n, num_threads=min(args.num_threads, n), seed=0)
+        peers = {"envpool": random_steps(peer, n, dtype=np.int32)}
+        if n == NUMPY_AT:
+            plain = gym.make_vec(TASK, num_envs=n, vectorization_mode="vector_entry_point")
+            peers[NUMPY] = random_steps(plain, n, dtype=np.int64)
+        wanted = {NUMPY: NUMPY_LEAST} | ({"envpool": SIZES[n]} if n in SIZES else {})
+        yield Comparison(f"{TASK} N={n}", random_steps(ours, n), peers, wanted=wanted)
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(CartPoleArgs)
+    measure("cartpole_pool", "CartPole-v1, random actions", comparisons(chosen), chosen)

@@ -2,8 +2,9 @@
 
 Contenders take turns (A, B, A, B, …) in one process on one machine, so that whatever
 else the machine does hits all of them; each turn gives one rate; a ratio is the
-median of the turn-by-turn ratios. A `Report` prints the table and writes the JSON
-with every repetition, the settings and the machine, which `table.py` makes tables of.
+median of the turn-by-turn ratios. A benchmark is a name, a title and some `Comparison`s,
+which `measure` runs: it prints the table and writes the JSON with every repetition, the
+settings and the machine, of which `table.py` makes tables and plots.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ from headrace.machine import cpu_model
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "headrace"
+READABLE = 100_000  # characters
+Contender = Callable[[float], float]
+"""runs for so many seconds, and returns its rate"""
 
 
 @dataclass
@@ -45,8 +49,38 @@ class Args:
 
 
 @dataclass
+class Comparison:
+    """One case, before it is measured.
+
+    Attributes:
+        name: what is measured, such as ``"Pong-v5 sync N=16"``.
+        ours: Headrace.
+        peers: others by name; a name that begins with ``"headrace"`` is a variant, shown without a ratio.
+        limit: what bounds everybody, by name, such as a bare simulator; at most one.
+        wanted: peer or limit → the least acceptable ratio of ours to it; those that do not take part are ignored.
+        unit: of the rates; agent steps a second unless said.
+        frame_skip: simulator frames in one agent step, for frames/s beside steps/s.
+    """
+
+    name: str
+    ours: Contender
+    peers: Mapping[str, Contender] = field(default_factory=dict)
+    limit: Mapping[str, Contender] = field(default_factory=dict)
+    wanted: Mapping[str, float] = field(default_factory=dict)
+    unit: str = "steps/s"
+    frame_skip: int = 1
+    warm_up: float = 0.3  # seconds before the first turn of each
+
+    def run(self, args: Args) -> Case:
+        """Give all their turns."""
+        contenders = {OURS: self.ours, **self.peers, **self.limit}
+        wanted = {name: least for name, least in self.wanted.items() if name in contenders}
+        return Case(self.name, alternate(contenders, args, self.warm_up), wanted, self.unit, self.frame_skip)
+
+
+@dataclass
 class Case:
-    """One comparison: the rates of all contenders, and what ours must reach.
+    """One comparison, measured: the rates of all contenders, and what ours must reach.
 
     Attributes:
         name: what was measured, such as ``"Pong-v5 sync N=16"``.
@@ -91,25 +125,48 @@ class Report:
 
     def write(self, folder: Path) -> Path:
         """Print the table and write ``<folder>/<name>.json``."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.json"
-        record = {
-            "name": self.name,
-            "title": self.title,
-            "command": f"python benchmarks/{Path(sys.argv[0]).name}",
-            "machine": machine(),
-            "settings": self.settings,
-            "cases": [case.record() for case in self.cases],
-            **self.extra,
-        }
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        cases = [case.record() for case in self.cases]
+        record = heading(self.name, self.title) | {"settings": self.settings, "cases": cases, **self.extra}
         show(record)
-        return path
+        return write(folder, record)
 
 
-def alternate(
-    contenders: Mapping[str, Callable[[float], float]], args: Args, warm_up: float = 0.3
-) -> dict[str, list[float]]:
+def heading(name: str, title: str) -> dict[str, Any]:
+    """What every record begins with: what it is of, the command that makes it, and the machine."""
+    command = f"python benchmarks/{Path(sys.argv[0]).name}"
+    return {"name": name, "title": title, "command": command, "machine": machine()}
+
+
+def write(folder: Path, record: Mapping[str, Any]) -> Path:
+    """Write a record as ``<folder>/<its name>.json``: a value a line, if that can still be read."""
+    text = json.dumps(record, indent=1)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{record['name']}.json"
+    path.write_text((text if len(text) < READABLE else json.dumps(record)) + "\n")
+    return path
+
+
+def measure(
+    name: str,
+    title: str,
+    comparisons: Iterable[Comparison],
+    args: Args,
+    extra: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> None:
+    """Run a benchmark: one comparison after the other, then the table and ``<args.out>/<name>.json``.
+
+    Comparisons are asked for one by one, so a generator may close what it made before it goes on.
+    The record has ``settings``, all of ``args`` but the folder, and what ``extra`` has at the end.
+    """
+    own = {key: value for key, value in vars(args).items() if not isinstance(value, Path)}
+    report = Report(name, title, settings | own)
+    report.cases += [comparison.run(args) for comparison in comparisons]
+    report.extra |= extra or {}
+    report.write(args.out)
+
+
+def alternate(contenders: Mapping[str, Contender], args: Args, warm_up: float = 0.3) -> dict[str, list[float]]:
     """Give every contender ``args.repeats`` turns, one after the other.
 
     A contender is called with the seconds to run for and returns its rate. The order
@@ -125,7 +182,7 @@ def alternate(
     return rates
 
 
-def stepping(step: Callable[[Any], Any], actions: Sequence[Any], rows: int) -> Callable[[float], float]:
+def stepping(step: Callable[[Any], Any], actions: Sequence[Any], rows: int) -> Contender:
     """A contender that calls ``step(action)`` with one of ``actions`` after the other.
 
     Its rate is agent steps a second, each call counting ``rows``. The clock is read once
@@ -142,6 +199,16 @@ def stepping(step: Callable[[Any], Any], actions: Sequence[Any], rows: int) -> C
         return rows * calls / elapsed
 
     return run
+
+
+def random_steps(pool: Any, n: int, sets: int = 128, dtype: Any = None) -> Contender:
+    """A contender that steps n environments, newly reset, with so many sets of random actions in turn.
+
+    ``pool`` is one of ours, EnvPool's or Gymnasium's; ``dtype`` of the actions is the space's own where none is given.
+    """
+    pool.reset()
+    space = getattr(pool, "single_action_space", pool.action_space)
+    return stepping(pool.step, random_actions(space, n, sets, dtype), n)
 
 
 def random_actions(space: gym.Space, n: int, sets: int, dtype: Any = None) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate
+from common import Args, Comparison, Contender, measure
 from headrace.train.algorithms.dqn import DQN
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_policy
@@ -38,7 +38,7 @@ class UpdateArgs(Args):
     """minibatches"""
 
 
-def ours(size: int, bf16: bool) -> Callable[[float], float]:
+def ours(size: int, bf16: bool) -> Contender:
     """Our policy and replay, as a run with samplers has them."""
     config = make_config("Pong-v5", algo="dqn", samplers=1, minibatch_size=size, bf16=bf16, replay_size=8 * STEPS)
     replay, frames = make_replay(config), Frames.of(config)
@@ -74,7 +74,7 @@ def _policy(config: Any, pool: headrace.Pool) -> DQN:
     return policy
 
 
-def stable_baselines(size: int) -> Callable[[float], float]:
+def stable_baselines(size: int) -> Contender:
     """stable-baselines3's DQN, its replay filled by itself."""
     import stable_baselines3
     from stable_baselines3.common.env_util import make_atari_env
@@ -90,7 +90,7 @@ def stable_baselines(size: int) -> Callable[[float], float]:
     return updating(lambda: model.train(gradient_steps=1, batch_size=size))
 
 
-def updating(update: Callable[[], None]) -> Callable[[float], float]:
+def updating(update: Callable[[], None]) -> Contender:
     """A contender whose rate is updates a second."""
 
     def run(seconds: float) -> float:
@@ -103,24 +103,27 @@ def updating(update: Callable[[], None]) -> Callable[[float], float]:
     return run
 
 
-def main() -> None:
-    args = tyro.cli(UpdateArgs)
-    logging.disable(logging.WARNING)
-    torch.set_float32_matmul_precision(make_config("Pong-v5", algo="dqn").matmul_precision)
-    report = Report("dqn_update", "DQN over images, updates", {"repeats": args.repeats, "seconds": args.seconds})
-    report.extra["torch_threads"] = {}
+def comparisons(args: UpdateArgs, used: dict[str, dict[str, int]]) -> Iterator[Comparison]:
+    """One for each size of minibatch; each contender with the number of threads that it is faster with."""
     for size in args.sizes:
         contenders = {
             "headrace": ours(size, bf16=True),
             "stable-baselines3": stable_baselines(size),
             "headrace, float32": ours(size, bf16=False),
         }
-        chosen = {label: threaded(run, args.seconds / 2) for label, run in contenders.items()}
-        rates = alternate({label: run for label, (_, run) in chosen.items()}, args)
+        faster = {label: threaded(run, args.seconds / 2) for label, run in contenders.items()}
         name = f"Pong-v5, minibatch {size}"
-        report.cases.append(Case(name, rates, unit="updates/s"))
-        report.extra["torch_threads"][name] = {label: threads for label, (threads, _) in chosen.items()}
-    report.write(args.out)
+        used[name] = {label: threads for label, (threads, _) in faster.items()}
+        peers = {label: run for label, (_, run) in faster.items()}
+        yield Comparison(name, peers.pop("headrace"), peers, unit="updates/s")
+
+
+def main() -> None:
+    args, used = tyro.cli(UpdateArgs), {}
+    logging.disable(logging.WARNING)
+    torch.set_float32_matmul_precision(make_config("Pong-v5", algo="dqn").matmul_precision)
+    extra = {"torch_threads": used}
+    measure("dqn_update", "DQN over images, updates", comparisons(args, used), args, extra)
 
 
 if __name__ == "__main__":

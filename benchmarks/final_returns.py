@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bootstrap import gain, interval
-from common import OURS, RESULTS, machine
+from common import OURS, RESULTS, heading, write
 from off_policy_runs import (
     DEFAULT,
     PEER,
@@ -91,7 +91,7 @@ def main() -> None:
                 outcome = learnt(name, task, algo, seed, steps, judging, args.threads)
                 show(case, name, outcome)
                 put(there.setdefault(name, []), outcome)
-                write(path, runs)
+                keep(path, runs)
     summarise(runs)
 
 
@@ -112,25 +112,20 @@ def show(case: str, name: str, outcome: Outcome) -> None:
     )
 
 
-def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
+def keep(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
     """All that is known so far: a run is long, and may be the last."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     finals = {
         case: {name: [round(final(outcome), 1) for outcome in outcomes] for name, outcomes in there.items()}
         for case, there in runs.items()
     }
     compared = {name: comparison(finals, name) for name in (OURS, SYNCHRONOUS, DEFAULT)}
-    record = {
-        "name": "final_returns",
-        "title": "Returns after equal numbers of steps",
-        "command": "python benchmarks/final_returns.py",
-        "machine": machine(),
+    record = heading("final_returns", "Returns after equal numbers of steps") | {
         "final": finals,
         "gains": compared,
         "passed": {case: high >= 0 for case, (_, _, high) in compared[OURS].items()},
         "runs": plain(runs),
     }
-    path.write_text(json.dumps(record) + "\n")
+    write(path.parent, record)
 
 
 def comparison(finals: dict[str, dict[str, list[float]]], who: str) -> dict[str, list[float]]:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,12 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, Contender, measure, random_actions, random_steps, stepping
 from headrace.envs import classic_control, toy_text
 
 TASKS = (*classic_control.TASKS, *toy_text.TASKS)
 N, LEAST = 1024, 15.0
-CARTPOLES, LOOP_LEAST, FAST_ENOUGH = 16_384, 0.7, 30e6
+CARTPOLES, MARK = 16_384, "30,000,000 steps/s"
 ACTION_SETS = 128
 LOOP = Path(__file__).with_name("cartpole_loop.c")
 FLAGS = {"C loop, -O3": ("-O3",), "C loop, -O3 -march=native": ("-O3", "-march=native")}
@@ -48,18 +47,15 @@ class KernelEnvsArgs(Args):
     """CartPoles beside the C loop, 0 for none"""
 
 
-def contenders(task: str, threads: int) -> dict[str, Callable[[float], float]]:
-    """One ready pool each, ours first."""
-    pools: dict[str, Any] = {"headrace": headrace.make(task, num_envs=N, num_threads=threads, seed=0)}
-    space = pools["headrace"].action_space
-    types = {"headrace": space.dtype, "envpool": np.int32 if isinstance(space, gym.spaces.Discrete) else np.float32}
+def beside_envpool(task: str, threads: int) -> Comparison:
+    """Pools of one environment; alone where EnvPool does not have it."""
+    ours: Any = headrace.make(task, num_envs=N, num_threads=threads, seed=0)
+    dtype = np.int32 if isinstance(ours.action_space, gym.spaces.Discrete) else np.float32
+    peers = {}
     if task in envpool.list_all_envs():
-        pools["envpool"] = envpool.make_gymnasium(task, num_envs=N, num_threads=threads, seed=0)
-    for pool in pools.values():
-        pool.reset()
-    return {
-        name: stepping(pool.step, random_actions(space, N, ACTION_SETS, types[name]), N) for name, pool in pools.items()
-    }
+        peer = envpool.make_gymnasium(task, num_envs=N, num_threads=threads, seed=0)
+        peers["envpool"] = random_steps(peer, N, dtype=dtype)
+    return Comparison(f"{task} N={N}", random_steps(ours, N), peers, wanted={"envpool": LEAST})
 
 
 def compiled_loop(flags: tuple[str, ...], folder: Path) -> ctypes.CDLL:
@@ -75,36 +71,30 @@ def compiled_loop(flags: tuple[str, ...], folder: Path) -> ctypes.CDLL:
     return library
 
 
-def cartpoles(n: int, threads: int, folder: Path) -> dict[str, Callable[[float], float]]:
-    """Our pool of n CartPoles, and the C loop with each set of flags."""
+def beside_a_loop(n: int, threads: int, folder: Path) -> Comparison:
+    """A pool of n CartPoles, and the C loop with each set of flags."""
     pool: Any = headrace.make("CartPole-v1", num_envs=n, num_threads=threads, seed=0)
     pool.reset()
     actions = random_actions(pool.action_space, n, ACTION_SETS)
     table = np.stack(actions)
 
-    def loop(library: ctypes.CDLL) -> Callable[[float], float]:
+    def loop(library: ctypes.CDLL) -> Contender:
         return lambda seconds: library.run(table.ctypes.data, ACTION_SETS, n, threads, seconds)
 
     loops = {name: loop(compiled_loop(flags, folder)) for name, flags in FLAGS.items()}
-    return {"headrace": stepping(pool.step, actions, n), **loops}
+    marks = {MARK: lambda seconds: float(MARK.split()[0].replace(",", ""))}
+    return Comparison(f"CartPole-v1 N={n}", stepping(pool.step, actions, n), marks, loops, {MARK: 1.0})
 
 
-def main() -> None:
-    args = tyro.cli(KernelEnvsArgs)
-    settings = {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds}
-    report = Report("kernel_envs", "Light environments, random actions", settings)
+def comparisons(args: KernelEnvsArgs) -> Iterator[Comparison]:
+    """Every environment beside EnvPool's, then the loop in C."""
     for task in args.tasks:
-        rates = alternate(contenders(task, args.num_threads), args)
-        least = {"envpool": LEAST} if "envpool" in rates else {}
-        report.cases.append(Case(f"{task} N={N}", rates, least))
+        yield beside_envpool(task, args.num_threads)
     if args.num_cartpoles:
         with tempfile.TemporaryDirectory() as folder:
-            rates = alternate(cartpoles(args.num_cartpoles, args.num_threads, Path(folder)), args)
-        fast = statistics.median(rates["headrace"]) >= FAST_ENOUGH  # what we want is either
-        least = {} if fast else {"C loop, -O3": LOOP_LEAST}
-        report.cases.append(Case(f"CartPole-v1 N={args.num_cartpoles}", rates, least))
-    report.write(args.out)
+            yield beside_a_loop(args.num_cartpoles, args.num_threads, Path(folder))
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(KernelEnvsArgs)
+    measure("kernel_envs", "Light environments, random actions", comparisons(chosen), chosen)

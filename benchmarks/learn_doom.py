@@ -14,7 +14,7 @@ from pathlib import Path
 import tyro
 from rich.table import Table
 
-from common import RESULTS, machine, wide_console
+from common import RESULTS, heading, wide_console, write
 from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.plots.figures import plot_returns
@@ -55,11 +55,7 @@ def main() -> None:
         env_options={"use_combined_action": True, "img_height": args.img_height, "img_width": args.img_width},
     )
     lines = [line for line in read_metrics(result.run_dir / "metrics.jsonl") if line["return"] is not None]
-    record = {
-        "name": "learn_doom",
-        "title": f"PPO learns {args.task}",
-        "command": "python benchmarks/learn_doom.py",
-        "machine": machine(),
+    record = heading("learn_doom", f"PPO learns {args.task}") | {
         "settings": json.loads((result.run_dir / "config.json").read_text()),
         "seconds": round(result.seconds, 1),
         "steps": result.steps,
@@ -67,8 +63,7 @@ def main() -> None:
         "last": {name: lines[-1][name] for name in ("return", "length")},
         "curve": [(line["step"], line["time"]["seconds"], line["return"], line["length"]) for line in lines],
     }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "learn_doom.json").write_text(json.dumps(record) + "\n")
+    write(args.out, record)
     (args.out / "learn_doom.png").write_bytes(plot_returns(result.run_dir).read_bytes())
     table = Table(title=record["title"], title_justify="left")
     for column in ("steps", "seconds", "mean return", "mean length"):

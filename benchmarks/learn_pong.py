@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tyro
 
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.plots.figures import plot_returns
@@ -51,11 +51,7 @@ def main() -> None:
     result = train("Pong-v5", run_dir=args.run_dir, resume=True, **asked)
     lines = read_metrics(result.run_dir / "metrics.jsonl")
     curve = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
-    record = {
-        "name": "learn_pong",
-        "title": "PPO learns Pong-v5",
-        "command": "python benchmarks/learn_pong.py",
-        "machine": machine(),
+    record = heading("learn_pong", "PPO learns Pong-v5") | {
         "settings": json.loads((result.run_dir / "config.json").read_text()),
         "reason": result.reason,
         "seconds": round(result.seconds, 1),
@@ -64,8 +60,7 @@ def main() -> None:
         "mean_return": result.mean_return,
         "curve": curve,
     }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "learn_pong.json").write_text(json.dumps(record) + "\n")
+    write(args.out, record)
     (args.out / "learn_pong.png").write_bytes(plot_returns(result.run_dir).read_bytes())
     print(f"{result.reason}: return {result.mean_return} after {result.steps:,} steps, {result.seconds:,.0f} s")
 

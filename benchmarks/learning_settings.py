@@ -7,7 +7,6 @@ or the steps are over. Runs are deterministic: a seed takes as many steps anywhe
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.runners.synchronous import Trainer
@@ -99,15 +98,10 @@ def main(args: SettingsArgs) -> None:
                 table.add_row(*row(name, found[name]))
     console.print(table)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
-        record = {
-            "name": "learning_settings",
-            "title": "Recurrent networks and A2C: steps until solved",
-            "command": "python benchmarks/learning_settings.py",
-            "machine": machine(),
+        record = heading("learning_settings", "Recurrent networks and A2C: steps until solved") | {
             "runs": {name: [asdict(outcome) for outcome in outcomes] for name, outcomes in found.items()},
         }
-        (args.out / "learning_settings.json").write_text(json.dumps(record) + "\n")
+        write(args.out, record)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import RESULTS, in_child, machine, random_actions, wide_console
+from common import RESULTS, heading, in_child, random_actions, wide_console, write
 
 SAMPLES = 50
 FLAT_BYTES = 1 << 20
@@ -162,16 +162,11 @@ def main() -> None:
     for i, case in enumerate(CASES):
         if not args.tasks or case.task in args.tasks:
             ran[case.task, case.unit] = in_child(__file__, "--child", str(i), str(args.scale))
-    record = {
-        "name": "memory",
-        "title": "Memory and threads",
-        "command": "python benchmarks/memory.py",
-        "machine": machine(),
+    record = heading("memory", "Memory and threads") | {
         "settings": {"scale": args.scale, "samples": SAMPLES, "flat_bytes": FLAT_BYTES},
         "cases": [ran[case.task, case.unit] for case in CASES if (case.task, case.unit) in ran],
     }
-    args.out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    write(args.out, record)
     show(record)
 
 

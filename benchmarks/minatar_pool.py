@@ -8,7 +8,7 @@ form, so it plays one environment in a loop: in this process, and in two process
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, Contender, measure, random_steps, stepping
 
 GAMES = {"Breakout": "breakout", "SpaceInvaders": "space_invaders"}
 LEAST = 15.0  # of the package's rate with two processes, on two cores
@@ -35,7 +35,7 @@ class MinAtarArgs(Args):
     """environments of the pool"""
 
 
-def package_loop(game: str, seed: int) -> Callable[[float], float]:
+def package_loop(game: str, seed: int) -> Contender:
     """A contender that plays one of the package's environments, and looks at the screen after every step."""
     import minatar
 
@@ -88,31 +88,27 @@ class Workers:
             process.join()
 
 
-def ours(game: str, n: int, threads: int) -> Callable[[float], float]:
+def ours(game: str, n: int, threads: int) -> Contender:
     """A pool of n environments that restart in the step in which they end, as the package's loop does."""
-    pool: Any = headrace.make(f"MinAtar-{game}-v1", num_envs=n, num_threads=threads, seed=0, autoreset="same_step")
-    pool.reset()
-    return stepping(pool.step, random_actions(pool.action_space, n, ACTION_SETS), n)
+    options = {"num_threads": threads, "seed": 0, "autoreset": "same_step"}
+    return random_steps(headrace.make(f"MinAtar-{game}-v1", num_envs=n, **options), n, ACTION_SETS)
 
 
-def main() -> None:
-    args = tyro.cli(MinAtarArgs)
-    settings = {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds}
-    report = Report("minatar_pool", "MinAtar, random actions", settings)
+def comparisons(args: MinAtarArgs) -> Iterator[Comparison]:
+    """One for each game."""
+    both = f"minatar, {PROCESSES} processes"
     for game, module in GAMES.items():
         workers = Workers(module)
-        contenders = {
-            "headrace": ours(game, args.num_envs, args.num_threads),
+        peers = {
             "headrace, one thread": ours(game, args.num_envs, 1),
             "minatar": package_loop(module, 0),
-            f"minatar, {PROCESSES} processes": workers,
+            both: workers,
         }
-        rates = alternate(contenders, args)
+        mine = ours(game, args.num_envs, args.num_threads)
+        yield Comparison(f"MinAtar-{game}-v1 N={args.num_envs}", mine, peers, wanted={both: LEAST})
         workers.close()
-        case = Case(f"MinAtar-{game}-v1 N={args.num_envs}", rates, {f"minatar, {PROCESSES} processes": LEAST})
-        report.cases.append(case)
-    report.write(args.out)
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(MinAtarArgs)
+    measure("minatar_pool", "MinAtar, random actions", comparisons(chosen), chosen)

@@ -27,7 +27,7 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
@@ -121,18 +121,13 @@ def main() -> None:
                 f"{outcome['deterministic_return']:,.0f} deterministic, after {outcome['seconds']:.0f} s; "
                 f"{GOAL[task]:,.0f} after {'-' if goal is None else f'{goal:.0f} s'}"
             )
-    record = {
-        "name": "mujoco_learning",
-        "title": "PPO on MuJoCo's tasks: what is learnt in a million steps",
-        "command": "python benchmarks/mujoco_learning.py",
-        "machine": machine(),
+    record = heading("mujoco_learning", "PPO on MuJoCo's tasks: what is learnt in a million steps") | {
         "settings": {"steps": args.steps, "episodes": args.episodes},
         "goals": GOAL,
         "published": PUBLISHED,
         "runs": runs,
     }
-    out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    write(out, record)
     images = out if args.quick else IMAGES
     picture(runs, images / "mujoco_learning.png")
     console.print(f"{path}\n{images / 'mujoco_learning.png'}")

@@ -10,7 +10,7 @@ and no display, its first picture ends the process with an OpenGL error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, measure, random_actions, stepping
 from headrace.envs.dm_control.common import suite_model
 from headrace.pool.executors.mujoco.fields import library
 
@@ -60,23 +60,19 @@ def loop(task: str, frame_skip: int, args: PixelArgs) -> Callable[[Any], Any]:
     return step
 
 
-def compare(task: str, args: PixelArgs) -> Case:
+def comparisons(args: PixelArgs) -> Iterator[Comparison]:
+    """One for each task."""
     options: dict[str, Any] = {"from_pixels": True, "render_width": args.side, "render_height": args.side}
-    with headrace.make(task, num_envs=args.num_envs, num_threads=args.num_threads, seed=0, **options) as pool:
-        pool.reset()
-        actions = random_actions(pool.action_space, args.num_envs, 2)
-        steps = {headrace.__name__: pool.step, RENDERER: loop(task, pool.spec.frame_skip, args)}
-        runs = {name: stepping(step, actions, args.num_envs) for name, step in steps.items()}
-        return Case(f"{task} N={args.num_envs}, {args.side} x {args.side}", alternate(runs, args), unit="pictures/s")
-
-
-def main() -> None:
-    args = tyro.cli(PixelArgs)
-    settings = {"repeats": args.repeats, "seconds": args.seconds, "num_threads": args.num_threads}
-    report = Report("mujoco_pixels", "Pictures of robots as observations", settings)
-    report.cases += [compare(task, args) for task in args.tasks]
-    report.write(args.out)
+    for task in args.tasks:
+        with headrace.make(task, num_envs=args.num_envs, num_threads=args.num_threads, seed=0, **options) as pool:
+            pool.reset()
+            actions = random_actions(pool.action_space, args.num_envs, 2)
+            steps = pool.step, loop(task, pool.spec.frame_skip, args)
+            ours, theirs = (stepping(step, actions, args.num_envs) for step in steps)
+            name = f"{task} N={args.num_envs}, {args.side} x {args.side}"
+            yield Comparison(name, ours, {RENDERER: theirs}, unit="pictures/s")
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(PixelArgs)
+    measure("mujoco_pixels", "Pictures of robots as observations", comparisons(chosen), chosen)

@@ -9,7 +9,6 @@ curves as JSON and a picture.
 
 from __future__ import annotations
 
-import json
 import logging
 import statistics
 import tempfile
@@ -26,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.metrics import read_metrics
@@ -187,17 +186,12 @@ def main() -> None:
                 ", ".join(f"{o.seconds:.1f}" for o in outcomes),
                 ", ".join(f"{o.steps:,}" for o in outcomes),
             )
-    args.out.mkdir(parents=True, exist_ok=True)
-    record = {
-        "name": "ppo_learning",
-        "title": "PPO: seconds until solved",
-        "command": "python benchmarks/ppo_learning.py",
-        "machine": machine(),
+    record = heading("ppo_learning", "PPO: seconds until solved") | {
         "goals": GOALS,
         "median_seconds": {t: {n: median_seconds(o) for n, o in r.items()} for t, r in results.items()},
         "runs": {t: {n: [vars(one) for one in o] for n, o in r.items()} for t, r in results.items()},
     }
-    (args.out / "ppo_learning.json").write_text(json.dumps(record) + "\n")
+    write(args.out, record)
     picture(results, args.out / "ppo_learning.png")
     Console().print(table)
 

@@ -29,13 +29,13 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, Contender, measure, random_actions, stepping
 from slow_envs import Busy
 
 SETS = 16  # arrays of actions
 CALM = 0.6  # seconds after which PufferLib's idle workers leave the cores alone
 LEAST, MOST = 0.1, 10.0  # milliseconds
-Run = Callable[[float], float]
+SB3 = "stable-baselines3 subproc"
 
 
 @dataclass
@@ -53,7 +53,7 @@ class ProcessArgs(Args):
 
 
 @contextmanager
-def ours(source: Any, n: int, workers: int, batch: int = 0, **options: Any) -> Iterator[Run]:
+def ours(source: Any, n: int, workers: int, batch: int = 0, **options: Any) -> Iterator[Contender]:
     settings: dict[str, Any] = {"num_envs": n, "batch_size": batch, "num_threads": workers, "seed": 0, **options}
     with headrace.make(source, executor="processes", **settings) as pool:
         actions = random_actions(pool.action_space, n, SETS)
@@ -71,7 +71,7 @@ def ours(source: Any, n: int, workers: int, batch: int = 0, **options: Any) -> I
 
 
 @contextmanager
-def gymnasiums(kind: Any, maker: Callable[[], gym.Env], n: int) -> Iterator[Run]:
+def gymnasiums(kind: Any, maker: Callable[[], gym.Env], n: int) -> Iterator[Contender]:
     try:
         envs = kind([maker] * n)
     except ValueError:  # a space that Gymnasium's shared memory does not know, such as MiniGrid's text
@@ -82,7 +82,7 @@ def gymnasiums(kind: Any, maker: Callable[[], gym.Env], n: int) -> Iterator[Run]
 
 
 @contextmanager
-def stable_baselines(maker: Callable[[], gym.Env], n: int) -> Iterator[Run]:
+def stable_baselines(maker: Callable[[], gym.Env], n: int) -> Iterator[Contender]:
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
     envs = SubprocVecEnv([maker] * n, start_method="fork")  # the other ways import PyTorch in each process
@@ -92,7 +92,7 @@ def stable_baselines(maker: Callable[[], gym.Env], n: int) -> Iterator[Run]:
 
 
 @contextmanager
-def pufferlib(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Run]:
+def pufferlib(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Contender]:
     """PufferLib's vector classes: so many processes, or all in this one with 0."""
     from pufferlib import emulation, vector  # pyright: ignore[reportMissingImports]
 
@@ -112,7 +112,7 @@ def pufferlib(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Ru
 
 
 @contextmanager
-def plain(maker: Callable[[], gym.Env], n: int) -> Iterator[Run]:
+def plain(maker: Callable[[], gym.Env], n: int) -> Iterator[Contender]:
     """What the environments themselves take: a loop over them in one process, which keeps no result."""
     envs = [maker() for _ in range(n)]
     for i, env in enumerate(envs):
@@ -138,47 +138,44 @@ def make(task: str) -> gym.Env:
     return env
 
 
-def compare(args: ProcessArgs, task: str, n: int) -> Case:
+@contextmanager
+def beside_others(args: ProcessArgs, task: str, n: int) -> Iterator[Comparison]:
+    """A task of Gymnasium's registry."""
     maker = functools.partial(make, task)
-    contenders = {
-        "headrace": ours(maker, n, args.workers),
-        "gymnasium sync": gymnasiums(gym.vector.SyncVectorEnv, maker, n),
-        "gymnasium async": gymnasiums(gym.vector.AsyncVectorEnv, maker, n),
-        "a plain loop, one core": plain(maker, n),
-    }
-    at_least = {"gymnasium sync": 1.5, "gymnasium async": 1.5, "pufferlib": 1.5, "pufferlib serial": 1.5}
-    if task == "CartPole-v1":
-        contenders["stable-baselines3 subproc"] = stable_baselines(maker, n)
-        at_least = {"gymnasium sync": 1.4, "gymnasium async": 25.0, "stable-baselines3 subproc": 10.0}
-        at_least |= {"pufferlib": 1.0, "pufferlib serial": 1.0}
-    if importlib.util.find_spec("pufferlib"):
-        contenders["pufferlib"] = pufferlib(maker, n, args.workers)
-        contenders["pufferlib serial"] = pufferlib(maker, n, 0)
-    rates = together(args, contenders)
-    return Case(f"{task} N={n}", rates, {peer: least for peer, least in at_least.items() if peer in rates})
+    with ExitStack() as stack:
+        mine = stack.enter_context(ours(maker, n, args.workers))
+        peers = {
+            "gymnasium sync": stack.enter_context(gymnasiums(gym.vector.SyncVectorEnv, maker, n)),
+            "gymnasium async": stack.enter_context(gymnasiums(gym.vector.AsyncVectorEnv, maker, n)),
+        }
+        wanted = {"gymnasium sync": 1.5, "gymnasium async": 1.5, "pufferlib": 1.5, "pufferlib serial": 1.5}
+        if task == "CartPole-v1":
+            peers[SB3] = stack.enter_context(stable_baselines(maker, n))
+            wanted = {"gymnasium sync": 1.4, "gymnasium async": 25.0, SB3: 10.0, "pufferlib": 1, "pufferlib serial": 1}
+        if importlib.util.find_spec("pufferlib"):
+            peers["pufferlib"] = stack.enter_context(pufferlib(maker, n, args.workers))
+            peers["pufferlib serial"] = stack.enter_context(pufferlib(maker, n, 0))
+        limit = {"a plain loop, one core": stack.enter_context(plain(maker, n))}
+        yield Comparison(f"{task} N={n}", mine, peers, limit, wanted)
 
 
-def one_millisecond(args: ProcessArgs) -> Case:
+@contextmanager
+def one_millisecond(args: ProcessArgs) -> Iterator[Comparison]:
     """Computation of a known length: the number of cores times one of them is the limit."""
-    contenders = {
-        "headrace": ours(Busy, 16, args.workers, least=1.0, most=1.0),
-        "one environment in a loop": gymnasiums(gym.vector.SyncVectorEnv, functools.partial(Busy, 1.0, 1.0), 1),
-    }
-    return Case(
-        "1 ms of computation N=16", together(args, contenders), {"one environment in a loop": 0.95 * args.workers}
-    )
+    loop = gymnasiums(gym.vector.SyncVectorEnv, functools.partial(Busy, 1.0, 1.0), 1)
+    with ours(Busy, 16, args.workers, least=1.0, most=1.0) as mine, loop as one:
+        name = "one environment in a loop"
+        yield Comparison("1 ms of computation N=16", mine, {name: one}, wanted={name: 0.95 * args.workers})
 
 
-def uneven(args: ProcessArgs, n: int, batch: int, evenly: bool, wanted: float = 0.0) -> Case:
+@contextmanager
+def uneven(args: ProcessArgs, n: int, batch: int, evenly: bool, wanted: float = 0.0) -> Iterator[Comparison]:
     """Steps that differ; wanted is 0.95 of what is possible where nothing else is said."""
-    options = {"least": LEAST, "most": MOST, "evenly": evenly}
-    contenders = {
-        "headrace": ours(Busy, n, args.workers, batch, **options),
-        "the same, synchronous": ours(Busy, n, args.workers, **options),
-    }
-    limit = best_ratio(n, args.workers, evenly)
-    name = f"{LEAST:g}-{MOST:g} ms {'evenly' if evenly else 'log'} N={n}, limit {limit:.2f} x"
-    return Case(name, together(args, contenders), {"the same, synchronous": wanted or round(0.95 * limit, 2)})
+    options, same = {"least": LEAST, "most": MOST, "evenly": evenly}, "the same, synchronous"
+    best = best_ratio(n, args.workers, evenly)
+    name = f"{LEAST:g}-{MOST:g} ms {'evenly' if evenly else 'log'} N={n}, limit {best:.2f} x"
+    with ours(Busy, n, args.workers, batch, **options) as mine, ours(Busy, n, args.workers, **options) as other:
+        yield Comparison(name, mine, {same: other}, wanted={same: wanted or round(0.95 * best, 2)})
 
 
 def best_ratio(n: int, workers: int, evenly: bool) -> float:
@@ -186,12 +183,6 @@ def best_ratio(n: int, workers: int, evenly: bool) -> float:
     busy, rng = Busy(LEAST, MOST, evenly), np.random.default_rng(0)
     work = busy.draw(rng, (20_000, workers, n // workers)).sum(2)
     return float(work.max(1).mean() / work.mean())
-
-
-def together(args: Args, contenders: dict[str, Any]) -> dict[str, list[float]]:
-    """Their rates, in turns."""
-    with ExitStack() as stack:
-        return alternate({name: stack.enter_context(one) for name, one in contenders.items()}, args)
 
 
 def installed(task: str) -> bool:
@@ -203,26 +194,22 @@ def tell(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def main() -> None:
-    args = tyro.cli(ProcessArgs)
-    settings = {"workers": args.workers, "repeats": args.repeats, "seconds": args.seconds}
-    report = Report("process_pool", "Python environments in processes, random actions", settings)
+def comparisons(args: ProcessArgs) -> Iterator[Comparison]:
+    """Tasks beside other libraries, then environments that compute for a known time."""
     if not importlib.util.find_spec("pufferlib"):
         tell("PufferLib is not installed, so it is left out.")
     for task in args.tasks:
-        if installed(task):
-            tell(f"{task} with 64 environments")
-            report.cases.append(compare(args, task, 64))
-        else:
+        if not installed(task):
             tell(f"{task} is left out: its package is not installed.")
-    tell("environments that compute for 1 ms")
-    report.cases.append(one_millisecond(args))
-    tell(f"environments that compute for {LEAST:g} to {MOST:g} ms")
-    report.cases.append(uneven(args, 4, 2, evenly=False, wanted=1.3))
-    report.cases.append(uneven(args, 4, 2, evenly=True))
-    report.cases.append(uneven(args, 16, 4, evenly=True))
-    report.write(args.out)
+    cases = [beside_others(args, task, 64) for task in args.tasks if installed(task)]
+    cases += [one_millisecond(args), uneven(args, 4, 2, evenly=False, wanted=1.3)]
+    cases += [uneven(args, 4, 2, evenly=True), uneven(args, 16, 4, evenly=True)]
+    for case in cases:
+        with case as comparison:
+            tell(comparison.name)
+            yield comparison
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(ProcessArgs)
+    measure("process_pool", "Python environments in processes, random actions", comparisons(chosen), chosen)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import json
 import os
 import random
 import signal
@@ -31,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.errors import EnvironmentFailure, StateError, WorkerError
 from memory import FLAT_BYTES, resident_and_threads
 
@@ -236,16 +235,11 @@ def show_progress(kills: int, rounds: int) -> None:
 def main() -> None:
     args = tyro.cli(SoakArgs)
     found = soak(args)
-    record = {
-        "name": "process_soak",
-        "title": "Pools whose workers are killed",
-        "command": "python benchmarks/process_soak.py",
-        "machine": machine(),
+    record = heading("process_soak", "Pools whose workers are killed") | {
         "settings": {"rounds": args.rounds, "seed": args.seed, "num_envs": ENVS, "workers": WORKERS},
         **found,
     }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "process_soak.json").write_text(json.dumps(record, indent=1) + "\n")
+    write(args.out, record)
     table = Table("", "before", "after", title=f"{found['made']} pools, {args.rounds} of them lost a worker")
     for name, count in found["before"].items():
         table.add_row(name, str(count), str(found["after"][name]))

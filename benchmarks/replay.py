@@ -8,7 +8,7 @@ in stacks of four and again in what followed, and would take that much more memo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import tyro
 
-from common import Args, Case, Report, alternate
+from common import Args, Comparison, Contender, measure
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.step_replay import StepReplay
 
@@ -61,7 +61,7 @@ def full(kind: Kind) -> StepReplay:
     return replay
 
 
-def calling(call: Callable[[], Any]) -> Callable[[float], float]:
+def calling(call: Callable[[], Any]) -> Contender:
     """A contender whose rate is calls a second."""
 
     def run(seconds: float) -> float:
@@ -75,7 +75,7 @@ def calling(call: Callable[[], Any]) -> Callable[[float], float]:
     return run
 
 
-def ours(kind: Kind) -> dict[str, Callable[[float], float]]:
+def ours(kind: Kind) -> tuple[Contender, Contender]:
     """Drawn alike, and by priority."""
     replay, generator = full(kind), torch.Generator().manual_seed(0)
     prioritised, errors = PrioritisedReplay(replay, 0.5), torch.rand(kind.batch)
@@ -88,10 +88,10 @@ def ours(kind: Kind) -> dict[str, Callable[[float], float]]:
         prioritised.read(numbers)
         prioritised.update(numbers, errors)
 
-    return {"headrace": calling(alike), "headrace, by priority": calling(by_priority)}
+    return calling(alike), calling(by_priority)
 
 
-def theirs(kind: Kind) -> dict[str, Callable[[float], float]]:
+def theirs(kind: Kind) -> dict[str, Contender]:
     """stable-baselines3's buffer, filled by hand."""
     try:
         from stable_baselines3.common.buffers import ReplayBuffer
@@ -106,9 +106,8 @@ def theirs(kind: Kind) -> dict[str, Callable[[float], float]]:
     return {"stable-baselines3": calling(lambda: buffer.sample(kind.batch))}
 
 
-def main() -> None:
-    args = tyro.cli(ReplayArgs)
-    torch.set_num_threads(1)
+def comparisons(args: ReplayArgs) -> Iterator[Comparison]:
+    """One for each kind of observations and number of steps."""
     robot = gym.spaces.Box(-np.inf, np.inf, (17,), np.float32), gym.spaces.Box(-1, 1, (6,), np.float32)
     screen = gym.spaces.Box(0, 255, (1, 84, 84), np.uint8), gym.spaces.Discrete(6)
     kinds = {
@@ -117,12 +116,13 @@ def main() -> None:
         "Atari, 32 of 4 x 84 x 84": Kind(*screen, 32, args.steps // 100, stack=4),
         "Atari, 32 of 3 steps": Kind(*screen, 32, args.steps // 100, n_step=3, stack=4),
     }
-    report = Report("replay", "Minibatches from a replay, one thread", {"steps": args.steps, "envs": ENVS})
     for name, kind in kinds.items():
-        peers = theirs(kind) if kind.n_step == 1 else {}
-        report.cases.append(Case(name, alternate(ours(kind) | peers, args), unit="minibatches/s"))
-    report.write(args.out)
+        alike, by_priority = ours(kind)
+        peers = {"headrace, by priority": by_priority} | (theirs(kind) if kind.n_step == 1 else {})
+        yield Comparison(name, alike, peers, unit="minibatches/s")
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(ReplayArgs)
+    torch.set_num_threads(1)
+    measure("replay", "Minibatches from a replay, one thread", comparisons(chosen), chosen, envs=ENVS)

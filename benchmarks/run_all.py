@@ -9,6 +9,7 @@ their own and are not for publication.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,45 +21,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from catalog import CATALOG
 from common import RESULTS
 
 HERE = Path(__file__).parent
-SCRIPTS = {
-    "cartpole_pool": ["--repeats", "2", "--seconds", "0.2"],
-    "kernel_envs": ["--repeats", "2", "--seconds", "0.1"],
-    "minatar_pool": ["--repeats", "2", "--seconds", "0.2"],
-    "process_pool": ["--repeats", "2", "--seconds", "0.2"],
-    "caller_share": ["--repeats", "1", "--seconds", "0.2"],
-    "tag_pool": ["--repeats", "2", "--seconds", "0.2"],
-    "atari_pool": ["--repeats", "2", "--seconds", "0.5"],
-    "atari_emulator": ["--repeats", "2", "--seconds", "0.05", "--games", "pong", "breakout"],
-    "vizdoom_pool": ["--repeats", "2", "--seconds", "0.5", "--tasks", "Basic-v1"],
-    "mujoco_pool": ["--repeats", "2", "--seconds", "0.2", "--tasks", "HalfCheetah-v5", "--sizes", "64", "1024"],
-    "mujoco_pixels": ["--repeats", "2", "--seconds", "0.2", "--tasks", "CheetahRun-v1"],
-    "ppo_speed": ["--repeats", "1", "--seconds", "0.5", "--pong-envs", "8"],
-    "sb3_training": ["--repeats", "1", "--seconds", "0.5"],
-    "replay": ["--repeats", "1", "--seconds", "0.2", "--steps", "100000"],
-    "dqn_update": ["--repeats", "1", "--seconds", "0.5", "--sizes", "32"],
-    "ppo_learning": ["--seeds", "1", "--tasks", "CartPole-v1"],
-    "learning_settings": ["--seeds", "1", "--cases", "gru", "--tasks", "CartPole-v1"],
-    "async_ppo": ["--quick"],
-    "mujoco_learning": ["--quick"],
-    "seconds_to_return": ["Pendulum-v1:ppo:-2000", "--set", "total_steps=4000", "--every", "1000", "--episodes", "2"],
-    "fused_updates": ["--quick"],
-    "sac_update": ["--quick"],
-    "watching": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "1"],
-    "tag_training": ["--quick"],
-    "tag_learning": ["--quick"],
-    "sac_learning": ["--seeds", "1", "--tasks", "Pendulum-v1", "--steps", "2000"],
-    "final_returns": ["--cases", "Pendulum-v1 sac", "--seeds", "1", "--steps", "1500"],
-    "together": ["--tasks", "Pendulum-v1", "--repeats", "2", "--seconds", "0.5"],
-    "process_soak": ["--rounds", "10"],
-    "worker_kills": ["--kills", "5", "--steps", "2000"],
-    "tuner": ["--quick"],
-    "torchrun_ranks": ["--repeats", "1", "--steps", "3000", "--seeds", "2", "--learning-steps", "8000"],
-    "batch_rule": ["--tasks", "Pendulum-v1", "--seeds", "1", "--steps", "1500", "--times", "1", "4", "--episodes", "4"],
-    "memory": ["--scale", "0.01"],
-}
+SCRIPTS = {benchmark.name: benchmark.quick for benchmark in CATALOG if benchmark.quick is not None}
 """script → what makes it quick"""
 
 
@@ -90,7 +57,7 @@ def main() -> int:
     failed = 0
     for name in args.only:
         command = [sys.executable, str(HERE / f"{name}.py"), "--out", str(out)]
-        status = subprocess.run(command + (SCRIPTS[name] if args.quick else []), check=False).returncode
+        status = subprocess.run(command + (shlex.split(SCRIPTS[name]) if args.quick else []), check=False).returncode
         failed += status != 0
         path = out / f"{name}.json"
         reached = "{} of {}".format(*verdict(json.loads(path.read_text()))) if path.exists() else "-"

@@ -21,7 +21,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from off_policy_runs import (
     DEFAULT,
     PEER,
@@ -92,7 +92,7 @@ def main() -> None:
                 outcome = race(task, name, seed, args)
                 show(task, name, outcome)
                 put(there.setdefault(name, []), outcome)
-                write(path, runs)
+                keep(path, runs)
     summarise(runs)
 
 
@@ -119,9 +119,8 @@ def show(task: str, name: str, outcome: Outcome) -> None:
     )
 
 
-def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
+def keep(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
     """All that is known so far, in the order of the published tables, whatever was run first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     runs = {
         task: {name: runs[task][name] for name in CONTENDERS if name in runs[task]} for task in GOALS if task in runs
     }
@@ -134,17 +133,13 @@ def write(path: Path, runs: dict[str, dict[str, list[Outcome]]]) -> None:
                 ratios[name] = faster(task, there[who], there[beside])
                 if (who, beside) in WANTED:
                     passed[name] = ratios[name] >= WANTED[who, beside]
-    record = {
-        "name": "sac_learning",
-        "title": "SAC: seconds to a return",
-        "command": "python benchmarks/sac_learning.py",
-        "machine": machine(),
+    record = heading("sac_learning", "SAC: seconds to a return") | {
         "goals": GOALS,
         "times_faster": ratios,
         "passed": passed,
         "runs": plain(runs),
     }
-    path.write_text(json.dumps(record) + "\n")
+    write(path.parent, record)
 
 
 def summarise(runs: dict[str, dict[str, list[Outcome]]]) -> None:

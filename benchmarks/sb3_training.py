@@ -10,7 +10,7 @@ episodes, rewards' signs.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import tyro
 
-from common import Args, Case, Report, alternate
+from common import Args, Comparison, Contender, measure
 from ppo_speed import pong_frames
 
 SETTINGS: dict[str, Any] = {
@@ -67,7 +67,7 @@ def environments(task: str, n: int) -> dict[str, Any]:
     return made
 
 
-def learning(env: Any, policy: str, threads: int) -> Callable[[float], float]:
+def learning(env: Any, policy: str, threads: int) -> Contender:
     """A contender that learns, iteration after iteration, and returns agent steps a second."""
     from stable_baselines3 import PPO
 
@@ -85,23 +85,20 @@ def learning(env: Any, policy: str, threads: int) -> Callable[[float], float]:
     return run
 
 
-def compare(task: str, args: TrainingArgs) -> Case:
-    threads, policy = (len(os.sched_getaffinity(0)), "CnnPolicy") if task == "Pong-v5" else (1, "MlpPolicy")
-    envs = environments(task, args.num_envs)
-    rates = alternate({name: learning(env, policy, threads) for name, env in envs.items()}, args)
-    for env in envs.values():
-        env.close()
-    own = dict.fromkeys([name for name in envs if name != "headrace"], 1.0)
-    return Case(f"{task} N={args.num_envs}", rates, own, frame_skip=4 if task == "Pong-v5" else 1)
-
-
-def main() -> None:
-    args = tyro.cli(TrainingArgs)
-    settings = {"repeats": args.repeats, "seconds": args.seconds, "num_envs": args.num_envs, **SETTINGS}
-    report = Report("sb3_training", "stable-baselines3's PPO, the whole of learn(), by its environments", settings)
-    report.cases = [compare(task, args) for task in args.tasks]
-    report.write(args.out)
+def comparisons(args: TrainingArgs) -> Iterator[Comparison]:
+    """One for each task."""
+    for task in args.tasks:
+        threads, policy = (len(os.sched_getaffinity(0)), "CnnPolicy") if task == "Pong-v5" else (1, "MlpPolicy")
+        envs = environments(task, args.num_envs)
+        peers = {name: learning(env, policy, threads) for name, env in envs.items()}
+        ours, wanted = peers.pop("headrace"), dict.fromkeys(peers, 1.0)
+        frame_skip = 4 if task == "Pong-v5" else 1
+        yield Comparison(f"{task} N={args.num_envs}", ours, peers, wanted=wanted, frame_skip=frame_skip)
+        for env in envs.values():
+            env.close()
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(TrainingArgs)
+    title = "stable-baselines3's PPO, the whole of learn(), by its environments"
+    measure("sb3_training", title, comparisons(chosen), chosen, **SETTINGS)

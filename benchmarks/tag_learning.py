@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.train import train
 from headrace.train.play.agent import Agent
 from headrace.train.runs.checkpoint import load
@@ -326,11 +326,7 @@ def main() -> int:
     console, learn = Console(), {"grid": learn_grid, "plane": learn_plane}
     file = args.out / "tag_learning.json"
     record: dict[str, Any] = {"grid": {}, "plane": {}} | (json.loads(file.read_text()) if file.exists() else {})
-    record |= {
-        "name": "tag_learning",
-        "title": "Tag: what is learnt",
-        "command": "python benchmarks/tag_learning.py",
-        "machine": machine(),
+    record |= heading("tag_learning", "Tag: what is learnt") | {
         "settings": {"grid": GRID, "plane": PLANE, "unlike_warpdrive": CHANGED, "episodes": args.episodes},
         "level": LEVEL,
     }
@@ -341,7 +337,7 @@ def main() -> int:
         record["passed"] = verdicts(record)
         picture(record, (args.out if args.quick else IMAGES) / "tag_learning.png")
         show(record, console)
-    file.write_text(json.dumps(record) + "\n")
+    write(args.out, record)
     console.print(f"written to {file}", highlight=False, soft_wrap=True)
     return 0 if args.quick or all(record.get("passed", {}).values()) else 1
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,8 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, Contender, measure, random_steps
 
-UNIT = "env steps/s"
 MARK, LEAST = "the mark", 1000.0
 ACTION_SETS = 8
 ROOT = Path(__file__).parent.parent
@@ -78,14 +77,7 @@ class TagArgs(Args):
     """where rl-warp-drive was installed to"""
 
 
-def ours(game: Game, threads: int) -> Callable[[float], float]:
-    """A pool of our task, stepping with prepared actions."""
-    pool = headrace.make(game.task, num_envs=game.num_envs, num_threads=threads, seed=0, **game.options)
-    pool.reset()
-    return stepping(pool.step, random_actions(pool.action_space, game.num_envs, ACTION_SETS), game.num_envs)
-
-
-def theirs(game: Game, folder: Path) -> Callable[[float], float]:
+def theirs(game: Game, folder: Path) -> Contender:
     """WarpDrive's class: one environment in this process, reset when it is over."""
     sys.modules.setdefault("gym", gymnasium)  # whose spaces are all that is used
     sys.path.insert(0, str(folder))
@@ -110,22 +102,17 @@ def theirs(game: Game, folder: Path) -> Callable[[float], float]:
     return run
 
 
-def main() -> None:
-    args = tyro.cli(TagArgs)
-    report = Report(
-        "tag_pool",
-        "Tag, random actions, partial observations, resets included",
-        {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds},
-    )
+def comparisons(args: TagArgs) -> Iterator[Comparison]:
+    """One for each setting."""
     for game in GAMES:
-        contenders = {"headrace": ours(game, args.num_threads)}
-        if args.warpdrive.is_dir():
-            contenders["WarpDrive's class"] = theirs(game, args.warpdrive)
-        rates = alternate(contenders, args)
-        rates[MARK] = [game.mark] * args.repeats
-        report.cases.append(Case(game.name, rates, {MARK: LEAST} if "grid" in game.name else {}, UNIT))
-    report.write(args.out)
+        pool = headrace.make(game.task, num_envs=game.num_envs, num_threads=args.num_threads, seed=0, **game.options)
+        ours = random_steps(pool, game.num_envs, ACTION_SETS)
+        peers = {"WarpDrive's class": theirs(game, args.warpdrive)} if args.warpdrive.is_dir() else {}
+        marks = {MARK: lambda seconds, mark=game.mark: mark}
+        wanted = {MARK: LEAST} if "grid" in game.name else {}
+        yield Comparison(game.name, ours, peers | marks, wanted=wanted, unit="env steps/s")
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(TagArgs)
+    measure("tag_pool", "Tag, random actions, partial observations, resets included", comparisons(chosen), chosen)

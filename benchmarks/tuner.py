@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import os
 import statistics
 import tempfile
@@ -23,7 +22,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.errors import HeadraceError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.tuning.measure import Probe, Size, measure
@@ -131,18 +130,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache  # what it finds here is no finding for anybody
         cases = [compare(task, args, console) for task in args.tasks]
-    result = {
-        "name": "tuner",
-        "title": "The tuner beside the best point of a grid",
-        "command": "python benchmarks/tuner.py",
-        "machine": machine(),
+    result = heading("tuner", "The tuner beside the best point of a grid") | {
         "settings": {"algo": args.algo, "device": args.device, "seconds": args.seconds, "repeats": args.repeats},
         "cases": cases,
     }
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "tuner.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    console.print(str(path))
+    console.print(str(write(out, result)))
 
 
 if __name__ == "__main__":

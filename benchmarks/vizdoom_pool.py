@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,11 @@ import envpool
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import Args, Comparison, measure, random_steps
 
 ACTION_SETS = 16
 FRAME_SKIP = 4
-AT_LEAST = {"envpool": 1.0}
+WANTED = {"envpool": 1.0}
 SHARED = {
     "stack_num": 4, "frame_skip": FRAME_SKIP, "img_height": 84, "img_width": 84, "use_inter_area_resize": True,
     "use_combined_action": True, "max_episode_steps": 525,
@@ -42,32 +42,25 @@ class VizdoomArgs(Args):
     """threads, or worker processes, of every contender: each waits for engines, so some may be more than cores"""
 
 
-def contenders(task: str, threads: int, args: VizdoomArgs) -> dict[str, Callable[[float], float]]:
-    """Pools of one task, started, by name."""
-    sizes: dict[str, Any] = {"num_envs": args.num_envs, "num_threads": threads, "seed": 0}
-    runs = {}
-    for name, make in (("headrace", headrace.make), ("envpool", envpool.make_gymnasium)):
-        pool: Any = make(task, **sizes, **SHARED)
-        pool.reset()
-        runs[name] = stepping(pool.step, random_actions(pool.action_space, args.num_envs, ACTION_SETS), args.num_envs)
-    return runs
-
-
-def main() -> None:
-    args = tyro.cli(VizdoomArgs)
-    args.out = args.out.resolve()
-    os.chdir(tempfile.mkdtemp())  # EnvPool's engine leaves files where it runs
-    report = Report(
-        "vizdoom_pool",
-        "ViZDoom, 84x84x4 in colour, frame skip 4, random actions",
-        {**SHARED, "num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds},
-    )
+def comparisons(args: VizdoomArgs) -> Iterator[Comparison]:
+    """One for each task and number of threads."""
+    n = args.num_envs
     for task, threads in itertools.product(args.tasks, args.num_threads):
-        rates = alternate(contenders(task, threads, args), args)
-        name = f"{task} N={args.num_envs}, {threads} threads"
-        report.cases.append(Case(name, rates, AT_LEAST, frame_skip=FRAME_SKIP))
-    report.write(args.out)
+        sizes: dict[str, Any] = {"num_envs": n, "num_threads": threads, "seed": 0}
+        ours, peer = (make(task, **sizes, **SHARED) for make in (headrace.make, envpool.make_gymnasium))
+        peers = {"envpool": random_steps(peer, n, ACTION_SETS)}
+        name = f"{task} N={n}, {threads} threads"
+        yield Comparison(name, random_steps(ours, n, ACTION_SETS), peers, wanted=WANTED, frame_skip=FRAME_SKIP)
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(VizdoomArgs)
+    chosen.out = chosen.out.resolve()
+    os.chdir(tempfile.mkdtemp())  # EnvPool's engine leaves files where it runs
+    measure(
+        "vizdoom_pool",
+        "ViZDoom, 84x84x4 in colour, frame skip 4, random actions",
+        comparisons(chosen),
+        chosen,
+        **SHARED,
+    )

@@ -7,7 +7,6 @@ run counts, at most one row of environments for each kill is not in the replay, 
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -21,7 +20,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.evaluate import evaluate
@@ -131,15 +130,10 @@ def main() -> None:
         for worker, times in sorted(o.killed.items()):
             table.add_row(f"  {worker}", f"{times}")
     console.print(table)
-    record = {
-        "name": "worker_kills",
-        "title": "Workers killed at random",
-        "command": "python benchmarks/worker_kills.py",
-        "machine": machine(),
+    record = heading("worker_kills", "Workers killed at random") | {
         "runs": {name: asdict(outcome) for name, outcome in outcomes.items()},
     }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "worker_kills.json").write_text(json.dumps(record, indent=1) + "\n")
+    write(args.out, record)
 
 
 if __name__ == "__main__":

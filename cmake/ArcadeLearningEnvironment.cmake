@@ -20,14 +20,22 @@ function(headrace_download_ale version archive)
       "Fetching the Atari emulator's sources needs pip, and '${Python_EXECUTABLE} -m pip' does not run. "
       "Install pip there, or name an unpacked ale-py ${version} source distribution with HEADRACE_ALE_SOURCE.")
   endif()
-  file(MAKE_DIRECTORY ${HEADRACE_DOWNLOADS})
+  # several builds may fetch it at the same time, and none may see half of it
+  string(RANDOM LENGTH 12 unique)
+  set(folder ${HEADRACE_DOWNLOADS}/${unique})
+  file(MAKE_DIRECTORY ${folder})
   # the user's constraints may be a relative path, and say nothing about a single pinned file
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env --unset=PIP_CONSTRAINT --unset=PIP_BUILD_CONSTRAINT
             --unset=PIP_REQUIRE_HASHES --unset=PIP_ONLY_BINARY
             ${Python_EXECUTABLE} -m pip download --no-deps --no-binary ale-py --no-build-isolation
-            --disable-pip-version-check --quiet --dest ${HEADRACE_DOWNLOADS} ale-py==${version}
+            --disable-pip-version-check --quiet --dest ${folder} ale-py==${version}
     RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  cmake_path(GET archive FILENAME name)
+  if(EXISTS ${folder}/${name})
+    file(RENAME ${folder}/${name} ${archive})
+  endif()
+  file(REMOVE_RECURSE ${folder})
   if(failed OR NOT EXISTS ${archive})
     message(FATAL_ERROR
       "Could not download ale-py ${version}'s source distribution (the Atari emulator's sources):\n${output}\n"
@@ -73,8 +81,7 @@ target_link_libraries(ale INTERFACE ZLIB::ZLIB Threads::Threads)
 # optimisation undoes that, and was 10–20 % slower (Pong, Breakout; GCC 12).
 set_target_properties(ale PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
 target_compile_options(ale PRIVATE -w)
-if(HEADRACE_SANITIZE)  # a hundred small games: most of the time goes into the headers of each
-  list(FILTER sources EXCLUDE REGEX "/games/supported/")
-  set_source_files_properties(${sources} TARGET_DIRECTORY ale PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  set_target_properties(ale PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 30)
-endif()
+# a hundred small games: most of the time goes into the headers of each, so thirty are compiled at once
+list(FILTER sources EXCLUDE REGEX "/games/supported/")
+set_source_files_properties(${sources} TARGET_DIRECTORY ale PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_target_properties(ale PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 30)

@@ -16,14 +16,19 @@ from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).parent
 OUTSIDE = re.compile(r"\]\(\.\./((?:examples|benchmarks)/\w+)\.(?:py|md)\)")
-LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)]+\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\((?!https?:)([^)]+)\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add a page for every file outside that a page links to."""
+    """Add a page for every file outside that a page links to, with its pictures."""
     linked = {found for page in DOCS.glob("*.md") for found in OUTSIDE.findall(page.read_text())}
     for name in sorted(linked):
-        files.append(File.generated(config, f"{name}.md", content=_page(DOCS.parent / name)))
+        content, folder = _page(DOCS.parent / name), Path(name).parent
+        files.append(File.generated(config, f"{name}.md", content=content))
+        for picture in PICTURE.findall(content):
+            found = str(DOCS.parent / folder / picture)
+            files.append(File.generated(config, str(folder / picture), abs_src_path=found))
     return files
 
 

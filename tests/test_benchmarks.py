@@ -1,12 +1,14 @@
 """The benchmarks for GPUs run on a CPU too, in sizes that take a moment: what they draw, count and record.
 
-And the pages say what the results do.
+And the pages say what the results do, the catalogue has every script, and what the README shows runs.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +24,9 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks")
     gpu_common: Any = importlib.import_module("gpu_common")
     gpu_tag: Any = importlib.import_module("gpu_tag")
+    catalog: Any = importlib.import_module("catalog")
+    run_all: Any = importlib.import_module("run_all")
+BENCHMARKS = ROOT / "benchmarks"
 
 
 def run(script: str, out: Path, *sizes: str) -> tuple[str, dict[str, Any]]:
@@ -114,6 +119,36 @@ def test_training(tmp_path: Path) -> None:
 def test_pages_hold_what_the_results_say():
     command = [sys.executable, str(ROOT / "benchmarks" / "table.py"), "--check"]
     assert subprocess.run(command, check=False).returncode == 0, "run python benchmarks/table.py"
+
+
+def test_the_catalogue_names_scripts_and_misses_none():
+    names = [entry.name for entry in catalog.everything()]
+    assert len(set(names)) == len(names)
+    assert {name for name in names if not (BENCHMARKS / f"{name}.py").exists()} == set()
+    assert all(entry.what for entry in catalog.everything())
+    written = {path.stem for path in (BENCHMARKS / "results").glob("*.json")}
+    assert {name for name in written if not name.startswith(("gpu_", "atari_games"))} <= set(names)
+
+
+def test_what_falls_short_says_why():
+    for entry in catalog.CATALOG:
+        path = BENCHMARKS / "results" / f"{entry.name}.json"
+        reached, wanted = run_all.verdict(json.loads(path.read_text())) if path.exists() else (0, 0)
+        assert reached == wanted or entry.short, f"{entry.name} misses marks: say why in benchmarks/catalog.py"
+
+
+def test_the_benchmark_that_the_readme_shows_runs(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", (BENCHMARKS / "README.md").read_text(), re.M | re.S)
+    assert len([line for line in code.splitlines() if line]) <= 10
+    (tmp_path / "frozen_lake.py").write_text(code)
+    command = [sys.executable, "frozen_lake.py", "--repeats", "2", "--seconds", "0.05", "--out", str(tmp_path)]
+    path = os.pathsep.join([str(BENCHMARKS), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, done.stderr
+    (case,) = json.loads((tmp_path / "frozen_lake.json").read_text())["cases"]
+    assert set(case["ratio"]) == {"gymnasium"} and len(case["rates"]["headrace"]) == 2
 
 
 def test_what_it_took_to_reach_a_return_is_kept_by_task_and_seed(tmp_path: Path) -> None:

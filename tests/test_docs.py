@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sysconfig
 import tomllib
 import unicodedata
 from pathlib import Path
 
 import pytest
 
+import headrace
+from headrace.cli.doctor import INTERNAL
 from headrace.errors import RenderError
 
 ROOT = Path(__file__).parent.parent
@@ -17,6 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 THEIRS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """the program of another library that stands beside ours on a page "coming from …"; it runs where that is installed"""
+CPP = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 ANCHOR = re.compile(r"\]\(((?!https?:)[^)#\s]*)#([^)]+)\)")
@@ -64,6 +69,16 @@ def test_the_program_beside_ours_runs(page: Path, tmp_path: Path, monkeypatch: p
         exec(compile(code, str(page), "exec", dont_inherit=True), {"__name__": "theirs"})
 
 
+def test_the_page_about_simulators_in_cpp_compiles(tmp_path: Path) -> None:
+    nanobind = pytest.importorskip("nanobind")
+    code = "".join(blocks(ROOT / "docs" / "cpp-simulator.md", CPP))
+    (tmp_path / "page.cpp").write_text(f"#include <array>\n#include <memory>\n{code}")
+    folders = [headrace.get_include(), nanobind.include_dir(), sysconfig.get_path("include")]
+    command = ["c++", "-std=c++20", "-fsyntax-only", *(f"-I{folder}" for folder in folders), "page.cpp"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_page_about_a_library_has_its_program() -> None:
     without = {page.name for page in PAGES if page.name.startswith("coming-from-") and not blocks(page, THEIRS)}
     assert without == {"coming-from-dm-env.md", "coming-from-jax.md"}  # interfaces, not libraries with a program
@@ -103,6 +118,20 @@ def test_extras_are_named_as_every_pip_finds_them() -> None:
     files = [*PAGES, ROOT / "Makefile", *(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     named = {name for file in files for found in asked.findall(file.read_text()) for name in found.split(",")}
     assert {"dm-control", "train", "plots"} <= named <= set(extras)
+
+
+def test_every_extra_for_users_is_explained() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    answer = (ROOT / "docs" / "faq.md").read_text().split("\n## ")[1]
+    told = {name for found in re.findall(r"headrace\[([\w,-]+)\]", answer) for name in found.split(",")}
+    assert told == set(extras) - INTERNAL
+
+
+def test_targets_of_make_that_pages_name_are_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", *(ROOT / ".github").rglob("*.md")]
+    named = {target for page in pages for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)", page.read_text(), re.M)}
+    assert {"demo", "test", "wheels", "nightly", "gpu-test"} <= named <= targets
 
 
 def test_files_that_the_architecture_names_are_there() -> None:

@@ -131,3 +131,17 @@ def test_the_wheels_work_in_an_empty_environment(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
+
+
+def test_pools_need_nothing_that_only_unix_has() -> None:
+    code = """
+import sys
+sys.modules |= dict.fromkeys(("fcntl", "resource", "termios", "pty"))
+import numpy as np
+import headrace
+with headrace.make("CartPole-v1", num_envs=2) as pool:
+    pool.reset()
+    print(pool.step(np.zeros(2, np.int64))[1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=False)
+    assert done.stdout.strip() == "[1. 1.]", done.stderr

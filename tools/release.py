@@ -2,8 +2,9 @@
 
     python tools/release.py 0.2.0
 
-Checks that versions agree, that the changelog names this one, that nothing is uncommitted, and that the wheels work in
-an empty environment; then prints the commands that publish it.
+Checks that versions agree, that the changelog names this one, that nothing is uncommitted, that figures and
+documentation are what the sources say, and that the wheels work in an empty environment; then prints the commands that
+publish it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,16 +56,26 @@ def untagged(wanted: str) -> str:
     return f"v{wanted} is there already" if _output("git", "tag", "--list", f"v{wanted}") else ""
 
 
+def figures(wanted: str) -> str:
+    """The pages of the benchmarks say what the records do."""
+    return _failure(sys.executable, "benchmarks/table.py", "--check")
+
+
+def site(wanted: str) -> str:
+    """The documentation builds, without a broken link."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _failure(sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder)
+
+
 def wheels(wanted: str) -> str:
     """The wheels are built, and work in an empty environment."""
     for script in ("wheels.py", "try_wheels.py"):
-        done = subprocess.run([sys.executable, str(ROOT / "tools" / script)], cwd=ROOT, check=False)
-        if done.returncode:
-            return f"tools/{script} failed"
+        if fault := _failure(sys.executable, f"tools/{script}"):
+            return fault
     return ""
 
 
-CHECKS: tuple[Callable[[str], str], ...] = (versions, changelog, committed, untagged, wheels)
+CHECKS: tuple[Callable[[str], str], ...] = (versions, changelog, committed, untagged, figures, site, wheels)
 
 
 def main() -> None:
@@ -77,6 +89,11 @@ def main() -> None:
         if fault:
             sys.exit(1)
     print(f"\nleft to do:\n  make test sanitize nightly\n  git tag v{wanted} && git push --tags\n  publish dist/*.whl")
+
+
+def _failure(*command: str) -> str:
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    return f"{' '.join(command[1:])} failed" if status else ""
 
 
 def _output(*command: str) -> str:

@@ -6,7 +6,6 @@ do: `headrace-atari` and `headrace-mujoco`, from wheels, or in a checkout from `
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib
 import os
@@ -176,6 +175,8 @@ def main() -> None:
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """Runs while no other process does."""
+    import fcntl  # where it is missing, there is nothing to build, and the rest of Headrace works
+
     lock.parent.mkdir(exist_ok=True)
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
