@@ -14,6 +14,7 @@ from headrace.errors import StateError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.runners.here import runner_for
+from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import live
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights, read_live
@@ -49,7 +50,7 @@ class Watching(Dashboard):
 @pytest.mark.parametrize("name", RUNS)
 def test_every_way_of_running_writes_the_weights_that_act(name, tmp_path):
     run = RunFolder.create(tmp_path / "run", RUNS[name])
-    trainer = runner_for(RUNS[name], run, None, None)
+    trainer = runner_for(RUNS[name], run, None, ProcessGroup())
     try:
         watching = Watching(run)
         trainer.train(watching)
