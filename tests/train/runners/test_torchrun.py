@@ -158,7 +158,15 @@ def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
         assert said.startswith("headrace [rank 1]: ") and said.endswith("leave it out, or torchrun\n")
 
 
-@pytest.mark.parametrize("wrong", [{"devices": ("cpu", "cpu")}, {"algo": "sac", "samplers": 2}, {"device": "cuda:0"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"devices": ("cpu", "cpu")},
+        {"algo": "sac", "samplers": 2},
+        {"algo": "sac", "ray": "local"},
+        {"device": "cuda:0"},
+    ],
+)
 def test_settings_that_start_processes_are_nothing_for_torchrun(monkeypatch, wrong):
     from headrace.train.launch.checks import checked
 

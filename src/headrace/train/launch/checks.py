@@ -139,6 +139,8 @@ def check_launcher(config: Config) -> None:
             f"samplers={config.samplers} would add processes to those of torchrun, each of which samples for itself: "
             "leave samplers out, or torchrun"
         )
+    if config.ray:
+        raise OptionError(f"ray={config.ray!r} spreads samplers, which torchrun's processes have none of: leave ray out")
     where.device(config.device)
 
 
