@@ -61,6 +61,7 @@ def test_what_is_not_known_is_none():
 @linux
 def test_lines_of_metrics_say_when_they_were_written_and_how_many_cores_were_in_use(tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "LEAST", 0.0)
+    monkeypatch.setattr(hardware, "SHARE", 1.0)
     before = time.time()
     headrace.train.train("CartPole-v1", total_steps=20_000, run_dir=tmp_path, quiet=True, video=False)
     times = [line["time"] for line in read_metrics(tmp_path / "metrics.jsonl")]

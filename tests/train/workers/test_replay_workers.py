@@ -352,7 +352,7 @@ def test_the_rate_limiter_keeps_the_ratio():
         ("Pendulum-v1", {"normalise_observations": True}, r"normalise_observations=True would not .* samplers=0"),
         ("Pendulum-v1", {"batch_size": 2}, r"batch_size=2 would not .* samplers=0"),
         ("TagContinuous-v0", {}, r"continuous actions, not MultiDiscrete"),
-        ("CartPole-v1", {}, r"continuous actions, not Discrete\(2\); .* ppo, a2c, dqn"),
+        ("CartPole-v1", {}, r"continuous actions, not Discrete\(2\); .* ppo, a2c, pqn, dqn"),
         ("Pendulum-v1", {"prioritised": True}, r"prioritised=True would not .* for dqn with samplers"),
         ("Pendulum-v1", {"replay_ratio": 0.0}, "replay_ratio"),
         ("Pendulum-v1", {"samplers": -2}, "samplers"),

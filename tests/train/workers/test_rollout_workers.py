@@ -120,7 +120,8 @@ def test_a_sampler_writes_what_happened(tmp_path):
     trainer = begun(tmp_path, num_steps=256, **NORMALISED)
     try:
         sampler = sampler_of(trainer)
-        trainer.acting.take(trainer.acting.vector, torch.tensor([0.1, -0.2, 0.5, 0.4, 0.7, 9.0, 50.0]).double())
+        observations, values = [0.1, -0.2, 0.5, 0.4, 0.7, 9.0, 50.0], [-20.0, 100.0, 50.0]  # means, variances, count
+        trainer.acting.take(trainer.acting.vector, torch.tensor([*observations, *values]).double())
         trainer.learner.publish()
         slot = filled(sampler)
         assert (slot.versions == trainer.weights.version).all()
