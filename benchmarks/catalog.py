@@ -283,7 +283,12 @@ CATALOG = (
     Benchmark(
         "ray_model", "a model, not a measurement: 2, 16 and 256 samplers on a cluster, simulated with those costs"
     ),
-    Benchmark("page", "the page of runs: how soon it answers, what it takes from training", "the page closed"),
+    Benchmark(
+        "page",
+        "the page of runs: how soon it answers, what it takes from training",
+        "the page closed",
+        short="CartPole's turns with the page open are at 0.988 of those with it closed, and spread by 5 %.",
+    ),
     Benchmark(
         "checkouts",
         "runs of two checkouts in turns",
