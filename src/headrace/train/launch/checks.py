@@ -140,7 +140,7 @@ def check_launcher(config: Config) -> None:
             "leave samplers out, or torchrun"
         )
     if config.ray:
-        raise OptionError(f"ray={config.ray!r} spreads samplers, which torchrun's processes have none of: leave ray out")
+        raise OptionError(f"ray={config.ray!r} spreads samplers, and torchrun's processes have none: leave ray out")
     where.device(config.device)
 
 
