@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -86,6 +86,11 @@ class OffPolicyTrainer(AsyncTrainer):
 
     def _look(self) -> None:
         super()._look()
+        self.learner.set_rates(self.step)
+
+    def set_rates(self, values: Mapping[str, float]) -> None:
+        """As `Runner.set_rates`."""
+        super().set_rates(values)
         self.learner.set_rates(self.step)
 
     def finished(self) -> bool:

@@ -82,9 +82,14 @@ export class Chart {
       this.rescale();
     }
     const said = this.lines.filter((line) => line.y.length && !line.quiet && !line.markers)
-      .map((line) => `${line.label} ${this.write(line.y[line.y.length - 1])}`);
+      .map((line) => `${line.label} ${this.write(line.y.at(-1))} at ${this.along(line.x.at(-1))}`);
     this.place.setAttribute("aria-label", `${this.label} against ${AXES[axis].label}: ${said.slice(0, 6).join(", ") || "nothing yet"}`
       + ". Arrow keys read values, plus and minus zoom, 0 shows all.");
+  }
+
+  /** A place on the axis in words. */
+  along(at) {
+    return this.axis === "seconds" ? duration(at) : `${Math.round(at).toLocaleString("en")} ${AXES[this.axis].label}`;
   }
 
   /** Shows a part of the axis from now on, or all of it for null. */
@@ -195,7 +200,7 @@ export class Chart {
     }
     if (!rows.length) return this.hideTip();
     if (!rows[0][1].told) rows.sort((a, b) => b[0] - a[0]);
-    const along = this.axis === "seconds" ? duration(at) : `${Math.round(at).toLocaleString("en")} ${AXES[this.axis].label}`;
+    const along = this.along(at);
     const more = rows.length > MOST_TOLD ? [make("div", { class: "soft" }, `and ${rows.length - MOST_TOLD} more`)] : [];
     tip.replaceChildren(make("div", { class: "soft" }, along), ...rows.slice(0, MOST_TOLD).map(([value, line]) =>
       make("div", {}, make("i", { style: { "--k": `var(--${line.colour})` } }), make("b", {}, this.write(value)), ` ${line.label}`)), ...more);
