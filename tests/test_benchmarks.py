@@ -152,6 +152,7 @@ def test_the_benchmark_that_the_readme_shows_runs(tmp_path: Path) -> None:
     assert set(case["ratio"]) == {"gymnasium"} and len(case["rates"]["headrace"]) == 2
 
 
+@pytest.mark.nightly
 def test_what_it_took_to_reach_a_return_is_kept_by_task_and_seed(tmp_path: Path) -> None:
     """A mark that is reached at once ends a run; another run of the same takes its place, others stay beside it."""
     command = [sys.executable, str(ROOT / "benchmarks" / "seconds_to_return.py"), "Pendulum-v1:ppo:-2000"]
