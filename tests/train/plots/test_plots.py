@@ -68,7 +68,7 @@ def noted_twice(run: RunFolder) -> bool:
 
 @pytest.mark.parametrize(
     ("task", "settings", "enough"),
-    rest_nightly([("CartPole-v1", PPO, far), ("Pendulum-v1", SAC, noted_twice)], ("CartPole-v1", PPO, far)),
+    [("CartPole-v1", PPO, far), pytest.param("Pendulum-v1", SAC, noted_twice, marks=pytest.mark.nightly)],
 )
 def test_ctrl_c_leaves_a_curve_and_says_how_to_see_more(tmp_path, task, settings, enough):
     """Long before `log_steps` are done."""

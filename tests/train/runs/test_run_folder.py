@@ -202,7 +202,7 @@ except headrace.errors.StorageError as error:
 
 
 @pytest.mark.parametrize(
-    ("task", "algo"), rest_nightly([("CartPole-v1", "ppo"), ("Pendulum-v1", "sac")], ("CartPole-v1", "ppo"))
+    ("task", "algo"), [("CartPole-v1", "ppo"), pytest.param("Pendulum-v1", "sac", marks=pytest.mark.nightly)]
 )
 def test_a_full_disk_ends_a_run_whose_last_checkpoint_is_whole(tmp_path, task, algo):
     path = tmp_path / "run"
