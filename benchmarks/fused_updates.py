@@ -5,8 +5,6 @@ plain autograd (`autograd`); and, for SAC, autograd with each network, and the d
 is written by hand (`nodes`), which would leave no gradients in an update. One torch thread. A hand-written update is
 kept where the losses in autograd run at less than 0.85 of its rate.
 
-    python benchmarks/fused_updates.py [--quick]
-
 DDPG had one that was deleted for that reason: it ran at 1.15 and 1.10 times the rate of autograd, with products
 as they are and in bfloat16 (AMD EPYC with AVX-512 and bfloat16).
 """
@@ -14,7 +12,7 @@ as they are and in bfloat16 (AMD EPYC with AVX-512 and bfloat16).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +22,7 @@ import torch
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate
+from common import OURS, Args, Comparison, Contender, measure
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.algorithms.sac import SAC
@@ -50,8 +48,6 @@ class FusedArgs(Args):
     """of each turn"""
     precisions: tuple[str, ...] = ("highest", "medium")
     """of float32 products"""
-    quick: bool = False
-    """short turns, to see that it runs"""
 
 
 def policy_for(algo: str, hidden: tuple[int, ...], batch: int) -> Any:
@@ -172,7 +168,7 @@ def ppo() -> dict[str, Callable[[], Any]]:
     return updates
 
 
-def timed(update: Callable[[], Any], precision: str) -> Callable[[float], float]:
+def timed(update: Callable[[], Any], precision: str) -> Contender:
     """A contender: updates a second of the processor's time, which other programs on the machine disturb less."""
 
     def run(seconds: float) -> float:
@@ -186,13 +182,8 @@ def timed(update: Callable[[], Any], precision: str) -> Callable[[float], float]
     return run
 
 
-def main() -> None:
-    args = tyro.cli(FusedArgs)
-    if args.quick:
-        args.repeats, args.seconds, args.precisions = 2, 0.1, args.precisions[:1]
-    keep_freed_memory()
-    torch.set_num_threads(1)
-    report = Report("fused_updates", "Updates by hand and by autograd", {"seconds": args.seconds, "torch_threads": 1})
+def comparisons(args: FusedArgs) -> Iterator[Comparison]:
+    """Each algorithm with each precision."""
     cases = {
         "SAC, batch 256, 256 x 256": off_policy("sac", (256, 256), 256),
         "TD3, batch 256, 256 x 256": off_policy("td3", (256, 256), 256),
@@ -201,10 +192,12 @@ def main() -> None:
     }
     for precision in args.precisions:
         for name, updates in cases.items():
-            rates = alternate({way: timed(update, precision) for way, update in updates.items()}, args)
-            report.cases.append(Case(f"{name}, {precision}", rates, unit="updates/s"))
-    report.write(args.out)
+            ways = {way: timed(update, precision) for way, update in updates.items()}
+            yield Comparison(f"{name}, {precision}", ways.pop(OURS), ways, unit="updates/s")
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(FusedArgs)
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    measure("fused_updates", "Updates by hand and by autograd", comparisons(chosen), chosen, torch_threads=1)
