@@ -165,21 +165,22 @@ def record(runs: list[dict[str, Any]]) -> dict[str, Any]:
             if row["gain"] is not None and row["arm"] == RULE and row["times"] <= TIMES
         },
         "runs": runs,
-        "rows": [line(row) for row in rows if row["arm"] == RULE],
+        "rows": [
+            line(task, [row for row in rows if row["task"] == task and row["arm"] == RULE])
+            for task in dict.fromkeys(row["task"] for row in rows)
+        ],
     }
 
 
-def line(row: dict[str, Any]) -> dict[str, Any]:
-    """A minibatch and how settings follow it: the mean final return, and how much higher that is."""
-    arm = "the task's own" if row["times"] == 1 else row["arm"] + ("" if row["times"] <= TIMES else ", over its limit")
+def line(task: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A task's minibatches, from its own on: mean final returns, and how much higher these are than its own's."""
+    gains = ("{:+,.0f} ({:+,.0f} … {:+,.0f})".format(*row["gain"]) for row in rows if row["gain"])
+    over = {row["times"]: " (over the rule's limit)" for row in rows if row["times"] > TIMES}
     return {
-        "task, runs": f"{row['task']}, {row['runs']}",
-        "steps": row["steps"],
-        "minibatch": f"{row['minibatch_size']:,}, {arm}",
-        "final return": f"{row['final']:,.0f}",
-        "higher than with the task's own (95 %)": ""
-        if row["gain"] is None
-        else "{:+,.0f} ({:+,.0f} … {:+,.0f})".format(*row["gain"]),
+        "task, steps, runs": f"{task}, {rows[0]['steps']:,}, {rows[0]['runs']}",
+        "minibatch": "; ".join(f"{row['minibatch_size']:,}{over.get(row['times'], '')}" for row in rows),
+        "final return": "; ".join(f"{row['final']:,.0f}" for row in rows),
+        "higher than with the task's own (95 %)": "; ".join(gains),
     }
 
 

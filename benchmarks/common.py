@@ -174,14 +174,25 @@ def stepping(step: Callable[[Any], Any], actions: Sequence[Any], rows: int) -> C
     per pass over ``actions``.
     """
 
+    def every() -> None:
+        for action in actions:
+            step(action)
+
+    return repeating(every, rows * len(actions))
+
+
+def repeating(
+    call: Callable[[], Any], count: float = 1, times: int = 1, clock: Callable[[], float] = time.perf_counter
+) -> Contender:
+    """A contender whose rate is calls a second, each counting ``count``; the clock is read after so many ``times``."""
+
     def run(seconds: float) -> float:
-        calls = 0
-        start = time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < seconds:
-            for action in actions:
-                step(action)
-            calls += len(actions)
-        return rows * calls / elapsed
+        calls, start = 0, clock()
+        while (elapsed := clock() - start) < seconds:
+            for _ in range(times):
+                call()
+            calls += times
+        return count * calls / elapsed
 
     return run
 

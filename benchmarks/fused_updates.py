@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import torch
 import tyro
 
 import headrace
-from common import OURS, Args, Comparison, Contender, measure
+from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.algorithms.sac import SAC
@@ -33,10 +32,8 @@ from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.allocator import keep_freed_memory
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.samples import Samples, draw_order
+from sac_update import ACTIONS, BOX, OBSERVATIONS, transitions
 
-INPUTS, ACTIONS = 17, 6
-OBSERVATIONS = gym.spaces.Box(-np.inf, np.inf, (INPUTS,), np.float32)
-BOX = gym.spaces.Box(-1.0, 1.0, (ACTIONS,), np.float32)
 CHOICES = gym.spaces.Discrete(ACTIONS)
 
 
@@ -58,15 +55,13 @@ def policy_for(algo: str, hidden: tuple[int, ...], batch: int) -> Any:
     return make_policy("", config, AgentGroup(OBSERVATIONS, actions), torch.device("cpu"))
 
 
-def transitions(policy: OffPolicy, count: int) -> Transitions:
-    """Random ones."""
-    chance, columns = torch.Generator().manual_seed(0), input_size(policy.agent_group.observation)
-    inputs, following = torch.randn(2, count, columns, generator=chance)
-    actions = torch.rand(count, ACTIONS, generator=chance) * 2 - 1
+def transitions_of(policy: OffPolicy, count: int) -> Transitions:
+    """Random ones, with actions that the policy could have taken."""
+    made = transitions(count, input_size(policy.agent_group.observation))
     if isinstance(policy.agent_group.action, gym.spaces.Discrete):
-        actions = torch.randint(ACTIONS, (count,), generator=chance)
-    discounts = (torch.rand(count, generator=chance) < 0.99) * 0.99
-    return Transitions(inputs, actions, torch.randn(count, generator=chance), discounts, following)
+        choices = torch.randint(ACTIONS, (count,), generator=torch.Generator().manual_seed(0))
+        return made._replace(actions=choices)
+    return made
 
 
 class _Actor(torch.autograd.Function):
@@ -142,7 +137,7 @@ def off_policy(algo: str, hidden: tuple[int, ...], batch: int) -> dict[str, Call
             policy = NodesSAC("", policy.config, policy.agent_group, policy.device)
         if way != "headrace":
             policy._fused = None
-        rates, some = UpdateRates.of(policy.config, 0), transitions(policy, batch)
+        rates, some = UpdateRates.of(policy.config, 0), transitions_of(policy, batch)
         updates[way] = lambda policy=policy, some=some, rates=rates: policy.improve(some, rates)
     return updates
 
@@ -170,14 +165,11 @@ def ppo() -> dict[str, Callable[[], Any]]:
 
 def timed(update: Callable[[], Any], precision: str) -> Contender:
     """A contender: updates a second of the processor's time, which other programs on the machine disturb less."""
+    updates = repeating(update, clock=time.process_time)
 
     def run(seconds: float) -> float:
         torch.set_float32_matmul_precision(precision)
-        count, began = 0, time.process_time()
-        while (elapsed := time.process_time() - began) < seconds:
-            update()
-            count += 1
-        return count / elapsed
+        return updates(seconds)
 
     return run
 

@@ -178,27 +178,31 @@ def learn(name: str, seed: int, args: LearningArgs, folder: Path) -> dict[str, A
 
 
 def record(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """All that is known, with a row for each name and machine: the figures of its seeds in order."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    """All that is known, with a row for each name: the figures of its seeds in order."""
+    groups: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
-        groups.setdefault((run["name"], run["machine"]["cpu"]), []).append(run)
-    told = dict.fromkeys(f"{run['settings']['task']} {run['note']}" for run in runs if run["note"])
-    found = {"published": PUBLISHED, "runs": runs, "rows": [row(*key, group) for key, group in groups.items()]}
+        groups.setdefault(run["name"], []).append(run)
+    here = machine()["cpu"]
+    cpus: dict[str, dict[str, None]] = {}
+    for run in runs:
+        if run["machine"]["cpu"] != here:
+            cpus.setdefault(run["machine"]["cpu"], {})[run["settings"]["task"]] = None
+    told = [f"{', '.join(tasks)} on {cpu}" for cpu, tasks in cpus.items()]
+    told += dict.fromkeys(f"{run['settings']['task']} {run['note']}" for run in runs if run["note"])
+    found = {"published": PUBLISHED, "runs": runs, "rows": [row(name, group) for name, group in groups.items()]}
     return heading(NAME, "How soon tasks are learnt") | found | {"note": ". ".join(told) + "." * bool(told)}
 
 
-def row(name: str, cpu: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+def row(name: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
     """What runs of one name took, and what they play like."""
     settings, mark, published = runs[0]["settings"], runs[0]["mark"], PUBLISHED.get(name, {})
-    words = [settings["task"], settings.get("algo", "ppo"), settings.get("preset", ""), cpu]
-    first, last = ([run["curve"][i][2] for run in runs if run["curve"]] for i in (0, -1))
+    words = [settings["task"], settings.get("algo", "ppo"), settings.get("preset", "")]
     return {
         "task, algorithm": ", ".join(filter(None, words)),
         "steps": several(run["steps"] for run in runs),
         "seconds": several(run["seconds"] for run in runs),
         "of processors": several(run["processor_seconds"] for run in runs),
-        "return, first": several(first),
-        "last": several(last),
+        "return in training": several(run["curve"][-1][2] if run["curve"] else None for run in runs),
         "games afterwards": several(statistics.fmean(run["games"]) if run["games"] else None for run in runs),
         "to a return": "" if mark is None else f"{mark:,.0f}: {several(map(when, runs))}",
         "published": "; ".join(f"{who} {value:,.0f}" for who, value in published.items()),

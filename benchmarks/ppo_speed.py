@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import tyro
 
-from common import OURS, Args, Comparison, Contender, measure
+from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.machine import usable_cores
 from headrace.train.config.settings import make_config
 from headrace.train.runners.synchronous import Trainer
@@ -59,13 +59,7 @@ def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Trainer, Co
     config = replace(config, **asdict(s), **more)
     trainer = Trainer(config, RunFolder.create(folder, config))
 
-    def run(seconds: float) -> float:
-        steps, began = trainer.step, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            trainer.iterate()
-        return (trainer.step - steps) / elapsed
-
-    return trainer, run
+    return trainer, repeating(trainer.iterate, s.num_envs * s.num_steps)
 
 
 def pong_frames(**options: Any) -> Any:
@@ -107,15 +101,8 @@ def stable_baselines(task: str, s: Settings, atari: bool) -> Contender:
     size = s.num_envs * s.num_steps
     model.learn(size)
 
-    def run(seconds: float) -> float:
-        steps, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            count = size if atari else 4 * size
-            model.learn(count, reset_num_timesteps=False)
-            steps += count
-        return steps / elapsed
-
-    return run
+    count = size if atari else 4 * size
+    return repeating(lambda: model.learn(count, reset_num_timesteps=False), count)
 
 
 def threaded(contender: Contender, seconds: float) -> tuple[int, Contender]:

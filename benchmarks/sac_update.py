@@ -21,7 +21,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from common import OURS, Args, Comparison, Contender, measure
+from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SAC
 from headrace.train.config.settings import make_config
@@ -49,24 +49,20 @@ class SacArgs(Args):
 
 def timed(update: Callable[[], Any], threads: int, precision: str) -> Contender:
     """A contender: updates a second."""
+    updates = repeating(update, times=5)
 
     def run(seconds: float) -> float:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(precision)
-        count, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            for _ in range(5):
-                update()
-            count += 5
-        return count / elapsed
+        return updates(seconds)
 
     return run
 
 
-def transitions(count: int) -> Transitions:
+def transitions(count: int, columns: int = INPUTS) -> Transitions:
     """Random ones."""
     chance = torch.Generator().manual_seed(0)
-    inputs, following = torch.randn(2, count, INPUTS, generator=chance)
+    inputs, following = torch.randn(2, count, columns, generator=chance)
     actions = torch.rand(count, ACTIONS, generator=chance) * 2 - 1
     discounts = (torch.rand(count, generator=chance) < 0.99) * 0.99
     return Transitions(inputs, actions, torch.randn(count, generator=chance), discounts, following)

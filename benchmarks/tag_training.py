@@ -7,7 +7,6 @@ starts and partial observations; every contender keeps the number of torch threa
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 import tyro
 
-from common import Args, Comparison, Contender, measure
+from common import Args, Comparison, Contender, measure, repeating
 from headrace.train.config.settings import make_config
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
@@ -66,14 +65,11 @@ def ours(s: Settings, threads: int) -> tuple[Contender, Trainer]:
     )
     trainer = Trainer(config, RunFolder.create(tempfile.mkdtemp(), config))
 
-    def run(seconds: float) -> float:
+    def iterate() -> None:
         torch.set_num_threads(threads)
-        first, began = trainer.step, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            trainer.iterate()
-        return (trainer.step - first) / elapsed
+        trainer.iterate()
 
-    return run, trainer
+    return repeating(iterate, s.num_envs * s.num_steps), trainer
 
 
 def comparisons(args: TagArgs, split: dict[str, Any]) -> Iterator[Comparison]:

@@ -164,16 +164,13 @@ def lost(both: list[float], alone: list[float]) -> tuple[float, float, float]:
     return tuple(round(float(part), 4) for part in (1 - means[0] / means[1], low, high))  # type: ignore[return-value]
 
 
-def row(name: str, both: list[float], alone: list[float], taken: float) -> dict[str, Any]:
-    """Mean rates, what is lost of them, and the part of all cores' time that evaluator and player took."""
-    part, low, high = lost(both, alone)
-    return {
-        "case": name,
-        "updates/s": fmean(both),
-        ALONE: fmean(alone),
-        "lost (95 %), wanted under 3 %": f"{part:.1%} ({low:.1%} … {high:.1%})",
-        "of all cores' time": f"{taken:.1%}",
-    }
+def row(task: str, rates: dict[str, list[float]], taken: dict[str, float]) -> dict[str, Any]:
+    """A task's mean rate without both, what is lost of it, and the part of all cores' time that both took."""
+    cells = {"task": task, f"updates/s {ALONE}": fmean(rates[ALONE])}
+    for who, part in taken.items():
+        mean, low, high = lost(rates[who], rates[ALONE])
+        cells[f"{who}: lost (95 %); of all cores' time"] = f"{mean:.1%} ({low:.1%} … {high:.1%}); {part:.1%}"
+    return cells
 
 
 def main() -> None:
@@ -183,12 +180,12 @@ def main() -> None:
     record |= {"passed": {}, "rates": {}, "taken": {}, "rows": []}
     for task in args.tasks:
         turns = measured(task, args)
-        for who in (NOBODY, SOMEBODY):
-            name, both, alone = f"{task}, {who}", turns.rates[who], turns.rates[ALONE]
-            taken = round(fmean(turns.taken[who]), 4)
-            record["rates"][name], record["taken"][name] = {"headrace": both, ALONE: alone}, taken
-            record["passed"][name] = max(lost(both, alone)[0], taken) < MOST
-            record["rows"].append(row(name, both, alone, taken))
+        taken = {who: round(fmean(parts), 4) for who, parts in turns.taken.items()}
+        for who, part in taken.items():
+            most = max(lost(turns.rates[who], turns.rates[ALONE])[0], part)
+            record["passed"][f"{task}, {who}"] = most < MOST
+        record["rates"][task], record["taken"][task] = turns.rates, taken
+        record["rows"].append(row(task, turns.rates, taken))
     tell(args.out, record)
 
 

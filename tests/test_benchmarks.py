@@ -132,6 +132,20 @@ def test_the_catalogue_names_scripts_and_misses_none():
     assert {name for name in written if not name.startswith(others)} <= set(names)
 
 
+def test_records_have_one_of_two_forms():
+    """Comparisons of rates, or rows with the same columns; and what they are of, the command and the machine."""
+    for path in sorted((BENCHMARKS / "results").glob("*.json")):
+        record = json.loads(path.read_text())
+        if path.name.startswith("gpu_"):
+            continue  # of another machine
+        assert record["name"] == path.stem and record["title"] and record["machine"]["cpu"], path.name
+        script = record["command"].removeprefix("python ")
+        assert (ROOT / script).exists(), f"{path.name}: no {script}"
+        assert ("cases" in record) != ("rows" in record), path.name
+        assert all(set(case["median"]) == set(case["rates"]) for case in record.get("cases", ())), path.name
+        assert len({tuple(row) for row in record.get("rows", ())}) < 2, path.name
+
+
 def test_what_falls_short_says_why():
     for entry in catalog.CATALOG:
         path = BENCHMARKS / "results" / f"{entry.name}.json"
