@@ -75,5 +75,5 @@ def comparisons(args: EmulatorArgs, extra: dict[str, Any]) -> Iterator[Compariso
 
 if __name__ == "__main__":
     chosen, found = tyro.cli(EmulatorArgs), dict[str, Any]()
-    title = "One Atari emulator, no pool, frame skip 4, random actions; steps a second of processor time"
+    title = "Atari's emulator alone, of processor time"
     measure("atari_emulator", title, comparisons(chosen, found), chosen, found, num_threads=1, frame_skip=FRAME_SKIP)

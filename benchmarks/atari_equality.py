@@ -102,7 +102,7 @@ def main() -> None:
 
 def record(args: EqualityArgs, found: Found, fuzzer: dict[str, int]) -> dict[str, Any]:
     """What was compared so far."""
-    title = "Headrace's Atari machine beside the emulator's own"
+    title = "Atari's machine is the emulator's, frame by frame"
     return heading("atari_equality_modes" if args.modes else "atari_equality", title) | {
         "settings": {"frames": args.frames, "modes": args.modes, "rounds": args.rounds},
         "games": len(found.runs),

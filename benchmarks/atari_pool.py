@@ -136,5 +136,5 @@ def comparisons(games: tuple[str, ...], args: AtariArgs) -> Iterator[Comparison]
 if __name__ == "__main__":
     chosen = tyro.cli(AtariArgs)
     name, games = ("atari_games", tuple(map(task_name, GAMES))) if chosen.all_games else ("atari_pool", chosen.games)
-    title = "Atari, 84x84x4 grey, frame skip 4, random actions"
+    title = "Atari"
     measure(name, title, comparisons(games, chosen), chosen, **SHARED, reward_clip=True)

@@ -156,7 +156,7 @@ def mean_return(run: dict[str, Any]) -> float | None:
 def record(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """All that is known so far."""
     rows = summary(runs)
-    return heading("batch_rule", "SAC: returns at equal steps, by minibatch") | {
+    return heading("batch_rule", "SAC's returns by minibatch") | {
         "limits": {"times": TIMES, "updates": UPDATES},
         "summary": rows,
         "passed": {

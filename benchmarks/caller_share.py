@@ -100,5 +100,5 @@ def comparisons(args: ShareArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(ShareArgs)
-    title = "Process pools: workers alone, and with a share for the caller"
+    title = "Process pools whose caller steps a share"
     measure("caller_share", title, comparisons(chosen), chosen)

@@ -184,7 +184,7 @@ TRAINING = (
         "--repeats 2 --seconds 0.2 --batches 256 --threads 1",
         "On a processor without matrix units the update's products alone, on one thread, would be 2.2 × "
         "stable-baselines3's updates, under the 3.7 × wanted.",
-        (Line("SAC, one update", SB3, SB3),),
+        (Line("SAC's update", SB3, SB3),),
         r"^batch \d+",
     ),
     Benchmark(

@@ -111,5 +111,5 @@ def comparisons(args: CheckoutArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(CheckoutArgs)
-    title = "Training before and after, in a second of processor time"
+    title = "Training before and now, of processor time"
     measure("checkouts", title, comparisons(chosen), chosen, **PLAIN)

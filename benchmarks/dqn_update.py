@@ -109,7 +109,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     torch.set_float32_matmul_precision(make_config("Pong-v5", algo="dqn").matmul_precision)
     extra = {"torch_threads": used}
-    measure("dqn_update", "DQN over images, updates", comparisons(args, used), args, extra)
+    measure("dqn_update", "DQN's update over images", comparisons(args, used), args, extra)
 
 
 if __name__ == "__main__":

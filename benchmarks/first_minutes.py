@@ -105,7 +105,7 @@ def row(measures: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     args = tyro.cli(FirstArgs)
     found = dict(processes(args.repeats)) | dict(wheels())
-    record = heading("first_minutes", "The first minutes: processor time of new processes, and wheels") | {
+    record = heading("first_minutes", "First minutes: processor time, and wheels") | {
         "settings": {"repeats": args.repeats},
         "passed": {name: one["passed"] for name, one in found.items()},
         "measures": found,

@@ -106,4 +106,4 @@ def comparisons(args: KernelEnvsArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(KernelEnvsArgs)
-    measure("kernel_envs", "Light environments, random actions", comparisons(chosen), chosen)
+    measure("kernel_envs", "Light environments", comparisons(chosen), chosen)

@@ -176,4 +176,4 @@ if __name__ == "__main__":
         print(json.dumps(peak_memory(sys.argv[2], int(sys.argv[3]))))
     else:
         chosen, found = tyro.cli(MujocoArgs), dict[str, Any]()
-        measure("mujoco_pool", "MuJoCo, random actions, resets included", comparisons(chosen, found), chosen, found)
+        measure("mujoco_pool", "MuJoCo", comparisons(chosen, found), chosen, found)

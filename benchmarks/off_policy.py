@@ -176,7 +176,7 @@ def record(runs: Runs) -> dict[str, Any]:
             if who in there and other in there:
                 passed[f"{name}: {who} beside {other}"] = sooner(goal, there[who], there[other]) >= least
     lines = [row(name, there, who) for name, there in whole.items() for who in shown(name) if who in there]
-    return heading(NAME, "Off-policy runs beside stable-baselines3: seconds until a return, or returns after steps") | {
+    return heading(NAME, "Off-policy runs: seconds until a return, or returns") | {
         "ratios": ratios,
         "passed": passed,
         "runs": plain(runs),

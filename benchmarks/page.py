@@ -254,7 +254,7 @@ def main() -> None:
     for name, times in found.items():
         print(f"{name}: median {times['median']} ms, longest {times['longest']} ms, processor {times['processor']} ms")
     passed = {name: times["median"] < MOST for name, times in found.items()}
-    title, extra = "Training with its page open, beside training with it closed", {"answers": found, "passed": passed}
+    title, extra = "Training with its page open", {"answers": found, "passed": passed}
     measure("page", title, comparisons(args, shares), args, extra | {"shares": shares})
 
 

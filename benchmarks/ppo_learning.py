@@ -24,11 +24,8 @@ import tyro
 from torch import nn
 
 from common import OURS, RESULTS, heading, tell
-from headrace.train.config.settings import make_config
-from headrace.train.logging.dashboard import Dashboard
+from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.runners.synchronous import Trainer
-from headrace.train.runs.folder import RunFolder
 
 GOALS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "MountainCarContinuous-v0": 90.0}
 PEER = "stable-baselines3"
@@ -83,15 +80,14 @@ class Outcome:
 
 def ours(task: str, seed: int) -> Outcome:
     """Train with our defaults."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = make_config(task, seed=seed, stop_at_return=GOALS[task], log_steps=2_000, video=False)
-        run = RunFolder.create(Path(folder) / "run", config)
-        trainer = Trainer(config, run)
-        reason = trainer.train(Dashboard(quiet=True))
-        trainer.close()
-        lines = read_metrics(run.metrics_file)
+    with tempfile.TemporaryDirectory() as made:
+        quiet: dict[str, Any] = {"quiet": True, "video": False, "viewer": False}
+        result = train(
+            task, seed=seed, stop_at_return=GOALS[task], log_steps=2_000, run_dir=Path(made) / "run", **quiet
+        )
+        lines = read_metrics(result.run_dir / "metrics.jsonl")
     curve = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
-    return Outcome(seed, reason == "solved", round(trainer.seconds, 2), trainer.step, curve)
+    return Outcome(seed, result.reason == "solved", round(result.seconds, 2), result.steps, curve)
 
 
 def stable_baselines(task: str, seed: int) -> Outcome:

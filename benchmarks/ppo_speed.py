@@ -197,7 +197,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = ({"cartpole": cartpole, "pong": pong}[task](args, Path(folder), details) for task in args.tasks)
         cases = (case for part in parts for case in part)
-        measure("ppo_speed", "PPO, whole training loop", cases, args, {"details": details})
+        measure("ppo_speed", "PPO's whole loop", cases, args, {"details": details})
 
 
 if __name__ == "__main__":

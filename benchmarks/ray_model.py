@@ -240,7 +240,7 @@ def main() -> None:
     outcomes = [Queue(costs, args, samplers, ratio).run(args.seconds) for ratio in RATIOS for samplers in SIZES]
     predictions = list(map(asdict, outcomes))
     network = {"bandwidth": args.bandwidth, "latency": args.latency, "samplers_of_a_node": args.node}
-    record = heading("ray_model", "A model, not a measurement: samplers on a larger Ray cluster")
+    record = heading("ray_model", "A model of larger clusters")
     record |= {"costs": asdict(costs), "network": network, "predictions": predictions}
     tell(args.out, record | {"rows": list(map(row, predictions))})
     if args.plot is not None:

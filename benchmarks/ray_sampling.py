@@ -207,7 +207,7 @@ def comparisons(args: RayArgs, costs: list[dict[str, Any]], learning: list[dict[
 def main() -> None:
     args, costs, learning = tyro.cli(RayArgs), [], []
     os.environ.update(QUIET)
-    title, extra = "Samplers on a local Ray cluster, a node each, beside shared memory", {"costs": costs}
+    title, extra = "Samplers on a Ray cluster", {"costs": costs}
     measure("ray_sampling", title, comparisons(args, costs, learning), args, extra | {"learning": learning})
 
 

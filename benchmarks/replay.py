@@ -109,4 +109,4 @@ def comparisons(args: ReplayArgs) -> Iterator[Comparison]:
 if __name__ == "__main__":
     chosen = tyro.cli(ReplayArgs)
     torch.set_num_threads(1)
-    measure("replay", "Minibatches from a replay, one thread", comparisons(chosen), chosen, envs=ENVS)
+    measure("replay", "Minibatches from a replay", comparisons(chosen), chosen, envs=ENVS)

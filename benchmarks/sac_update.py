@@ -212,4 +212,4 @@ if __name__ == "__main__":
     chosen, found = tyro.cli(SacArgs), dict[str, Any]()
     keep_freed_memory()
     sizes = {"hidden": [HIDDEN, HIDDEN], "inputs": INPUTS, "actions": ACTIONS, "held": HELD}
-    measure("sac_update", "SAC, one update", comparisons(chosen, found), chosen, {"details": found}, **sizes)
+    measure("sac_update", "SAC's update", comparisons(chosen, found), chosen, {"details": found}, **sizes)

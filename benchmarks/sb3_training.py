@@ -95,5 +95,5 @@ def comparisons(args: TrainingArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(TrainingArgs)
-    title = "stable-baselines3's PPO, the whole of learn(), by its environments"
+    title = "stable-baselines3's own PPO over our environments"
     measure("sb3_training", title, comparisons(chosen), chosen, **SETTINGS)

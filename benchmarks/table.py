@@ -34,9 +34,9 @@ def page(records: Records) -> str:
     usual = Counter(map(machine, records.values())).most_common(1)[0][0]
     parts = [
         "# Results",
-        "A table a benchmark; [what each measures, and how](README.md). Speeds are medians of turns that alternate. × "
-        "says how many times as fast Headrace is as another, (≥) what was wanted; a row of several cases has the least "
-        f"… most. A title leads to the file with every turn. On two cores of {usual}, unless a title says otherwise.",
+        "[What each measures, and how](README.md). Speeds are medians of turns that alternate; × says how many times "
+        "as fast Headrace is as another, (≥) what was wanted; a row of several cases has the least … most. A title "
+        f"leads to the file with every turn. On two cores of {usual}, unless a title says otherwise.",
     ]
     for section, benchmarks in sections().items():
         known = [(benchmark, records[benchmark.name]) for benchmark in benchmarks if benchmark.name in records]
@@ -73,20 +73,31 @@ def speed_rows(cases: list[Record], together: str) -> Iterator[dict[str, str]]:
     for name, group in groups.items():
         words = (name.strip(", "), f"{len(group)} cases" if len(group) > 1 else "")
         rates = span([case["median"]["headrace"] for case in group], "{:,.0f}")
-        found = {f"× {peer}": ratios([case for case in group if peer in case["ratio"]], peer) for peer in peers}
+        found = {header(peer, cases): ratios([c for c in group if peer in c["ratio"]], peer, cases) for peer in peers}
         yield {"case": ", ".join(filter(None, words)), ours: rates, **found}
 
 
-def ratios(cases: list[Record], peer: str) -> str:
-    """The ratios to a peer, and what is wanted."""
-    if not cases:
+def wanted(peer: str, cases: list[Record]) -> set[float | None]:
+    """The ratios to a peer that are wanted of cases."""
+    return {case["at_least"].get(peer) for case in cases if peer in case["ratio"]}
+
+
+def header(peer: str, cases: list[Record]) -> str:
+    """A peer, and what is wanted if that is the same of all cases."""
+    least = wanted(peer, cases)
+    return f"× {peer}" + (f" (≥ {least.pop():g})" if len(least) == 1 and None not in least else "")
+
+
+def ratios(group: list[Record], peer: str, cases: list[Record]) -> str:
+    """The ratios to a peer, and what is wanted unless that is the same of all."""
+    if not group:
         return ""
-    told = f"**{span([case['ratio'][peer] for case in cases], '{:.2f}')}**"
-    wanted = [(case["at_least"][peer], case["passed"][peer]) for case in cases if peer in case["at_least"]]
-    if not wanted:
-        return told
-    short = [least for least, passed in wanted if not passed]
-    return f"{told} ({f'short{NBSP}of' if short else '≥'}{NBSP}{span(short or [least for least, _ in wanted], '{:g}')})"
+    told = f"**{span([case['ratio'][peer] for case in group], '{:.2f}')}**"
+    short = [case["at_least"][peer] for case in group if not case["passed"].get(peer, True)]
+    least = [ratio for ratio in wanted(peer, group) if ratio is not None]
+    if len(wanted(peer, cases)) == 1:
+        return told + f"{NBSP}short" * bool(short)
+    return told + (f" ({f'short{NBSP}of' if short else '≥'}{NBSP}{span(short or least, '{:g}')})" if least else "")
 
 
 def span(values: list[float], form: str) -> str:
@@ -102,7 +113,7 @@ def pictures(name: str, record: Record) -> list[str]:
 
 def machine(record: Record) -> str:
     """Where a record was measured."""
-    return record["machine"]["cpu"]
+    return record["machine"]["cpu"].replace("(R)", "").replace(" Processor", "")
 
 
 def listed() -> str:

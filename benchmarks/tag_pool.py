@@ -110,4 +110,4 @@ def comparisons(args: TagArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(TagArgs)
-    measure("tag_pool", "Tag, random actions, partial observations, resets included", comparisons(chosen), chosen)
+    measure("tag_pool", "Tag, partial observations", comparisons(chosen), chosen)

@@ -89,5 +89,5 @@ def comparisons(args: TagArgs, split: dict[str, Any]) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen, split = tyro.cli(TagArgs), dict[str, Any]()
-    title, extra = "Training on Tag (A2C), environment steps a second", {"split": split}
+    title, extra = "A2C's whole loop on Tag", {"split": split}
     measure("tag_training", title, comparisons(chosen, split), chosen, extra, **asdict(Settings()))

@@ -155,5 +155,5 @@ def comparisons(args: TogetherArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(TogetherArgs)
-    title, extra = "Sampling and updating together, beside each alone", {"note": NOTE}
+    title, extra = "Sampling and updating at once", {"note": NOTE}
     measure("together", title, comparisons(chosen), chosen, extra, algo="sac", hidden=[256, 256])

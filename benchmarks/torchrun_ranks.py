@@ -154,7 +154,7 @@ def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
 def main(args: RanksArgs) -> None:
     """Measure, print a table and write the JSON file."""
     name = "torchrun_ranks"
-    record = heading(name, "PPO with two of torchrun's processes, beside one")
+    record = heading(name, "PPO with two of torchrun's processes")
     record |= {key: found for key in ("speed", "returns") if (found := earlier(args.out, name, key))}
 
     def keep(found: dict[str, Any]) -> None:

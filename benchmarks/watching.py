@@ -175,7 +175,7 @@ def row(task: str, rates: dict[str, list[float]], taken: dict[str, float]) -> di
 
 def main() -> None:
     args = tyro.cli(WatchingArgs)
-    record = heading("watching", "SAC with evaluator and page, beside SAC without")
+    record = heading("watching", "SAC's updates with evaluator and page")
     record |= {"settings": {"repeats": args.repeats, "seconds": args.seconds, "algo": "sac"}}
     record |= {"passed": {}, "rates": {}, "taken": {}, "rows": []}
     for task in args.tasks:
