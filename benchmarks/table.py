@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from catalog import CATALOG, Benchmark, Line, sections
+from catalog import CATALOG, Benchmark, Line, sections, sentence
 from common import RESULTS, cell
 from plot import bars
 
@@ -118,10 +118,9 @@ def machine(record: Record) -> str:
 
 def listed() -> str:
     """Markdown of all benchmarks."""
-    rows = ["| script | measures | beside |", "|---|---|---|"]
-    return "\n".join(
-        rows + [f"| `{b.name}.py` | {b.what} | {b.beside} |" for section in sections().values() for b in section]
-    )
+    names = [benchmark.name for section in sections().values() for benchmark in section]
+    told = (f"| `{name}.py` | {sentence(HERE / f'{name}.py')} |" for name in names)
+    return "\n".join(["| script | measures |", "|---|---|", *told])
 
 
 def overview(records: Records) -> str:
