@@ -54,7 +54,8 @@ def table(benchmark: Benchmark, record: Record, usual: str) -> str:
     title += "".join(f" · [plot](results/{picture})" for picture in pictures(benchmark.name, record))
     rows = record.get("rows") or list(speed_rows(record["cases"], benchmark.together))
     columns = list(rows[0])
-    lines = [[f"{title} · {columns[0]}", *columns[1:]], *(map(cell, row.values()) for row in rows)]
+    title += "" if columns[0] == "case" else f" · {columns[0]}"
+    lines = [[title, *columns[1:]], *(map(cell, row.values()) for row in rows)]
     told = [f"| {' | '.join(line)} |" for line in lines]
     told.insert(1, "|---|" + "---:|" * (len(columns) - 1))
     words = " ".join(filter(None, (benchmark.short, record.get("note", ""))))
@@ -85,7 +86,7 @@ def wanted(peer: str, cases: list[Record]) -> set[float | None]:
 def header(peer: str, cases: list[Record]) -> str:
     """A peer, and what is wanted if that is the same of all cases."""
     least = wanted(peer, cases)
-    return f"× {peer}" + (f" (≥ {least.pop():g})" if len(least) == 1 and None not in least else "")
+    return f"× {peer}" + (f" (≥{NBSP}{least.pop():g})" if len(least) == 1 and None not in least else "")
 
 
 def ratios(group: list[Record], peer: str, cases: list[Record]) -> str:
