@@ -145,7 +145,7 @@ SECTIONS = {
                 "On a processor without matrix units the update's products alone, on one thread, would be 2.2 × "
                 "stable-baselines3's updates, under the 3.7 × wanted."
             ),
-            lines=(Line("SAC's update", SB3, SB3),),
+            lines=(Line("SAC, one update", SB3, SB3),),
             together=r"^batch \d+",
         ),
         Benchmark("fused_updates", "--repeats 2 --seconds 0.1 --precisions highest", together=r"^\w+"),

@@ -84,7 +84,7 @@ class CheckoutArgs(Args):
     only: tuple[str, ...] = ("",)
     """run cases whose name holds one of these"""
     share: float = 1.0
-    """of the steps; a small one only shows that it runs"""
+    """of the steps; a small one only shows that it runs (algorithms with a replay need most of theirs)"""
 
 
 def rate(checkout: Path, task: str, settings: dict[str, Any]) -> float:

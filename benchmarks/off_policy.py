@@ -117,9 +117,9 @@ def seconds_to(goal: float, outcomes: list[Outcome]) -> list[float]:
 
 
 def sooner(goal: float, who: list[Outcome], other: list[Outcome]) -> float:
-    """How many times sooner one is there than another: the ratio of their median seconds."""
+    """How many times sooner one is there than another: the ratio of their median seconds; 0 where it never is."""
     mine, theirs = (statistics.median(seconds_to(goal, outcomes)) for outcomes in (who, other))
-    return round(theirs / mine, 2)
+    return round(theirs / mine, 2) if mine < float("inf") else 0.0
 
 
 def row(name: str, there: dict[str, list[Outcome]], who: str) -> dict[str, Any]:
@@ -146,8 +146,11 @@ def told(goal: float | None, outcomes: list[Outcome]) -> str:
     if goal is None:
         return f"{statistics.fmean(map(final, outcomes)):,.0f}"
     seconds = sorted(seconds_to(goal, outcomes))
-    most = "not reached" if seconds[-1] == float("inf") else f"{seconds[-1]:.1f}"
-    return f"{statistics.median(seconds):.1f} s ({seconds[0]:.1f} … {most})"
+    middle, least, most = (
+        "not reached" if value == float("inf") else f"{value:.1f}"
+        for value in (statistics.median(seconds), seconds[0], seconds[-1])
+    )
+    return f"{middle} s ({least} … {most})"
 
 
 def compared(goal: float | None, who: str, mine: list[Outcome], other: str, theirs: list[Outcome]) -> str:

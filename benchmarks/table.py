@@ -51,7 +51,9 @@ def table(benchmark: Benchmark, record: Record, usual: str) -> str:
     """One record's, whose title is its first cell, and in a paragraph what falls short and what else is to be said."""
     title = f"[{record['title']}](results/{benchmark.name}.json)"
     title += f", {here}" if (here := machine(record)) != usual else ""
-    title += "".join(f" · [plot](results/{picture})" for picture in pictures(benchmark.name, record))
+    for picture in pictures(benchmark.name, record):
+        of = Path(picture).stem.removeprefix(benchmark.name).lstrip("_")
+        title += f" · [plot{f' of {of}' if of else ''}](results/{picture})"
     rows = record.get("rows") or list(speed_rows(record["cases"], benchmark.together))
     columns = list(rows[0])
     title += "" if columns[0] == "case" else f" · {columns[0]}"
