@@ -284,11 +284,11 @@ def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Each side's mean returns in each game, with a figure a seed."""
     curves = [run["curve"] for run in record["grid"].values()]
     reached = [run["seconds_to_level"] for run in record["grid"].values()]
-    when = ", ".join("not" if seconds is None else f"{seconds:.0f}" for seconds in reached)
+    when = ", ".join("never" if seconds is None else f"{seconds:.0f} s" for seconds in reached)
     grid = [(curve[0]["taggers"], curve[-1]["taggers"], curve[-1]["seconds"]) for curve in curves]
     planes = [(run["taggers"], run["runners"], run["checkpoints"][-1][1]) for run in record["plane"].values()]
     return [
-        row(f"grid: taggers against runners of the same run (at {LEVEL:+g} after {when} s)", grid),
+        row(f"grid: taggers against runners of the same run ({LEVEL:+g} after: {when})", grid),
         row("plane: taggers against random runners", [(chase[0][0], chase[-1][0], s) for chase, _, s in planes]),
         row("plane: runners against random taggers", [(flight[0][0], flight[0][-1], s) for _, flight, s in planes]),
     ]
