@@ -253,9 +253,8 @@ def show(record: Mapping[str, Any]) -> None:
     """Print a record as a table: a line a contender, or its rows."""
     table = Table(title=record["title"], title_justify="left", caption_justify="left")
     lines = [list(map(cell, row.values())) for row in record.get("rows", ())]
-    columns = (
-        list(record["rows"][0]) if lines else ["case", "contender", "rate", "frames/s", "spread", "ours is", "wanted"]
-    )
+    columns = ["case", "contender", "rate", "frames/s", "spread", "ours is", "wanted"]
+    columns = list(record["rows"][0]) if lines else columns
     for case in record.get("cases", ()):
         lines += [[case["name"] if i == 0 else "", *_cells(case, who)] for i, who in enumerate(case["median"])]
     for i, column in enumerate(columns):
@@ -273,11 +272,9 @@ def wide_console() -> Console:
 
 
 def cell(value: Any) -> str:
-    """A value of a row in as many digits as tell something; a pair is a range."""
+    """A value of a row in as many digits as tell something."""
     if value is None or isinstance(value, bool):
         return {None: "", True: "yes", False: "no"}[value]
-    if isinstance(value, list | tuple):
-        return " … ".join(map(cell, value))
     if isinstance(value, float):
         size = abs(value)
         return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"

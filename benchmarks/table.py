@@ -39,7 +39,8 @@ def page(records: Records) -> str:
         f"leads to the file with every turn. On two cores of {usual}, unless a title says otherwise.",
     ]
     for section, benchmarks in sections().items():
-        known = [(benchmark, records[benchmark.name]) for benchmark in benchmarks if benchmark.name in records]
+        found = ((benchmark, records.get(benchmark.name, {})) for benchmark in benchmarks)
+        known = [(benchmark, record) for benchmark, record in found if record.get("cases") or record.get("rows")]
         tables = [table(benchmark, record, usual) for benchmark, record in known if not benchmark.page]
         pages = [f"[{record['title']}](../docs/{each.page})" for each, record in known if each.page]
         parts += [f"## {section}"] * bool(known) + tables
@@ -115,8 +116,9 @@ def pictures(name: str, record: Record) -> list[str]:
 
 
 def machine(record: Record) -> str:
-    """Where a record was measured."""
-    return record["machine"]["cpu"].replace("(R)", "").replace(" Processor", "")
+    """Where a record was measured: on which processor, or other device."""
+    here = record["machine"]
+    return here.get("cpu", here.get("device", "")).replace("(R)", "").replace(" Processor", "")
 
 
 def listed() -> str:
