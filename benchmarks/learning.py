@@ -196,9 +196,11 @@ def record(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def row(name: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
     """What runs of one name took, and what they play like."""
     settings, mark, published = runs[0]["settings"], runs[0]["mark"], PUBLISHED.get(name, {})
-    words = [settings["task"], settings.get("algo", "ppo"), settings.get("preset", "")]
+    words = [settings["task"], settings.get("algo", "ppo")]
+    words += [str(settings[key]) for key in ("preset", "network") if key in settings]
+    words += ["curiosity"] if settings.get("curiosity") else []
     return {
-        "task, algorithm": ", ".join(filter(None, words)),
+        "task, algorithm": ", ".join(words),
         "steps": several(run["steps"] for run in runs),
         "seconds": several(run["seconds"] for run in runs),
         "of processors": several(run["processor_seconds"] for run in runs),
