@@ -69,6 +69,10 @@ class BatchRenorm(nn.Module):
             self.batches += 1
         return torch.addcmul(self.bias + self.weight * shift, standardised, self.weight * scale)
 
+    def running(self) -> Iterable[Tensor]:
+        """What batches have moved: processes that learn together share it."""
+        return self.mean.data, self.variance.data
+
     def _corrections(self, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
         """r and d: from standardised by the batch to standardised by running statistics, within limits."""
         running = (self.variance + EPSILON).rsqrt()
@@ -133,5 +137,5 @@ class NormalisedCritics(nn.Module):
 def running_statistics(module: nn.Module) -> Iterable[Tensor]:
     """Yields the running statistics in a module, each a tensor."""
     for each in module.modules():
-        if isinstance(each, BatchRenorm):
-            yield from (each.mean.data, each.variance.data)
+        if callable(running := getattr(each, "running", None)):
+            yield from running()
