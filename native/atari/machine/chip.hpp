@@ -42,6 +42,9 @@ class Chip {
   // the picture is complete
   bool finished() const { return finished_; }
 
+  // the latches, with all that is due drawn
+  std::uint16_t collisions() { return draw_to(due_), collisions_; }
+
  private:
   friend class ale::stella::TIADebug;
 
