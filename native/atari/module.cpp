@@ -30,7 +30,7 @@ GameInfo game_info(const std::string& rom) {
 }
 
 Image new_image(std::size_t height, std::size_t width) {
-  auto* data = new std::uint8_t[height * width];
+  auto* data = new std::uint8_t[height * width]();
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
   return Image(data, {height, width}, owner);
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <climits>
 #include <cstdint>
 
@@ -56,7 +57,10 @@ class Chip {
     std::int16_t at = 0;
     std::uint8_t copies = 0, size = 0;
     bool skip_first = false, off = false;
-    bool operator==(const Shown&) const = default;
+    std::uint16_t none = 0;   // fills a word, which is compared as one
+    bool operator==(const Shown& other) const {
+      return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
+    }
   };
 
   // ---- drawing
@@ -69,8 +73,13 @@ class Chip {
   void draw(int first, int n);
   void end_line();
   void rebuild();
-  void show(Object object, Shown shown, bool draw_first = true);
-  void show_player(int i, bool draw_first = true);
+  void show(Object object, Shown shown, bool draw_first = true) {
+    if (!(shown_[object] == shown)) show_anew(object, shown, draw_first);
+  }
+  void show_anew(Object object, Shown shown, bool draw_first);
+  void show_player(int i, bool draw_first = true) {
+    show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false}, draw_first);
+  }
   void show_graphics(int player);
   void enable(Object object, bool on);
 
