@@ -66,6 +66,11 @@ CATALOG = (
         "the emulator's own processor and picture chip",
         "--repeats 2 --seconds 0.05 --games pong breakout",
     ),
+    Benchmark(
+        "atari_instructions",
+        "instructions of a frame under valgrind, ten games; memory of an environment; what a build takes",
+        "the emulator's own processor and picture chip",
+    ),
     Benchmark("atari_equality", "frames in which both machines must be equal, of all games; no speed"),
     Benchmark(
         "vizdoom_pool",

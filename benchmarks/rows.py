@@ -303,11 +303,30 @@ def network_rows(record: dict[str, Any]) -> list[str]:
     return [*rows, "", f"A machine that has lost the other ends after {record['seconds_after_a_lost_machine']:.0f} s."]
 
 
+def instruction_rows(record: dict[str, Any]) -> list[str]:
+    """One row a game; then memory and compiling, of which what the machine adds."""
+    rows = ["| game | Headrace, instructions a frame | the emulator's own | times |", "|---|---:|---:|---:|"]
+    for game, found in record["instructions"].items():
+        ours, original = found["ours"], found["original"]
+        rows.append(f"| {game} | {ours:,} | {original:,} | **{original / ours:.2f}** |")
+    rows.append(f"| geometric mean | | | **{record['geometric mean']:.2f}** |")
+    kib = record["KiB of an environment"]
+    rows += [
+        "",
+        f"One more environment of Pong takes {kib['ours']:,.0f} KiB, of `original=True` {kib['original']:,.0f}.",
+    ]
+    if took := record["build seconds"]:
+        whole, machine = took["module"], took["of which the machine"]
+        rows.append(f"Compiling the module takes {whole:.0f} processor seconds, the machine {machine:.0f} of them.")
+    return rows
+
+
 KINDS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "memory": memory_rows,
     "mujoco_pool": mujoco_pool_rows,
     "ppo_learning": learning_rows,
     "async_ppo": async_rows,
+    "atari_instructions": instruction_rows,
     "learn_pong": pong_rows,
     "learn_doom": doom_rows,
     "learn_fast": fast_rows,

@@ -320,6 +320,11 @@ int main(int argc, char** argv) {
   std::vector<Run> runs;
   for (; next < argc; ++next) runs.push_back(parsed(argv[next]));
   if (what == "faults") return !explained(roms);
+  for (const Run& run : runs)
+    if (!std::filesystem::exists(roms / (run.game + ".bin"))) {
+      std::printf("there is no game %s in %s\n", run.game.c_str(), roms.c_str());
+      return 2;
+    }
   if (modes || runs.empty()) runs = every(roms, modes, runs);
   if (time) return timed(roms, runs, frames), 0;
   if (alone) {

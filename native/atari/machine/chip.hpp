@@ -18,6 +18,7 @@
 
 namespace ale::stella {
 class Console;
+class Controller;
 class TIA;
 class TIADebug;
 }
@@ -51,6 +52,7 @@ class Chip {
 
   static constexpr int kClocks = 228, kBlank = 68, kComb = 8;
   static constexpr int kNever = INT_MAX;
+  static constexpr std::uint32_t kUnknown = UINT32_MAX, kOpen = kUnknown - 1, kCharged = kUnknown - 2;   // of paddles
 
   // how an object was told to look; registers may since have changed
   struct Shown {
@@ -98,7 +100,9 @@ class Chip {
   void clear_collisions();
   void show_missile(int i);
   void show_ball();
-  std::uint8_t input(std::uint32_t which, std::uint32_t cycles) const;
+  std::uint8_t input(std::uint32_t which, std::uint32_t cycles);
+  std::uint32_t charging(std::uint32_t which) const;
+  ale::stella::Controller& controller(std::uint32_t which) const;
 
   const ale::stella::Console* console_ = nullptr;
   Compose compose_;
@@ -135,6 +139,7 @@ class Chip {
   std::uint32_t star_ = 0;
   bool dump_ = false;
   int dump_end_ = 0;
+  std::array<std::uint32_t, 4> charging_{};
 };
 
 // what is drawn up to this clock is known by now
