@@ -37,7 +37,7 @@ class Resizer {
 
   void blocks(const std::uint8_t* src, std::uint8_t* dst) const;
   void weighted(const std::uint8_t* src, std::uint8_t* dst);
-  void atari84(const std::uint8_t* src, std::uint8_t* dst, const std::uint8_t* before, Changed changed) const;
+  void atari84(const std::uint8_t* src, std::uint8_t* dst, Changed changed) const;
   std::uint8_t pixel(const std::uint8_t* src, int y, int x) const;
 
   int height_, width_, out_height_, out_width_;
