@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import tyro
 from ale_py import roms
 from headrace_atari import _atari
 
-from common import OURS, Args, Case, Report, alternate
+from common import Args, Comparison, Contender, measure
 
 FRAME_SKIP = 4
 ORIGINAL = "ale-py's machine"
@@ -45,7 +46,7 @@ class EmulatorArgs(Args):
     seconds: float = 0.3
 
 
-def emulator(game: str, original: bool) -> Callable[[float], float]:
+def emulator(game: str, original: bool) -> Contender:
     """Agent steps a second of processor time."""
     rom = str(roms.get_rom_path(game))
 
@@ -57,25 +58,22 @@ def emulator(game: str, original: bool) -> Callable[[float], float]:
     return run
 
 
-def main() -> None:
-    args = tyro.cli(EmulatorArgs)
-    report = Report(
-        "atari_emulator",
-        "One Atari emulator, no pool, frame skip 4, random actions; steps a second of processor time",
-        {"num_threads": 1, "frame_skip": FRAME_SKIP, "repeats": args.repeats, "seconds": args.seconds},
-    )
+def comparisons(args: EmulatorArgs, extra: dict[str, Any]) -> Iterator[Comparison]:
+    """One for each game; then their mean and the slowest."""
+    ratios = {}
     for game in args.games:
-        contenders = {OURS: emulator(game, False), ORIGINAL: emulator(game, True)}
-        rates = alternate(contenders, args, warm_up=0.05)
-        report.cases.append(Case(game, rates, {ORIGINAL: SLOWEST}, frame_skip=FRAME_SKIP))
-    ratios = {case.name: case.ratio(ORIGINAL) for case in report.cases}
+        case = Comparison(
+            game, emulator(game, False), {ORIGINAL: emulator(game, True)}, wanted={ORIGINAL: SLOWEST},
+            frame_skip=FRAME_SKIP, warm_up=0.05,
+        )  # fmt: skip
+        yield case
+        ratios[game] = case.ratio(ORIGINAL)
     mean, slowest = statistics.geometric_mean(ratios.values()), min(ratios, key=ratios.__getitem__)
-    report.extra = {
-        "geometric mean": round(mean, 3), "wanted": MEAN, "slowest": slowest, "slowest ratio": round(ratios[slowest], 3)
-    }  # fmt: skip
-    report.write(args.out)
+    extra |= {"geometric mean": round(mean, 3), "wanted": MEAN, "slowest": slowest}
     print(f"geometric mean {mean:.2f} x, slowest {slowest} {ratios[slowest]:.2f} x")
 
 
 if __name__ == "__main__":
-    main()
+    chosen, found = tyro.cli(EmulatorArgs), dict[str, Any]()
+    title = "Atari's emulator alone, of processor time"
+    measure("atari_emulator", title, comparisons(chosen, found), chosen, found, num_threads=1, frame_skip=FRAME_SKIP)

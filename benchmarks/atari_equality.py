@@ -11,7 +11,6 @@ difference names the game, the frame, the line, and the register write that lead
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 import tyro
 
 from atari_programs import CARTRIDGES, program
-from common import RESULTS, machine
+from common import RESULTS, heading, write
 
 TWO_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
 EQUAL = re.compile(r"equal (\w+) mode (-?\d+) difficulty (-?\d+): (\d+) frames")
@@ -93,18 +92,15 @@ def main() -> None:
         kind = ["modes"] if args.modes else []
         for line in shown([machine_test, str(CARTRIDGES), *kind, str(args.frames), game]):
             found.read(line)
-        write(args, found, fuzzer)
+        write(args.out, record(args, found, fuzzer))
     print(f"{len(found.runs)} games, {sum(found.runs.values())} runs, {found.frames:,} frames equal")
     sys.exit(bool(found.different or fuzzer["different"]))
 
 
-def write(args: EqualityArgs, found: Found, fuzzer: dict[str, int]) -> None:
-    """The JSON file, anew."""
-    name = "atari_equality_modes" if args.modes else "atari_equality"
-    record: dict[str, Any] = {
-        "name": name,
-        "title": "Headrace's Atari machine beside the emulator's own",
-        "machine": machine(),
+def record(args: EqualityArgs, found: Found, fuzzer: dict[str, int]) -> dict[str, Any]:
+    """What was compared so far."""
+    title = "Atari's machine is the emulator's, frame by frame"
+    return heading("atari_equality_modes" if args.modes else "atari_equality", title) | {
         "settings": {"frames": args.frames, "modes": args.modes, "rounds": args.rounds},
         "games": len(found.runs),
         "runs": sum(found.runs.values()),
@@ -114,8 +110,20 @@ def write(args: EqualityArgs, found: Found, fuzzer: dict[str, int]) -> None:
         "fuzzer": fuzzer,
         "different": found.different,
         "runs of each game": found.runs,
+        "rows": [row(found, fuzzer)],
     }
-    (args.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def row(found: Found, fuzzer: dict[str, int]) -> dict[str, Any]:
+    """Games and fuzzer in a line."""
+    return {
+        "games": len(found.runs),
+        "frames equal": found.frames,
+        "states equal": found.states,
+        "the fuzzer's instructions": fuzzer["instructions"],
+        "its frames": fuzzer["frames"],
+        "different": len(found.different) + fuzzer["different"],
+    }
 
 
 if __name__ == "__main__":

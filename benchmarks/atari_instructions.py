@@ -25,12 +25,13 @@ import nanobind
 import tyro
 
 from atari_programs import CARTRIDGES, compile_in, configure, program
-from common import RESULTS, heading, in_child, write
+from common import RESULTS, earlier, heading, in_child, tell
 
 GAMES = (
     "pong", "breakout", "seaquest", "ms_pacman", "space_invaders", "qbert", "beam_rider", "enduro", "pitfall",
     "asteroids",
 )  # fmt: skip
+NAME, ORIGINAL, TIMES = "atari_instructions", "ale-py's machine", "times as many"
 SIDES = ("ours", "original")
 SMALL, LARGE = 16, 144
 """environments of the two pools"""
@@ -121,20 +122,42 @@ def main() -> None:
     for game in args.games:
         games[game] = {side: a_frame(machine, side, game, args.frames) for side in SIDES}
         print(f"{game:20} {games[game]['ours']:>10,} {games[game]['original']:>12,} instructions a frame")
-    path = args.out / "atari_instructions.json"
-    before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    title = "Atari: instructions a frame, Headrace's machine beside the emulator's own"
-    record = heading("atari_instructions", title) | {
+    kib, took = memory(), build() if args.build else earlier(args.out, NAME, "build seconds")
+    title = "Atari: instructions of a frame"
+    record = heading(NAME, title) | {
         "settings": {"frames": args.frames, "frame_skip": 4},
-        "instructions": games,
-        "geometric mean": round(statistics.geometric_mean(g["original"] / g["ours"] for g in games.values()), 3),
-        "KiB of an environment": memory(),
-        "build seconds": build() if args.build else before.get("build seconds"),
+        "rows": rows(games),
+        "KiB of an environment": kib,
+        "build seconds": took,
+        "note": note(kib, took),
     }
-    write(args.out, record)
-    print(f"geometric mean {record['geometric mean']:.2f} times as many in the original")
-    for what in ("KiB of an environment", "build seconds"):
-        print(f"{what}: {record[what]}")
+    tell(args.out, record)
+    print(record["note"])
+
+
+def rows(games: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
+    """One a game, then the mean of the ratios."""
+    found: list[dict[str, Any]] = [
+        {
+            "game": game,
+            "Headrace": counts["ours"],
+            ORIGINAL: counts["original"],
+            TIMES: counts["original"] / counts["ours"],
+        }
+        for game, counts in games.items()
+    ]
+    mean = statistics.geometric_mean(row[TIMES] for row in found)
+    found.append({"game": "geometric mean", "Headrace": "", ORIGINAL: "", TIMES: mean})
+    return [row | {TIMES: round(row[TIMES], 2)} for row in found]
+
+
+def note(kib: dict[str, float], took: dict[str, float]) -> str:
+    """Memory and compiling, in words."""
+    text = f"One more environment of Pong takes {kib['ours']:,.0f} KiB, with `original=True` {kib['original']:,.0f}."
+    if took:
+        whole, machine = took["module"], took["of which the machine"]
+        text += f" Compiling the module takes {whole:.0f} processor seconds, the machine {machine:.0f} of them."
+    return text
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ autoreset, two threads, and random actions that change with every step.
 
 The bare emulator is the limit: as many threads, each with an emulator of its own,
 doing nothing but `frame_skip` emulated frames a step and a reset at each game's end.
-`--all-games` goes through the 57 of ``atari_emulator.py``, synchronously, and ends with geometric means.
+`--all-games` goes through the 57 of ``atari_emulator.py``, synchronously.
 """
 
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,7 @@ from headrace_atari import _atari
 
 import headrace
 from atari_emulator import GAMES
-from common import Args, Case, Report, alternate, random_actions, stepping
+from common import OURS, Args, Comparison, Contender, measure, random_actions, stepping
 
 ACTION_SETS = 32
 FRAME_SKIP = 4
@@ -78,7 +77,7 @@ def exchange(pool: Any) -> Callable[[np.ndarray], None]:
     return step
 
 
-def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, Callable[[float], float]]:
+def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, Contender]:
     """Pools of one game, started, by name; synchronous when batch == num_envs."""
     sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
     ours = headrace.make(f"{game}-v5", **sizes, seed=0, reward_clip=True, **SHARED)
@@ -99,7 +98,7 @@ def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, 
     return runs
 
 
-def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[float], float]:
+def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Contender:
     """ale-py's AtariVectorEnv; its step is send and recv, so the same call serves both modes."""
     env: Any = AtariVectorEnv(
         emulators_name(game), num_envs, batch_size=batch, num_threads=threads, stack_num=4, frameskip=FRAME_SKIP,
@@ -110,7 +109,7 @@ def ale_vector(game: str, num_envs: int, batch: int, threads: int) -> Callable[[
     return stepping(env.step, random_actions(env.single_action_space, batch, ACTION_SETS, np.int32), batch)
 
 
-def bare_emulator(game: str, threads: int) -> Callable[[float], float]:
+def bare_emulator(game: str, threads: int) -> Contender:
     """Emulators alone on as many threads; the emulator is the one that our pool uses."""
     rom = str(roms.get_rom_path(emulators_name(game)))
 
@@ -121,28 +120,21 @@ def bare_emulator(game: str, threads: int) -> Callable[[float], float]:
     return run
 
 
-def main() -> None:
-    args = tyro.cli(AtariArgs)
-    games, name = (tuple(map(task_name, GAMES)), "atari_games") if args.all_games else (args.games, "atari_pool")
-    report = Report(
-        name,
-        "Atari, 84x84x4 grey, frame skip 4, random actions",
-        {**SHARED, "reward_clip": True}
-        | {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds},
-    )
+def comparisons(games: tuple[str, ...], args: AtariArgs) -> Iterator[Comparison]:
+    """Of each game a synchronous pool and, unless all are asked for, an asynchronous one."""
     modes = {"sync": (args.sync_envs, args.sync_envs), "async": (args.async_envs, args.async_batch)}
-    if args.all_games:
-        del modes["async"]
     for game in games:
         for mode, (num_envs, batch) in modes.items():
+            if mode == "async" and args.all_games:
+                continue
             name = f"{game}-v5 {mode} " + (f"N={num_envs}" if mode == "sync" else f"{num_envs}/{batch}")
-            rates = alternate(contenders(game, num_envs, batch, args.num_threads), args)
+            peers = contenders(game, num_envs, batch, args.num_threads)
             wanted = AT_LEAST | {"envpool": BESIDE_ENVPOOL.get(game, AT_LEAST["envpool"])}
-            report.cases.append(Case(name, rates, wanted, frame_skip=FRAME_SKIP))
-    means = {peer: statistics.geometric_mean(case.ratio(peer) for case in report.cases) for peer in AT_LEAST}
-    report.extra = {"geometric means": {peer: round(mean, 3) for peer, mean in means.items()}, "wanted": AT_LEAST}
-    report.write(args.out)
+            yield Comparison(name, peers.pop(OURS), peers, wanted=wanted, frame_skip=FRAME_SKIP)
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(AtariArgs)
+    name, games = ("atari_games", tuple(map(task_name, GAMES))) if chosen.all_games else ("atari_pool", chosen.games)
+    title = "Atari"
+    measure(name, title, comparisons(games, chosen), chosen, **SHARED, reward_clip=True)

@@ -11,7 +11,6 @@ leaves learning rates and targets as they are: what the rest of the rule is wort
 from __future__ import annotations
 
 import dataclasses
-import json
 import statistics
 import tempfile
 import time
@@ -20,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from bootstrap import gain, interval
-from common import RESULTS, heading, write
+from common import RESULTS, earlier, heading, show, write
 from headrace.machine import cpu_model
 from headrace.train import Config, make_config, train
 from headrace.train.config.batch_rule import TIMES, UPDATES, follow_batch
@@ -116,9 +113,8 @@ def learn(config: Config, episodes: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    args, console = tyro.cli(RuleArgs), Console(highlight=False)
-    path = args.out / "batch_rule.json"
-    runs: list[dict[str, Any]] = json.loads(path.read_text())["runs"] if path.exists() else []
+    args = tyro.cli(RuleArgs)
+    runs: list[dict[str, Any]] = earlier(args.out, "batch_rule") or []
     for task in args.tasks:
         case = CASES[task]
         steps = args.steps or case.steps
@@ -128,10 +124,10 @@ def main() -> None:
                     this = {"task": task, "times": times, "arm": arm, "seed": seed, "steps": steps}
                     run = this | learn(settings(task, steps, times, arm, seed), args.episodes)
                     runs = [other for other in runs if any(other[name] != this[name] for name in this)] + [run]
-                    keep(path, runs)
+                    write(args.out, record(runs))
                     words = f"{run['minibatch_size']:,} samples, {arm}: {run['final']:.0f}"
-                    console.print(f"{task}, seed {seed}, {words} after {run['seconds']:.0f} s", soft_wrap=True)
-    console.print(as_table(summary(runs)))
+                    print(f"{task}, seed {seed}, {words} after {run['seconds']:.0f} s")
+    show(record(runs))
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -157,10 +153,10 @@ def mean_return(run: dict[str, Any]) -> float | None:
     return statistics.fmean(value for _, value in run["curve"]) if run["curve"] else None
 
 
-def keep(path: Path, runs: list[dict[str, Any]]) -> None:
+def record(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """All that is known so far."""
     rows = summary(runs)
-    record = heading("batch_rule", "SAC: returns at equal steps, by minibatch") | {
+    return heading("batch_rule", "SAC's returns by minibatch") | {
         "limits": {"times": TIMES, "updates": UPDATES},
         "summary": rows,
         "passed": {
@@ -169,22 +165,23 @@ def keep(path: Path, runs: list[dict[str, Any]]) -> None:
             if row["gain"] is not None and row["arm"] == RULE and row["times"] <= TIMES
         },
         "runs": runs,
+        "rows": [
+            line(task, [row for row in rows if row["task"] == task and row["arm"] == RULE])
+            for task in dict.fromkeys(row["task"] for row in rows)
+        ],
     }
-    write(path.parent, record)
 
 
-def as_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a minibatch and arm."""
-    table = Table("task", "steps", "minibatch", "arm", "runs", "final return", "95 %", "whole run", "higher by")
-    for row in rows:
-        low, high = row["interval"]
-        whole = "" if row["whole_run"] is None else f"{row['whole_run']:.0f}"
-        higher = "" if row["gain"] is None else "{:.0f} ({:.0f} … {:.0f})".format(*row["gain"])
-        table.add_row(
-            row["task"], f"{row['steps']:,}", f"{row['minibatch_size']:,}", row["arm"], str(row["runs"]),
-            f"{row['final']:.0f}", f"{low:.0f} … {high:.0f}", whole, higher,
-        )  # fmt: skip
-    return table
+def line(task: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A task's minibatches, from its own on: mean final returns, and how much higher these are than its own's."""
+    gains = ("{:+,.0f} ({:+,.0f} … {:+,.0f})".format(*row["gain"]) for row in rows if row["gain"])
+    over = {row["times"]: " (over the rule's limit)" for row in rows if row["times"] > TIMES}
+    return {
+        "task, steps, runs": f"{task}, {rows[0]['steps']:,}, {rows[0]['runs']}",
+        "minibatch": "; ".join(f"{row['minibatch_size']:,}{over.get(row['times'], '')}" for row in rows),
+        "final return": "; ".join(f"{row['final']:,.0f}" for row in rows),
+        "higher than with the task's own (95 %)": "; ".join(gains),
+    }
 
 
 if __name__ == "__main__":

@@ -13,42 +13,32 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import tyro
 
 import headrace
-from common import OURS, Args, Case, Contender, Report, alternate, random_actions, stepping
-from process_pool import SETS, installed, make
+from common import OURS, Args, Comparison, Contender, measure, random_actions, stepping
+from headrace.train.logging.hardware import family_of, processor_seconds
+from process_pool import SETS, installed, make, ours
 from slow_envs import Busy
 
 CALLER = "the caller steps its share"
-TICKS = os.sysconf("SC_CLK_TCK")
+TICK = 0.01  # seconds, which processor time is told in
 
 
 @dataclass
 class ShareArgs(Args):
     """A process pool whose caller steps environments, too."""
 
-    repeats: int = 7
-    """turns that each contender gets"""
     seconds: float = 1.0
-    """length of one turn"""
     workers: int = 2
     """processes that step: workers alone, or the caller and one worker fewer"""
-
-
-@contextmanager
-def workers_alone(maker: Callable[[], gym.Env], n: int, workers: int) -> Iterator[Contender]:
-    with headrace.make(maker, executor="processes", num_envs=n, num_threads=workers, seed=0) as pool:
-        pool.reset()
-        yield stepping(pool.step, random_actions(pool.action_space, n, SETS), n)
 
 
 @contextmanager
@@ -81,52 +71,34 @@ class Clocked:
         self._run, self.rates = run, list[float]()
 
     def __call__(self, seconds: float) -> float:
-        before = processor_seconds()
-        clock = os.times().elapsed
+        before, clock = used(), time.perf_counter()
         rate = self._run(seconds)
-        steps = rate * (os.times().elapsed - clock)
-        self.rates.append(round(steps / max(processor_seconds() - before, 1 / TICKS), 1))
+        steps = rate * (time.perf_counter() - clock)
+        self.rates.append(round(steps / max(used() - before, TICK), 1))
         return rate
 
 
-def processor_seconds() -> float:
-    """What this process and all below it have used."""
-    used, parent = {}, {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                fields = (path / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
-            parent[int(path.name)], used[int(path.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
-    below, found = {os.getpid()}, True
-    while found:
-        found = {pid for pid, of in parent.items() if of in below} - below
-        below |= found
-    return sum(used.get(pid, 0) for pid in below) / TICKS
+def used() -> float:
+    """Processor seconds of this process and all below it."""
+    found = processor_seconds(family_of(os.getpid()))
+    assert found is not None, "the system does not say what processor time a process took"
+    return found
 
 
-def compare(args: ShareArgs, name: str, maker: Callable[[], gym.Env], n: int) -> list[Case]:
+def comparisons(args: ShareArgs) -> Iterator[Comparison]:
     """Both ways in turns, by the clock and by processor time."""
-    ways = {OURS: workers_alone, CALLER: caller_too}
-    with ExitStack() as stack:
-        runs = {way: Clocked(stack.enter_context(build(maker, n, args.workers))) for way, build in ways.items()}
-        rates = alternate(runs, args)
-    worked = {way: run.rates[1:] for way, run in runs.items()}  # the first was to warm up
-    return [Case(name, rates), Case(f"{name}, of processor time", worked)]
-
-
-def main() -> None:
-    """Print the table and write the file."""
-    args = tyro.cli(ShareArgs)
-    settings = {"workers": args.workers, "repeats": args.repeats, "seconds": args.seconds}
-    report = Report("caller_share", "Process pools: workers alone, and with a share for the caller", settings)
-    for task in filter(installed, ("CartPole-v1", "LunarLander-v3", "minigrid:MiniGrid-Empty-8x8-v0")):
-        print(task, file=sys.stderr, flush=True)
-        report.cases += compare(args, f"{task} N=64", functools.partial(make, task), 64)
-    report.cases += compare(args, "1 ms of computation N=16", functools.partial(Busy, 1.0, 1.0), 16)
-    report.write(args.out)
+    tasks = filter(installed, ("CartPole-v1", "LunarLander-v3", "minigrid:MiniGrid-Empty-8x8-v0"))
+    cases = {f"{task} N=64": (functools.partial(make, task), 64) for task in tasks}
+    cases["1 ms of computation N=16"] = functools.partial(Busy, 1.0, 1.0), 16
+    for name, (maker, n) in cases.items():
+        with ExitStack() as stack:
+            alone, share = (Clocked(stack.enter_context(way(maker, n, args.workers))) for way in (ours, caller_too))
+            yield Comparison(name, alone, {CALLER: share})
+            worked = {OURS: alone.rates[1:], CALLER: share.rates[1:]}  # the first was to warm up
+            yield Comparison(f"{name}, of processor time", rates=worked)
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(ShareArgs)
+    title = "Process pools whose caller steps a share"
+    measure("caller_share", title, comparisons(chosen), chosen)

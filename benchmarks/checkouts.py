@@ -17,13 +17,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tyro
 
-from common import OURS, RESULTS, Case, Report
+from common import Args, Comparison, measure
 
 BEFORE = "before"
 PLAIN: dict[str, Any] = {
@@ -54,7 +55,6 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         "steps",
     ),
 }
-QUICK = {"PPO, CartPole-v1, N=64": 60_000, "SAC, Pendulum-v1, batch 256": 2_000}
 
 CHILD = """
 import json, sys, time
@@ -73,21 +73,18 @@ print((steps - steps // 5) / (whole - begun))
 
 
 @dataclass
-class Args:
+class CheckoutArgs(Args):
     """Training of two checkouts in turns."""
 
-    before: tyro.conf.Positional[Path]
+    before: tyro.conf.Positional[Path] = Path()
     """the checkout to compare with"""
     after: tyro.conf.Positional[Path] = Path()
     """the checkout that is compared"""
     repeats: int = 5
-    """turns that each checkout gets"""
     only: tuple[str, ...] = ("",)
     """run cases whose name holds one of these"""
-    quick: bool = False
-    """only show that it runs"""
-    out: Path = RESULTS
-    """folder for the JSON file"""
+    share: float = 1.0
+    """of the steps; a small one only shows that it runs (algorithms with a replay need most of theirs)"""
 
 
 def rate(checkout: Path, task: str, settings: dict[str, Any]) -> float:
@@ -100,28 +97,19 @@ def rate(checkout: Path, task: str, settings: dict[str, Any]) -> float:
     return float(told.stdout.split()[-1])
 
 
-def main(args: Args) -> None:
-    """Run all cases, print the table and write the file."""
-    checkouts = {BEFORE: args.before, OURS: args.after}
-    cases = []
+def comparisons(args: CheckoutArgs) -> Iterator[Comparison]:
+    """One for each case; a turn is a run, however long it takes."""
     for name, (task, settings, unit) in CASES.items():
-        if not any(each in name for each in args.only) or (args.quick and name not in QUICK):
-            continue
-        chosen = settings | ({"total_steps": QUICK[name]} if args.quick else {})
-        rates: dict[str, list[float]] = {each: [] for each in checkouts}
-        for turn in range(1 if args.quick else args.repeats):
-            for each in list(checkouts)[:: 1 if turn % 2 == 0 else -1]:
-                rates[each].append(round(rate(checkouts[each], task, chosen), 1))
-        cases.append(Case(name, rates, {BEFORE: 0.97}, f"{unit}/s"))
-        print(name, rates, round(cases[-1].ratio(BEFORE), 3), flush=True)
-        # after each case: a run that is cut leaves what it has measured
-        Report(
-            "checkouts",
-            "Training before and after, in a second of processor time",
-            {"repeats": args.repeats, **PLAIN},
-            cases,
-        ).write(args.out)
+        if any(each in name for each in args.only):
+            chosen = settings | {"total_steps": int(args.share * settings["total_steps"])}
+            before, after = (
+                lambda _, checkout=checkout, task=task, chosen=chosen: rate(checkout, task, chosen)
+                for checkout in (args.before, args.after)
+            )
+            yield Comparison(name, after, {BEFORE: before}, wanted={BEFORE: 0.97}, unit=f"{unit}/s", warm_up=0)
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    chosen = tyro.cli(CheckoutArgs)
+    title = "Training before and now, of processor time"
+    measure("checkouts", title, comparisons(chosen), chosen, **PLAIN)

@@ -1,10 +1,11 @@
-"""One way to compare, so that every figure we publish was made alike.
+"""One way to compare, and one form of record, so that every figure we publish was made alike.
 
 Contenders take turns (A, B, A, B, …) in one process on one machine, so that whatever
 else the machine does hits all of them; each turn gives one rate; a ratio is the
 median of the turn-by-turn ratios. A benchmark is a name, a title and some `Comparison`s,
 which `measure` runs: it prints the table and writes the JSON with every repetition, the
-settings and the machine, of which `table.py` makes tables and plots.
+settings and the machine. What is no comparison of rates is a `heading` and its ``rows``, for `tell`.
+Of both, `table.py` makes tables and plots.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,52 +51,36 @@ class Args:
 
 @dataclass
 class Comparison:
-    """One case, before it is measured.
+    """One case: who takes turns, and what is wanted.
 
     Attributes:
         name: what is measured, such as ``"Pong-v5 sync N=16"``.
-        ours: Headrace.
+        ours: Headrace; None where ``rates`` are given.
         peers: others by name; a name that begins with ``"headrace"`` is a variant, shown without a ratio.
         limit: what bounds everybody, by name, such as a bare simulator; at most one.
         wanted: peer or limit → the least acceptable ratio of ours to it; those that do not take part are ignored.
         unit: of the rates; agent steps a second unless said.
         frame_skip: simulator frames in one agent step, for frames/s beside steps/s.
+        warm_up: seconds before the first turn of each; 0 for none.
+        rates: contender → one rate a turn, in ``unit``; turn i of one stands beside turn i of the others. Given where
+            the turns were taken elsewhere, such as in another thread.
     """
 
     name: str
-    ours: Contender
+    ours: Contender | None = None
     peers: Mapping[str, Contender] = field(default_factory=dict)
     limit: Mapping[str, Contender] = field(default_factory=dict)
     wanted: Mapping[str, float] = field(default_factory=dict)
     unit: str = "steps/s"
     frame_skip: int = 1
-    warm_up: float = 0.3  # seconds before the first turn of each
+    warm_up: float = 0.3
+    rates: dict[str, list[float]] = field(default_factory=dict)
 
-    def run(self, args: Args) -> Case:
+    def run(self, args: Args) -> None:
         """Give all their turns."""
-        contenders = {OURS: self.ours, **self.peers, **self.limit}
-        wanted = {name: least for name, least in self.wanted.items() if name in contenders}
-        return Case(self.name, alternate(contenders, args, self.warm_up), wanted, self.unit, self.frame_skip)
-
-
-@dataclass
-class Case:
-    """One comparison, measured: the rates of all contenders, and what ours must reach.
-
-    Attributes:
-        name: what was measured, such as ``"Pong-v5 sync N=16"``.
-        rates: contender → one rate a turn, in ``unit``; turn i of one stands beside turn i of the others.
-            ``"headrace"`` is ours; a name that only begins so is a variant, shown without a ratio.
-        at_least: peer → the least acceptable ratio of ours to it.
-        unit: of the rates; agent steps a second unless said.
-        frame_skip: simulator frames in one agent step, for frames/s beside steps/s.
-    """
-
-    name: str
-    rates: dict[str, list[float]]
-    at_least: dict[str, float] = field(default_factory=dict)
-    unit: str = "steps/s"
-    frame_skip: int = 1
+        if not self.rates:
+            assert self.ours is not None
+            self.rates = alternate({OURS: self.ours, **self.peers, **self.limit}, args, self.warm_up)
 
     def ratio(self, peer: str) -> float:
         """Median over the turns of our rate divided by the peer's in the same turn."""
@@ -103,47 +88,19 @@ class Case:
 
     def record(self) -> dict[str, Any]:
         """What the JSON file says of this case."""
-        peers = [name for name in self.rates if not name.startswith(OURS)]
-        ratios = {peer: round(self.ratio(peer), 3) for peer in peers}
-        return asdict(self) | {
-            "median": {name: statistics.median(r) for name, r in self.rates.items()},
-            "spread": {name: round(spread(r), 3) for name, r in self.rates.items()},
+        at_least = {name: least for name, least in self.wanted.items() if name in self.rates}
+        ratios = {name: round(self.ratio(name), 3) for name in self.rates if not name.startswith(OURS)}
+        return {
+            "name": self.name,
+            "rates": self.rates,
+            "at_least": at_least,
+            "unit": self.unit,
+            "frame_skip": self.frame_skip,
+            "median": {name: statistics.median(rates) for name, rates in self.rates.items()},
+            "spread": {name: round(spread(rates), 3) for name, rates in self.rates.items()},
             "ratio": ratios,
-            "passed": {peer: ratios[peer] >= least for peer, least in self.at_least.items()},
+            "passed": {peer: ratios[peer] >= least for peer, least in at_least.items()},
         }
-
-
-@dataclass
-class Report:
-    """A benchmark's cases with the settings they share."""
-
-    name: str
-    title: str
-    settings: dict[str, Any]
-    cases: list[Case] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    def write(self, folder: Path) -> Path:
-        """Print the table and write ``<folder>/<name>.json``."""
-        cases = [case.record() for case in self.cases]
-        record = heading(self.name, self.title) | {"settings": self.settings, "cases": cases, **self.extra}
-        show(record)
-        return write(folder, record)
-
-
-def heading(name: str, title: str) -> dict[str, Any]:
-    """What every record begins with: what it is of, the command that makes it, and the machine."""
-    command = f"python benchmarks/{Path(sys.argv[0]).name}"
-    return {"name": name, "title": title, "command": command, "machine": machine()}
-
-
-def write(folder: Path, record: Mapping[str, Any]) -> Path:
-    """Write a record as ``<folder>/<its name>.json``: a value a line, if that can still be read."""
-    text = json.dumps(record, indent=1)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{record['name']}.json"
-    path.write_text((text if len(text) < READABLE else json.dumps(record)) + "\n")
-    return path
 
 
 def measure(
@@ -156,14 +113,42 @@ def measure(
 ) -> None:
     """Run a benchmark: one comparison after the other, then the table and ``<args.out>/<name>.json``.
 
-    Comparisons are asked for one by one, so a generator may close what it made before it goes on.
-    The record has ``settings``, all of ``args`` but the folder, and what ``extra`` has at the end.
+    Comparisons are asked for one by one, so a generator may close what it made before it goes on, and add to ``extra``
+    what it has seen. The record has ``settings``, all of ``args`` but the folder, and what ``extra`` has at the end.
+    A run that is cut leaves the cases that it has measured.
     """
     own = {key: value for key, value in vars(args).items() if not isinstance(value, Path)}
-    report = Report(name, title, settings | own)
-    report.cases += [comparison.run(args) for comparison in comparisons]
-    report.extra |= extra or {}
-    report.write(args.out)
+    record = heading(name, title) | {"settings": settings | own, "cases": []}
+    for comparison in comparisons:
+        comparison.run(args)
+        record["cases"].append(comparison.record())
+        write(args.out, record)
+    tell(args.out, record | dict(extra or {}))
+
+
+def tell(folder: Path, record: Mapping[str, Any]) -> None:
+    """Print a record's table, and write it."""
+    show(record)
+    write(folder, record)
+
+
+def heading(name: str, title: str) -> dict[str, Any]:
+    """What every record begins with: what it is of, the command that makes it, and the machine."""
+    command = f"python benchmarks/{Path(sys.argv[0]).name}"
+    return {"name": name, "title": title, "command": command, "machine": machine()}
+
+
+def write(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write a record as ``<folder>/<its name>.json``: a value a line, if that can still be read."""
+    text = json.dumps(record, indent=1)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{record['name']}.json").write_text((text if len(text) < READABLE else json.dumps(record)) + "\n")
+
+
+def earlier(folder: Path, name: str, key: str = "runs") -> Any:
+    """What the file of a record says under a key, to be gone on with; nothing where there is no file."""
+    path = folder / f"{name}.json"
+    return json.loads(path.read_text()).get(key) if path.exists() else None
 
 
 def alternate(contenders: Mapping[str, Contender], args: Args, warm_up: float = 0.3) -> dict[str, list[float]]:
@@ -173,7 +158,7 @@ def alternate(contenders: Mapping[str, Contender], args: Args, warm_up: float = 
     is reversed in every other round, so that nobody always runs behind the same one.
     """
     names = list(contenders)
-    for name in names:
+    for name in names if warm_up else ():
         contenders[name](warm_up)
     rates: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(args.repeats):
@@ -189,14 +174,25 @@ def stepping(step: Callable[[Any], Any], actions: Sequence[Any], rows: int) -> C
     per pass over ``actions``.
     """
 
+    def every() -> None:
+        for action in actions:
+            step(action)
+
+    return repeating(every, rows * len(actions))
+
+
+def repeating(
+    call: Callable[[], Any], count: float = 1, times: int = 1, clock: Callable[[], float] = time.perf_counter
+) -> Contender:
+    """A contender whose rate is calls a second, each counting ``count``; the clock is read after so many ``times``."""
+
     def run(seconds: float) -> float:
-        calls = 0
-        start = time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < seconds:
-            for action in actions:
-                step(action)
-            calls += len(actions)
-        return rows * calls / elapsed
+        calls, start = 0, clock()
+        while (elapsed := clock() - start) < seconds:
+            for _ in range(times):
+                call()
+            calls += times
+        return count * calls / elapsed
 
     return run
 
@@ -253,34 +249,44 @@ def in_child(script: str, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def show(record: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print one benchmark's record as a table."""
+def show(record: Mapping[str, Any]) -> None:
+    """Print a record as a table: a line a contender, or its rows."""
     table = Table(title=record["title"], title_justify="left", caption_justify="left")
-    unit = record["cases"][0]["unit"] if record["cases"] else ""
-    for column in ("case", "contender", unit, "frames/s", "spread", "ours is", "wanted"):
-        table.add_column(column, justify="left" if column in ("case", "contender") else "right", no_wrap=True)
-    for case in record["cases"]:
-        for i, (name, median) in enumerate(case["median"].items()):
-            table.add_row(case["name"] if i == 0 else "", *_cells(case, name, median))
-        table.add_section()
+    lines = [list(map(cell, row.values())) for row in record.get("rows", ())]
+    columns = ["case", "contender", "rate", "frames/s", "spread", "ours is", "wanted"]
+    columns = list(record["rows"][0]) if lines else columns
+    for case in record.get("cases", ()):
+        lines += [[case["name"] if i == 0 else "", *_cells(case, who)] for i, who in enumerate(case["median"])]
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < 1 or column == "contender" else "right")
+    for line in lines:
+        table.add_row(*line)
     table.caption = f"{record['machine']['cpu']}, {record['machine']['cores']} cores"
-    (console or wide_console()).print(table)
+    wide_console().print(table)
 
 
 def wide_console() -> Console:
     """The terminal, or, where there is none, a page wide enough that no figure is cut off."""
-    console = Console()
-    return console if console.is_terminal else Console(width=120)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=120, highlight=False)
 
 
-def _cells(case: Mapping[str, Any], name: str, median: float) -> list[str]:
-    skip = case["frame_skip"]
-    cells = [name, f"{median:,.0f}", f"{median * skip:,.0f}" if skip > 1 else "-"]
-    cells.append(f"{case['spread'][name]:.0%}")
+def cell(value: Any) -> str:
+    """A value of a row in as many digits as tell something."""
+    if value is None or isinstance(value, bool):
+        return {None: "", True: "yes", False: "no"}[value]
+    if isinstance(value, float):
+        size = abs(value)
+        return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _cells(case: Mapping[str, Any], name: str) -> list[str]:
+    median, skip = case["median"][name], case["frame_skip"]
+    frames = f"{median * skip:,.0f}" if skip > 1 else ""
+    cells = [name, f"{median:,.0f} {case['unit']}", frames, f"{case['spread'][name]:.0%}"]
     if name not in case["ratio"]:
         return [*cells, "", ""]
     least = case["at_least"].get(name)
-    if least is None:
-        return [*cells, f"{case['ratio'][name]:.2f} x", "-"]
-    mark = "[green]yes[/]" if case["passed"][name] else "[red]no[/]"
-    return [*cells, f"{case['ratio'][name]:.2f} x", f"{least:g} x {mark}"]
+    mark = "" if least is None else f"{least:g} x {'yes' if case['passed'][name] else 'NO'}"
+    return [*cells, f"{case['ratio'][name]:.2f} x", mark]

@@ -9,8 +9,7 @@ second; times their size they are the update frame rate.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 import tyro
 
 import headrace
-from common import Args, Comparison, Contender, measure
+from common import Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.dqn import DQN
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_policy
@@ -61,7 +60,7 @@ def ours(size: int, bf16: bool) -> Contender:
         with torch.inference_mode():
             policy.improve(replay.read(replay.draw((size,), chance)), rates)
 
-    return updating(update)
+    return repeating(update)
 
 
 def _policy(config: Any, pool: headrace.Pool) -> DQN:
@@ -87,20 +86,7 @@ def stable_baselines(size: int) -> Contender:
     )
     model.learn(steps)
     envs.close()
-    return updating(lambda: model.train(gradient_steps=1, batch_size=size))
-
-
-def updating(update: Callable[[], None]) -> Contender:
-    """A contender whose rate is updates a second."""
-
-    def run(seconds: float) -> float:
-        count, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            update()
-            count += 1
-        return count / elapsed
-
-    return run
+    return repeating(lambda: model.train(gradient_steps=1, batch_size=size))
 
 
 def comparisons(args: UpdateArgs, used: dict[str, dict[str, int]]) -> Iterator[Comparison]:
@@ -123,7 +109,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     torch.set_float32_matmul_precision(make_config("Pong-v5", algo="dqn").matmul_precision)
     extra = {"torch_threads": used}
-    measure("dqn_update", "DQN over images, updates", comparisons(args, used), args, extra)
+    measure("dqn_update", "DQN's update over images", comparisons(args, used), args, extra)
 
 
 if __name__ == "__main__":

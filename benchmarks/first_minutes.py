@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.table import Table
 
-from common import RESULTS, heading, wide_console, write
+from common import RESULTS, heading, tell
 
 ROOT = Path(__file__).parents[1]
 HEADRACE = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -96,22 +95,23 @@ def wheels() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"wheel of {name[:-1]}", {"unit": "MiB", "wanted": most, "median": size, "passed": size <= most}
 
 
+def row(measures: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Every measure's median, and what is wanted."""
+    return {"median (wanted)": "new processes"} | {
+        name: f"{found['median']:.2f} {found['unit']} ({found['wanted']:g})" for name, found in measures.items()
+    }
+
+
 def main() -> None:
     args = tyro.cli(FirstArgs)
     found = dict(processes(args.repeats)) | dict(wheels())
-    table = Table(title="first minutes", title_justify="left")
-    for column in ("measure", "median", "wanted"):
-        table.add_column(column, justify="left" if column == "measure" else "right")
-    for name, one in found.items():
-        mark = f"{one['wanted']:g} {one['unit']} {'[green]yes[/]' if one['passed'] else '[red]no[/]'}"
-        table.add_row(name, f"{one['median']:.2f} {one['unit']}", mark)
-    wide_console().print(table)
-    record = heading("first_minutes", "The first minutes: processor time of new processes, and wheels") | {
+    record = heading("first_minutes", "First minutes: processor time, and wheels") | {
         "settings": {"repeats": args.repeats},
         "passed": {name: one["passed"] for name, one in found.items()},
         "measures": found,
+        "rows": [row(found)],
     }
-    write(args.out, record)
+    tell(args.out, record)
 
 
 if __name__ == "__main__":

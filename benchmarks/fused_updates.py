@@ -5,8 +5,6 @@ plain autograd (`autograd`); and, for SAC, autograd with each network, and the d
 is written by hand (`nodes`), which would leave no gradients in an update. One torch thread. A hand-written update is
 kept where the losses in autograd run at less than 0.85 of its rate.
 
-    python benchmarks/fused_updates.py [--quick]
-
 DDPG had one that was deleted for that reason: it ran at 1.15 and 1.10 times the rate of autograd, with products
 as they are and in bfloat16 (AMD EPYC with AVX-512 and bfloat16).
 """
@@ -14,17 +12,16 @@ as they are and in bfloat16 (AMD EPYC with AVX-512 and bfloat16).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import torch
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate
+from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.algorithms.sac import SAC
@@ -35,10 +32,8 @@ from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.allocator import keep_freed_memory
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.samples import Samples, draw_order
+from sac_update import ACTIONS, BOX, OBSERVATIONS, transitions
 
-INPUTS, ACTIONS = 17, 6
-OBSERVATIONS = gym.spaces.Box(-np.inf, np.inf, (INPUTS,), np.float32)
-BOX = gym.spaces.Box(-1.0, 1.0, (ACTIONS,), np.float32)
 CHOICES = gym.spaces.Discrete(ACTIONS)
 
 
@@ -50,8 +45,6 @@ class FusedArgs(Args):
     """of each turn"""
     precisions: tuple[str, ...] = ("highest", "medium")
     """of float32 products"""
-    quick: bool = False
-    """short turns, to see that it runs"""
 
 
 def policy_for(algo: str, hidden: tuple[int, ...], batch: int) -> Any:
@@ -62,15 +55,13 @@ def policy_for(algo: str, hidden: tuple[int, ...], batch: int) -> Any:
     return make_policy("", config, AgentGroup(OBSERVATIONS, actions), torch.device("cpu"))
 
 
-def transitions(policy: OffPolicy, count: int) -> Transitions:
-    """Random ones."""
-    chance, columns = torch.Generator().manual_seed(0), input_size(policy.agent_group.observation)
-    inputs, following = torch.randn(2, count, columns, generator=chance)
-    actions = torch.rand(count, ACTIONS, generator=chance) * 2 - 1
+def transitions_of(policy: OffPolicy, count: int) -> Transitions:
+    """Random ones, with actions that the policy could have taken."""
+    made = transitions(count, input_size(policy.agent_group.observation))
     if isinstance(policy.agent_group.action, gym.spaces.Discrete):
-        actions = torch.randint(ACTIONS, (count,), generator=chance)
-    discounts = (torch.rand(count, generator=chance) < 0.99) * 0.99
-    return Transitions(inputs, actions, torch.randn(count, generator=chance), discounts, following)
+        choices = torch.randint(ACTIONS, (count,), generator=torch.Generator().manual_seed(0))
+        return made._replace(actions=choices)
+    return made
 
 
 class _Actor(torch.autograd.Function):
@@ -146,7 +137,7 @@ def off_policy(algo: str, hidden: tuple[int, ...], batch: int) -> dict[str, Call
             policy = NodesSAC("", policy.config, policy.agent_group, policy.device)
         if way != "headrace":
             policy._fused = None
-        rates, some = UpdateRates.of(policy.config, 0), transitions(policy, batch)
+        rates, some = UpdateRates.of(policy.config, 0), transitions_of(policy, batch)
         updates[way] = lambda policy=policy, some=some, rates=rates: policy.improve(some, rates)
     return updates
 
@@ -172,27 +163,19 @@ def ppo() -> dict[str, Callable[[], Any]]:
     return updates
 
 
-def timed(update: Callable[[], Any], precision: str) -> Callable[[float], float]:
+def timed(update: Callable[[], Any], precision: str) -> Contender:
     """A contender: updates a second of the processor's time, which other programs on the machine disturb less."""
+    updates = repeating(update, clock=time.process_time)
 
     def run(seconds: float) -> float:
         torch.set_float32_matmul_precision(precision)
-        count, began = 0, time.process_time()
-        while (elapsed := time.process_time() - began) < seconds:
-            update()
-            count += 1
-        return count / elapsed
+        return updates(seconds)
 
     return run
 
 
-def main() -> None:
-    args = tyro.cli(FusedArgs)
-    if args.quick:
-        args.repeats, args.seconds, args.precisions = 2, 0.1, args.precisions[:1]
-    keep_freed_memory()
-    torch.set_num_threads(1)
-    report = Report("fused_updates", "Updates by hand and by autograd", {"seconds": args.seconds, "torch_threads": 1})
+def comparisons(args: FusedArgs) -> Iterator[Comparison]:
+    """Each algorithm with each precision."""
     cases = {
         "SAC, batch 256, 256 x 256": off_policy("sac", (256, 256), 256),
         "TD3, batch 256, 256 x 256": off_policy("td3", (256, 256), 256),
@@ -201,10 +184,12 @@ def main() -> None:
     }
     for precision in args.precisions:
         for name, updates in cases.items():
-            rates = alternate({way: timed(update, precision) for way, update in updates.items()}, args)
-            report.cases.append(Case(f"{name}, {precision}", rates, unit="updates/s"))
-    report.write(args.out)
+            ways = {way: timed(update, precision) for way, update in updates.items()}
+            yield Comparison(f"{name}, {precision}", ways.pop(OURS), ways, unit="updates/s")
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(FusedArgs)
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    measure("fused_updates", "Updates by hand and by autograd", comparisons(chosen), chosen, torch_threads=1)

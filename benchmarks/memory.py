@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from common import RESULTS, heading, in_child, random_actions, wide_console, write
+from common import RESULTS, heading, in_child, random_actions, tell
 
 SAMPLES = 50
 FLAT_BYTES = 1 << 20
@@ -34,7 +32,7 @@ class MemoryArgs:
     scale: float = 1.0
     """share of the full length to run; the published figures have 1"""
     tasks: tuple[str, ...] = ()
-    """names of the tasks whose cases to run, all if none is given; what the JSON file says of others stays"""
+    """names of the tasks whose cases to run, all if none is given"""
     out: Path = RESULTS
     """folder for the JSON file"""
 
@@ -138,17 +136,25 @@ def run_case(index: int, scale: float) -> dict[str, Any]:
     }
 
 
-def show(record: dict[str, Any], console: Console | None = None) -> None:
-    """Print the record as a table."""
-    table = Table(title=record["title"], title_justify="left")
-    for column in ("case", "MiB first … last", "slope", "threads first … last", "flat"):
-        table.add_column(column)
-    for case in record["cases"]:
-        ends = f"{case['bytes'][0] / 2**20:.1f} … {case['bytes'][-1] / 2**20:.1f}"
-        slope = f"{case['bytes_per_unit']:.3g} bytes a {case['unit'].rstrip('s')}"
-        threads = f"{case['threads'][0]} … {case['threads'][-1]}"
-        table.add_row(case["name"], ends, slope, threads, "yes" if case["passed"] else "no")
-    (console or wide_console()).print(table)
+def rows(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each kind of work both ends of its cases, and whether they are flat."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        kinds.setdefault(run["unit"], []).append(run)
+    return [
+        {
+            "case": "; ".join(run["name"] for run in each),
+            "MiB, first … last": "; ".join(ends(run["bytes"], 2**20, ".1f") for run in each),
+            "threads": "; ".join(ends(run["threads"], 1, ".0f") for run in each),
+            "flat": all(run["passed"] for run in each),
+        }
+        for each in kinds.values()
+    ]
+
+
+def ends(values: list[int], unit: int, form: str) -> str:
+    """The first value and the last."""
+    return f"{values[0] / unit:{form}} … {values[-1] / unit:{form}}"
 
 
 def main() -> None:
@@ -156,18 +162,15 @@ def main() -> None:
         print(json.dumps(run_case(int(sys.argv[2]), float(sys.argv[3]))))
         return
     args = tyro.cli(MemoryArgs)
-    path, ran = args.out / "memory.json", {}
-    if args.tasks and path.exists():
-        ran = {(case["name"].partition(",")[0], case["unit"]): case for case in json.loads(path.read_text())["cases"]}
-    for i, case in enumerate(CASES):
-        if not args.tasks or case.task in args.tasks:
-            ran[case.task, case.unit] = in_child(__file__, "--child", str(i), str(args.scale))
+    chosen = [i for i, case in enumerate(CASES) if not args.tasks or case.task in args.tasks]
+    runs = [in_child(__file__, "--child", str(i), str(args.scale)) for i in chosen]
     record = heading("memory", "Memory and threads") | {
         "settings": {"scale": args.scale, "samples": SAMPLES, "flat_bytes": FLAT_BYTES},
-        "cases": [ran[case.task, case.unit] for case in CASES if (case.task, case.unit) in ran],
+        "passed": {run["name"]: run["passed"] for run in runs},
+        "runs": runs,
+        "rows": rows(runs),
     }
-    write(args.out, record)
-    show(record)
+    tell(args.out, record)
 
 
 if __name__ == "__main__":

@@ -111,4 +111,4 @@ def comparisons(args: MinAtarArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(MinAtarArgs)
-    measure("minatar_pool", "MinAtar, random actions", comparisons(chosen), chosen)
+    measure("minatar_pool", "MinAtar", comparisons(chosen), chosen)

@@ -17,10 +17,9 @@ slower or faster, which no pool can change.
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Case, Report, alternate, in_child, random_actions, spread, stepping
+from common import OURS, Args, Comparison, Contender, in_child, measure, random_actions, stepping
 
 ENVPOOL, BARE = "envpool", "MuJoCo alone"
 HEAVY = ("Ant-v5", "HalfCheetah-v5", "Humanoid-v5", "WalkerWalk-v1")
@@ -41,6 +40,7 @@ REPLAYED = 4_096
 AT_LEAST = {ENVPOOL: 1.2, BARE: 0.95}
 MEMORY = "Humanoid-v5"
 SMALL, LARGE = 64, 1024
+SAME = f"a pool of {SMALL} at the same work"
 COMPARED_STEPS = 8  # of each environment, from the same states on
 
 
@@ -49,7 +49,7 @@ class MujocoArgs(Args):
     """MuJoCo's tasks beside EnvPool and MuJoCo alone."""
 
     tasks: tuple[str, ...] = (*HEAVY, *LIGHT)
-    """names of tasks; what the JSON file says of other cases stays"""
+    """names of tasks"""
     sizes: tuple[int, ...] = SIZES
     """environments of a pool"""
     num_threads: int = 2
@@ -60,7 +60,7 @@ class MujocoArgs(Args):
     """also measure the peak memory of a large pool of Humanoid"""
 
 
-def contenders(task: str, num_envs: int, threads: int) -> dict[str, Callable[[float], float]]:
+def contenders(task: str, num_envs: int, threads: int) -> dict[str, Contender]:
     """Pools of one task in the middle of their episodes, and MuJoCo alone, by name."""
     sizes: dict[str, Any] = {"num_envs": num_envs, "num_threads": threads, "seed": 0}
     ours, peer = headrace.make(task, **sizes), envpool.make_gymnasium(task, **sizes)
@@ -76,7 +76,7 @@ def contenders(task: str, num_envs: int, threads: int) -> dict[str, Callable[[fl
     return runs
 
 
-def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Callable[[float], float]:
+def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Contender:
     """What MuJoCo does in these steps of the pool, again and again."""
     executor = pool._executor
     states, advanced = [], 0
@@ -96,8 +96,8 @@ def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Callable
     return run
 
 
-def compared_sizes(task: str, args: MujocoArgs) -> dict[str, Any]:
-    """Agent steps a second of a small and a large pool, in turns, and the large one's as multiples of the small's."""
+def beside_a_small_one(task: str, args: MujocoArgs) -> Comparison:
+    """A large pool beside a small one, which does the same work in parts."""
     pools = {n: headrace.make(task, num_envs=n, num_threads=args.num_threads, seed=0) for n in (SMALL, LARGE)}
     small, large = pools.values()
     copies = LARGE // SMALL
@@ -120,24 +120,16 @@ def compared_sizes(task: str, args: MujocoArgs) -> dict[str, Any]:
             taken += time.perf_counter() - start
         return taken
 
-    rates: dict[int, list[float]] = {SMALL: [], LARGE: []}
+    rates: dict[str, list[float]] = {OURS: [], SAME: []}
     for turn in range(args.repeats):
         taken, rounds = {SMALL: 0.0, LARGE: 0.0}, 0
         while sum(taken.values()) < 2 * args.seconds:
             for size in (SMALL, LARGE) if (turn + rounds) % 2 else (LARGE, SMALL):
                 taken[size] += seconds_of(size)
             rounds += 1
-        for size, rate in rates.items():
-            rate.append(round(rounds * LARGE * COMPARED_STEPS / taken[size], 1))
-    ratios = [round(b / a, 3) for a, b in zip(rates[SMALL], rates[LARGE], strict=True)]
-    median = round(statistics.median(ratios), 3)
-    return {
-        "rates": {str(size): rate for size, rate in rates.items()},
-        "ratios": ratios,
-        "median": median,
-        "spread": round(spread(ratios), 3),
-        "passed": median >= 1,
-    }
+        for name, size in ((SAME, SMALL), (OURS, LARGE)):
+            rates[name].append(round(rounds * LARGE * COMPARED_STEPS / taken[size], 1))
+    return Comparison(f"{task} N={LARGE} beside N={SMALL}", rates=rates, wanted={SAME: 1.0})
 
 
 def peak() -> float:
@@ -157,48 +149,31 @@ def peak_memory(contender: str, num_envs: int) -> dict[str, float]:
     return {"before": round(before, 1), "peak": round(peak(), 1)}
 
 
-def earlier(record: dict[str, Any], names: set[str]) -> list[Case]:
-    """The cases that an earlier run has left, but for those of these names."""
-    wanted = ("name", "rates", "at_least", "unit", "frame_skip")
-    return [Case(**{key: case[key] for key in wanted}) for case in record.get("cases", ()) if case["name"] not in names]
-
-
-def in_order(case: Case) -> tuple[int, int]:
-    task, _, size = case.name.partition(" N=")
-    return (*HEAVY, *LIGHT, task).index(task), int(size)
-
-
-def main() -> None:
-    if "--child" in sys.argv:
-        print(json.dumps(peak_memory(sys.argv[2], int(sys.argv[3]))))
-        return
-    args = tyro.cli(MujocoArgs)
-    settings = {"num_threads": args.num_threads, "repeats": args.repeats, "seconds": args.seconds}
-    report = Report("mujoco_pool", "MuJoCo, random actions, resets included", settings)
-    path = args.out / f"{report.name}.json"
-    before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+def comparisons(args: MujocoArgs, extra: dict[str, Any]) -> Iterator[Comparison]:
+    """Every task with every number of environments, then large pools beside small ones, then memory."""
     for task in args.tasks:
-        for num_envs in args.sizes:
-            rates = alternate(contenders(task, num_envs, args.num_threads), args)
-            least = AT_LEAST if task in HEAVY else {ENVPOOL: AT_LEAST[ENVPOOL]}
-            frame_skip = headrace.make_spec(task).frame_skip
-            report.cases.append(Case(f"{task} N={num_envs}", rates, least, frame_skip=frame_skip))
-    report.cases += earlier(before, {case.name for case in report.cases})
-    report.cases.sort(key=in_order)
-    report.extra["sizes"] = sizes = before.get("sizes", {})
-    if args.compare_sizes and {SMALL, LARGE} <= set(args.sizes):
+        wanted = AT_LEAST if task in HEAVY else {ENVPOOL: AT_LEAST[ENVPOOL]}
+        for n in args.sizes:
+            peers = contenders(task, n, args.num_threads)
+            skip = headrace.make_spec(task).frame_skip
+            yield Comparison(f"{task} N={n}", peers.pop(OURS), peers, wanted=wanted, frame_skip=skip)
+    if args.compare_sizes:
         for task in (task for task in HEAVY if task in args.tasks):
-            sizes[task] = found = compared_sizes(task, args)
-            print(f"{task}: N={LARGE} is {found['median']:.2f} x N={SMALL}, spread {found['spread']:.0%}")
-    report.extra["peak_memory_mib"] = before.get("peak_memory_mib", {})
+            yield beside_a_small_one(task, args)
     if args.memory:
-        report.extra["peak_memory_mib"] = found = {
-            name: in_child(__file__, "--child", name, str(SIZES[-1])) for name in ("headrace", ENVPOOL)
-        }
-        for name, mib in found.items():
-            print(f"{MEMORY} N={SIZES[-1]}, {name}: {mib['peak'] - mib['before']:.0f} MiB for the pool")
-    report.write(args.out)
+        found = {name: in_child(__file__, "--child", name, str(LARGE)) for name in (OURS, ENVPOOL)}
+        extra |= {"peak_memory_mib": found, "note": note(found)}
+
+
+def note(memory: dict[str, dict[str, float]]) -> str:
+    """What a large pool takes, in a sentence."""
+    mib = (f"{name} {found['peak'] - found['before']:,.0f} MiB" for name, found in memory.items())
+    return f"Peak memory of a pool of {MEMORY}, N={LARGE:,}: {', '.join(mib)}."
 
 
 if __name__ == "__main__":
-    main()
+    if "--child" in sys.argv:
+        print(json.dumps(peak_memory(sys.argv[2], int(sys.argv[3]))))
+    else:
+        chosen, found = tyro.cli(MujocoArgs), dict[str, Any]()
+        measure("mujoco_pool", "MuJoCo", comparisons(chosen, found), chosen, found)

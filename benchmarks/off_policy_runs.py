@@ -34,30 +34,26 @@ from headrace.train.runs.folder import RunFolder
 PEER = "stable-baselines3"
 DEFAULT = "headrace train"
 """Headrace with the settings of its own that ``headrace train TASK --algo ALGO`` has"""
-SYNCHRONOUS = "one process"
-"""Headrace without workers, with the settings of `in_one_process`"""
+EQUAL, SYNCHRONOUS = "equal", "one process"
+"""Headrace with stable-baselines3's settings, with workers and without"""
 SEED = 9000  # of the episodes that judge
 COARSE = 0.02  # of the seconds so far, that judgements are apart at least
 
-EQUAL: dict[str, dict[str, Any]] = {
-    "sac": {
-        "hidden": (256, 256), "activation": "relu", "minibatch_size": 256, "gamma": 0.99, "target_rate": 0.005,
-        "learning_rate": 3e-4, "critic_learning_rate": 3e-4, "anneal_learning_rate": False, "replay_ratio": 1.0,
-        "learning_starts": 1000, "adam_epsilon": 1e-8, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
-    },
-    "td3": {
-        "hidden": (256, 256), "activation": "relu", "minibatch_size": 256, "gamma": 0.99, "target_rate": 0.005,
-        "learning_rate": 1e-3, "critic_learning_rate": 1e-3, "anneal_learning_rate": False, "replay_ratio": 1.0,
-        "learning_starts": 1000, "adam_epsilon": 1e-8, "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
-        "exploration_noise": 0.1,
-    },
+SHARED: dict[str, Any] = {
+    "hidden": (256, 256), "activation": "relu", "minibatch_size": 256, "gamma": 0.99, "target_rate": 0.005,
+    "anneal_learning_rate": False, "replay_ratio": 1.0, "learning_starts": 1000, "adam_epsilon": 1e-8,
+    "matmul_precision": "medium", "num_envs": 1, "num_steps": 1,
 }  # fmt: skip
-"""the networks, batches, rates and updates a step that stable-baselines3 is given too, in `PEERS`"""
+OWN: dict[str, dict[str, Any]] = {
+    "sac": {"learning_rate": 3e-4, "critic_learning_rate": 3e-4},
+    "td3": {"learning_rate": 1e-3, "critic_learning_rate": 1e-3, "exploration_noise": 0.1},
+}
+"""algorithm → what, with `SHARED`, stable-baselines3 is given too, in `PEERS`"""
 PEERS: dict[str, dict[str, Any]] = {
     "sac": {"learning_starts": 1000},
     "td3": {"learning_starts": 1000, "policy_kwargs": {"net_arch": [256, 256]}},
 }
-"""algorithm → what makes stable-baselines3's default settings those of `EQUAL`"""
+"""algorithm → what makes stable-baselines3's default settings ours"""
 PENDULUM: dict[str, Any] = {"learning_rate": 1e-3, "critic_learning_rate": 1e-3}
 """rl-baselines3-zoo's settings for Pendulum-v1"""
 
@@ -130,20 +126,13 @@ def beside(trainer: OffPolicyTrainer, turns: Callable[[], None]) -> None:
         trainer.close()
 
 
-def settings(task: str, algo: str, how: dict[str, Any], **common: Any) -> Config:
-    """Ours, as a run begins with them."""
-    fixed = {"stop_at_return": None, "tensorboard": False, "evaluate_episodes": 0, "checkpoint_seconds": 1e9}
-    return settled(make_config(task, algo=algo, **(fixed | {"viewer": False} | how | common)))
-
-
-def equal(task: str, algo: str) -> dict[str, Any]:
-    """Our settings that are also stable-baselines3's."""
-    return EQUAL[algo] | (PENDULUM if task == "Pendulum-v1" else {})
-
-
-def in_one_process(task: str, algo: str) -> dict[str, Any]:
-    """The same, without workers."""
-    return equal(task, algo) | {"samplers": 0}
+def settings(task: str, algo: str, who: str, **common: Any) -> Config:
+    """Ours, as a run of a contender begins with them."""
+    how: dict[str, Any] = {"stop_at_return": None, "tensorboard": False, "evaluate_episodes": 0, "viewer": False}
+    if who != DEFAULT:
+        how |= SHARED | OWN[algo] | (PENDULUM if task == "Pendulum-v1" else {})
+    how |= {"samplers": 0} if who == SYNCHRONOUS else {}
+    return settled(make_config(task, algo=algo, checkpoint_seconds=1e9, **(how | common)))
 
 
 def ours(config: Config, judging: Judging) -> Outcome:
@@ -207,7 +196,7 @@ def stable_baselines(task: str, algo: str, seed: int, steps: int, judging: Judgi
     if algo == "td3":
         size = gym.make(task).action_space.shape
         assert size is not None
-        options["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, EQUAL[algo]["exploration_noise"]))
+        options["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, OWN[algo]["exploration_noise"]))
     maker = getattr(stable_baselines3, algo.upper())
     model = maker("MlpPolicy", gym.make(task), seed=seed, device="cpu", **options)
     judge = Judge()
@@ -237,13 +226,9 @@ def judged(act: Callable[[np.ndarray], np.ndarray], envs: Any) -> float:
     return float(returns.mean())
 
 
-def known(record: dict[str, Any]) -> dict[str, dict[str, list[Outcome]]]:
-    """The runs of an earlier record, by case and contender."""
-    where = {"cpu": record["machine"]["cpu"]}
-    return {
-        case: {name: [Outcome(**(where | one)) for one in outcomes] for name, outcomes in contenders.items()}
-        for case, contenders in record.get("runs", {}).items()
-    }
+def known(runs: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, dict[str, list[Outcome]]]:
+    """Outcomes of an earlier record, by case and contender."""
+    return {case: {who: [Outcome(**one) for one in o] for who, o in each.items()} for case, each in runs.items()}
 
 
 def put(outcomes: list[Outcome], outcome: Outcome) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import shutil
 import statistics
@@ -28,10 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import tyro
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from common import OURS, Args, Case, Report, alternate
+from common import Args, Comparison, Contender, measure
 from headrace.machine import usable_cores
 from headrace.train.config.settings import make_config
 
@@ -176,37 +176,30 @@ def computing(devtools: CDPSession) -> float:
     return values["ScriptDuration"] + values["RecalcStyleDuration"] + values["LayoutDuration"]
 
 
-def cost(task: str, args: PageArgs) -> tuple[Case, list[float]]:
-    """Training's agent steps a second with the page open and closed, in turns; and shares of the processors' time."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        command = [
-            sys.executable,
-            "-m",
-            "headrace.cli.main",
-            "train",
-            task,
-            "--algo",
-            TASKS[task],
-            "--run-dir",
-            str(run),
-        ]
-        command += ["--total-steps", "1000000000", "--stop-at-return", "1e9", "--quiet", "--no-video"]
-        command += [] if TASKS[task] == "ppo" else ["--tune", "none"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as training, watched(run.parent) as address:
-            try:
-                with browser() as page:
-                    rates, shares = turns(page, address, run, training.pid, args)
-                    return Case(f"{task} {TASKS[task]}", rates, {CLOSED: LEAST}), shares
-            finally:
-                training.kill()
+def comparisons(args: PageArgs, all_shares: dict[str, list[float]]) -> Iterator[Comparison]:
+    """Training's agent steps a second with the page open and closed; and the page's share of the processors' time."""
+    for task in args.tasks:
+        with tempfile.TemporaryDirectory() as folder:
+            run, algo = Path(folder) / "run", TASKS[task]
+            words = f"train {task} --algo {algo} --run-dir {run} --total-steps 1000000000 --stop-at-return 1e9 --quiet"
+            words += " --no-video" if algo == "ppo" else " --no-video --tune none"
+            command = [sys.executable, "-m", "headrace.cli.main", *words.split()]
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL) as training, watched(run.parent) as address:
+                try:
+                    with browser() as page:
+                        shares = all_shares[task] = []
+                        opened, closed = ways(page, address, run, training.pid, shares, args)
+                        yield Comparison(f"{task} {algo}", opened, {CLOSED: closed}, wanted={CLOSED: LEAST})
+                        del shares[0]  # which warmed up
+                        print(f"{task}: the page takes {statistics.median(shares):.2%} of the processors' time")
+                finally:
+                    training.kill()
 
 
-def turns(
-    page: Page, address: str, run: Path, training: int, args: PageArgs
-) -> tuple[dict[str, list[float]], list[float]]:
-    """Rates in turns with the page open and closed, and the open one's share of the processors' time."""
-    shares = []
+def ways(
+    page: Page, address: str, run: Path, training: int, shares: list[float], args: PageArgs
+) -> tuple[Contender, Contender]:
+    """Contenders with the page open, which notes its share of the processors' time, and with the page closed."""
     while len(measurements(run)) < 5:
         time.sleep(1.0)
 
@@ -216,10 +209,9 @@ def turns(
         if args.agent:
             page.locator("[data-key=live]").click()
         time.sleep(SETTLE)
-        began, before = time.monotonic(), processor_time(os.getpid(), training)
+        began, before = time.monotonic(), beside(training)
         found = rate(page, run, seconds)
-        used = processor_time(os.getpid(), training) - before
-        shares.append(round(used / (time.monotonic() - began) / usable_cores(), 4))
+        shares.append(round((beside(training) - before) / (time.monotonic() - began) / usable_cores(), 4))
         return found
 
     def closed(seconds: float) -> float:
@@ -227,24 +219,14 @@ def turns(
         time.sleep(SETTLE)
         return rate(page, run, seconds)
 
-    return alternate({OURS: opened, CLOSED: closed}, args), shares[1:]  # the first one warmed up
+    return opened, closed
 
 
-def processor_time(process: int, leaving_out: int) -> float:
-    """Seconds that the descendants of a process have computed, without those of one of them."""
-    children: dict[int, list[tuple[int, float]]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            _, parent, *rest = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        used = sum(map(int, rest[9:11])) / os.sysconf("SC_CLK_TCK")
-        children.setdefault(int(parent), []).append((int(stat.parent.name), used))
-
-    def below(parent: int) -> float:
-        return sum(used + below(child) for child, used in children.get(parent, []) if child != leaving_out)
-
-    return below(process)
+def beside(training: int) -> float:
+    """Seconds that the processes below this one have computed so far, without those of the training."""
+    without = {training, *(process.pid for process in psutil.Process(training).children(recursive=True))}
+    others = (process for process in psutil.Process().children(recursive=True) if process.pid not in without)
+    return sum(sum(process.cpu_times()[:2]) for process in others)
 
 
 def rate(page: Page, run: Path, seconds: float) -> float:
@@ -267,20 +249,13 @@ def measurements(run: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    args = tyro.cli(PageArgs)
+    args, shares = tyro.cli(PageArgs), dict[str, list[float]]()
     found = answers(args.points)
     for name, times in found.items():
         print(f"{name}: median {times['median']} ms, longest {times['longest']} ms, processor {times['processor']} ms")
-    settings = {"repeats": args.repeats, "seconds": args.seconds, "points": args.points, "agent": args.agent}
-    report = Report("page", "Training with its page open, beside training with it closed", settings)
-    shares = {}
-    for task in args.tasks:
-        case, shares[task] = cost(task, args)
-        report.cases.append(case)
-        print(f"{task}: the page takes {statistics.median(shares[task]):.2%} of the processors' time")
     passed = {name: times["median"] < MOST for name, times in found.items()}
-    report.extra |= {"answers": found, "passed": passed, "shares": shares}
-    report.write(args.out)
+    title, extra = "Training with its page open", {"answers": found, "passed": passed}
+    measure("page", title, comparisons(args, shares), args, extra | {"shares": shares})
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ and what is learnt from a rollout are ours: `nn.Sequential`, `torch.distribution
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from common import Contender, repeating
 
 MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]], np.int32)
 
@@ -101,23 +101,19 @@ class ActorCritic(nn.Module):
         return torch.distributions.Categorical(logits=self.actor(h)), self.critic(h).squeeze(-1)
 
 
-def plain_a2c(s: Settings, threads: int) -> Callable[[float], float]:
+def plain_a2c(s: Settings, threads: int) -> Contender:
     """A contender: trains for so many seconds and returns its environment steps a second."""
     torch.manual_seed(1)
     game, network = GridTag(s, 1), ActorCritic(s.hidden)
     optimiser = torch.optim.Adam(network.parameters(), lr=s.learning_rate, eps=1e-5)
     obs = torch.from_numpy(game.observe()).clone()
 
-    def run(seconds: float) -> float:
+    def iterate() -> None:
         nonlocal obs
         torch.set_num_threads(threads)
-        steps, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            obs = _iterate(game, network, optimiser, obs, s)
-            steps += s.num_envs * s.num_steps
-        return steps / elapsed
+        obs = _iterate(game, network, optimiser, obs, s)
 
-    return run
+    return repeating(iterate, s.num_envs * s.num_steps)
 
 
 def _iterate(game: GridTag, network: ActorCritic, optimiser: torch.optim.Optimizer, obs: Tensor, s: Settings) -> Tensor:

@@ -6,8 +6,6 @@ The same algorithm, network and settings as ours, with nothing done for speed: `
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +13,8 @@ import envpool
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from common import Contender, repeating
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ActorCritic(nn.Module):
         return action, policy.log_prob(action), policy.entropy(), self.critic(obs).squeeze(-1)
 
 
-def plain_ppo(task: str, s: Settings) -> Callable[[float], float]:
+def plain_ppo(task: str, s: Settings) -> Contender:
     """A contender: trains for so many seconds and returns its agent steps a second."""
     envs = envpool.make_gymnasium(task, num_envs=s.num_envs, num_threads=2, seed=1)
     torch.manual_seed(1)
@@ -55,14 +55,10 @@ def plain_ppo(task: str, s: Settings) -> Callable[[float], float]:
     optimiser = torch.optim.Adam(network.parameters(), lr=s.learning_rate, eps=1e-5)
     state: dict[str, Any] = {"obs": envs.reset()[0], "done": np.zeros(s.num_envs, bool)}
 
-    def run(seconds: float) -> float:
-        steps, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            _learn(network, optimiser, _collect(envs, network, state, s), s)
-            steps += s.num_envs * s.num_steps
-        return steps / elapsed
+    def iterate() -> None:
+        _learn(network, optimiser, _collect(envs, network, state, s), s)
 
-    return run
+    return repeating(iterate, s.num_envs * s.num_steps)
 
 
 def _collect(envs: Any, network: ActorCritic, state: dict[str, Any], s: Settings) -> dict[str, Tensor]:

@@ -14,8 +14,8 @@ WIDTH, ROW, TOP, RIGHT, LETTER = 860, 20, 46, 40, 7.4
 """pixels; of a letter its mean width"""
 COLOURS = ("#3f6fd1", "#d9822b", "#2a9d72", "#b5489f", "#8a8f98", "#c8453b")
 TICKS = (0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-WITHOUT = {"watching", "tuner", "memory"}
-"""benchmarks whose cases are no speeds beside others"""
+
+
 STYLE = """<style>
 text { font: 12px system-ui, sans-serif; fill: #333 } .axis { stroke: #ccc } .one { stroke: #666 }
 .wanted { stroke: #333; stroke-width: 2 }
@@ -26,7 +26,7 @@ text { fill: #ddd } .axis { stroke: #444 } .one { stroke: #aaa } .wanted { strok
 
 def bars(record: dict[str, Any]) -> str:
     """The SVG of a record; empty where it has no speeds beside others'."""
-    cases = [] if record.get("name") in WITHOUT else [case for case in record.get("cases", ()) if case.get("ratio")]
+    cases = [case for case in record.get("cases", ()) if case.get("ratio")]
     if not cases:
         return ""
     peers = list(dict.fromkeys(peer for case in cases for peer in case["ratio"]))

@@ -15,25 +15,20 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import tyro
-from rich.console import Console
-from rich.table import Table
 from torch import nn
 
-from common import RESULTS, heading, write
-from headrace.train.config.settings import make_config
-from headrace.train.logging.dashboard import Dashboard
+from common import OURS, RESULTS, heading, tell
+from headrace.train import train
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.runners.synchronous import Trainer
-from headrace.train.runs.folder import RunFolder
 
 GOALS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "MountainCarContinuous-v0": 90.0}
-OURS, PEER = "headrace", "stable-baselines3"
+PEER = "stable-baselines3"
 ZOO: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
         "n_envs": 8, "n_steps": 32, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98, "n_epochs": 20,
@@ -85,15 +80,14 @@ class Outcome:
 
 def ours(task: str, seed: int) -> Outcome:
     """Train with our defaults."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = make_config(task, seed=seed, stop_at_return=GOALS[task], log_steps=2_000, video=False)
-        run = RunFolder.create(Path(folder) / "run", config)
-        trainer = Trainer(config, run)
-        reason = trainer.train(Dashboard(quiet=True))
-        trainer.close()
-        lines = read_metrics(run.metrics_file)
+    with tempfile.TemporaryDirectory() as made:
+        quiet: dict[str, Any] = {"quiet": True, "video": False, "viewer": False}
+        result = train(
+            task, seed=seed, stop_at_return=GOALS[task], log_steps=2_000, run_dir=Path(made) / "run", **quiet
+        )
+        lines = read_metrics(result.run_dir / "metrics.jsonl")
     curve = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
-    return Outcome(seed, reason == "solved", round(trainer.seconds, 2), trainer.step, curve)
+    return Outcome(seed, result.reason == "solved", round(result.seconds, 2), result.steps, curve)
 
 
 def stable_baselines(task: str, seed: int) -> Outcome:
@@ -138,14 +132,17 @@ def stable_baselines(task: str, seed: int) -> Outcome:
     )
 
 
-def median_seconds(outcomes: list[Outcome]) -> float | None:
+Runs = dict[str, dict[str, list[dict[str, Any]]]]
+"""task → contender → outcomes"""
+
+
+def median_seconds(runs: list[dict[str, Any]]) -> float | None:
     """Median time to solve; None if most runs did not."""
-    solved = sorted(o.seconds if o.solved else float("inf") for o in outcomes)
-    middle = solved[len(solved) // 2]
+    middle = sorted(run["seconds"] if run["solved"] else float("inf") for run in runs)[len(runs) // 2]
     return middle if middle < float("inf") else None
 
 
-def picture(results: dict[str, dict[str, list[Outcome]]], path: Path) -> None:
+def picture(results: Runs, path: Path) -> None:
     """Mean return over seconds of training: one panel a task, one line a run."""
     from matplotlib.figure import Figure
 
@@ -154,7 +151,7 @@ def picture(results: dict[str, dict[str, list[Outcome]]], path: Path) -> None:
     for panel, (task, contenders) in zip(panels, results.items(), strict=True):
         for name, colour in ((OURS, "tab:blue"), (PEER, "tab:orange")):
             for i, outcome in enumerate(contenders.get(name, [])):
-                _, seconds, returns = zip(*outcome.curve, strict=True)
+                _, seconds, returns = zip(*outcome["curve"], strict=True)
                 panel.plot(seconds, returns, color=colour, alpha=0.8, label=name if i == 0 else None)
         panel.axhline(GOALS[task], color="grey", linestyle=":")
         panel.set(title=task, xlabel="seconds of training (log)", xscale="log")
@@ -164,36 +161,35 @@ def picture(results: dict[str, dict[str, list[Outcome]]], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def row(task: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Median seconds of each contender, and how many of its runs solved the task."""
+    cells: dict[str, str] = {"task (mean return wanted)": f"{task} ({GOALS[task]:g})"}
+    for name, outcomes in runs.items():
+        median, solved = median_seconds(outcomes), sum(outcome["solved"] for outcome in outcomes)
+        cells[name] = f"{'-' if median is None else f'{median:.1f} s'} ({solved} of {len(outcomes)} solved)"
+    return cells
+
+
+def ratios(results: Runs) -> list[float]:
+    """How many times sooner ours solves, of each task that both solve."""
+    both = [(median_seconds(runs[OURS]), median_seconds(runs.get(PEER, runs[OURS]))) for runs in results.values()]
+    return [theirs / mine for mine, theirs in both if mine and theirs]
+
+
 def main() -> None:
     args = tyro.cli(LearningArgs)
     logging.disable(logging.WARNING)
-    runs: dict[str, Callable[[str, int], Outcome]] = {OURS: ours} | ({PEER: stable_baselines} if args.peer else {})
+    contenders: dict[str, Callable[[str, int], Outcome]] = {OURS: ours}
+    contenders |= {PEER: stable_baselines} if args.peer else {}
     ours("CartPole-v1", 99)  # compiles kernels, warms caches
-    results: dict[str, dict[str, list[Outcome]]] = {}
-    table = Table("task", "contender", "solved", "seconds, median", "seconds", "steps", title="time to solve")
+    runs: Runs = {task: {name: [] for name in contenders} for task in args.tasks}
     for task in args.tasks:
-        results[task] = {name: [] for name in runs}
         for seed in range(1, args.seeds + 1):
-            for name, run in runs.items():
-                results[task][name].append(run(task, seed))
-        for name, outcomes in results[task].items():
-            median = median_seconds(outcomes)
-            table.add_row(
-                task,
-                name,
-                f"{sum(o.solved for o in outcomes)} of {len(outcomes)}",
-                "-" if median is None else f"{median:.1f}",
-                ", ".join(f"{o.seconds:.1f}" for o in outcomes),
-                ", ".join(f"{o.steps:,}" for o in outcomes),
-            )
-    record = heading("ppo_learning", "PPO: seconds until solved") | {
-        "goals": GOALS,
-        "median_seconds": {t: {n: median_seconds(o) for n, o in r.items()} for t, r in results.items()},
-        "runs": {t: {n: [vars(one) for one in o] for n, o in r.items()} for t, r in results.items()},
-    }
-    write(args.out, record)
-    picture(results, args.out / "ppo_learning.png")
-    Console().print(table)
+            for name, run in contenders.items():
+                runs[task][name].append(asdict(run(task, seed)))
+    record = heading("ppo_learning", "PPO: seconds until solved") | {"goals": GOALS, "ratios": {PEER: ratios(runs)}}
+    tell(args.out, record | {"runs": runs, "rows": [row(*each) for each in runs.items()]})
+    picture(runs, args.out / "ppo_learning.png")
 
 
 if __name__ == "__main__":

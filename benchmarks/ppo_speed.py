@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from typing import Any
 import torch
 import tyro
 
-from common import Args, Case, Report, alternate
+from common import OURS, Args, Comparison, Contender, measure, repeating
+from headrace.machine import usable_cores
 from headrace.train.config.settings import make_config
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
@@ -52,19 +53,13 @@ class SpeedArgs(Args):
     """numbers of environments for Pong"""
 
 
-def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Trainer, Callable[[float], float]]:
+def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Trainer, Contender]:
     """Our trainer, and the contender that runs it."""
     config = make_config(task, defaults=False, total_steps=NEVER, anneal_learning_rate=False, tensorboard=False)
     config = replace(config, **asdict(s), **more)
     trainer = Trainer(config, RunFolder.create(folder, config))
 
-    def run(seconds: float) -> float:
-        steps, began = trainer.step, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            trainer.iterate()
-        return (trainer.step - steps) / elapsed
-
-    return trainer, run
+    return trainer, repeating(trainer.iterate, s.num_envs * s.num_steps)
 
 
 def pong_frames(**options: Any) -> Any:
@@ -76,7 +71,7 @@ def pong_frames(**options: Any) -> Any:
     return gym.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0.0, **options)
 
 
-def stable_baselines(task: str, s: Settings, atari: bool) -> Callable[[float], float]:
+def stable_baselines(task: str, s: Settings, atari: bool) -> Contender:
     """stable-baselines3's PPO, with its own vector environments."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_atari_env, make_vec_env
@@ -106,21 +101,14 @@ def stable_baselines(task: str, s: Settings, atari: bool) -> Callable[[float], f
     size = s.num_envs * s.num_steps
     model.learn(size)
 
-    def run(seconds: float) -> float:
-        steps, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            count = size if atari else 4 * size
-            model.learn(count, reset_num_timesteps=False)
-            steps += count
-        return steps / elapsed
-
-    return run
+    count = size if atari else 4 * size
+    return repeating(lambda: model.learn(count, reset_num_timesteps=False), count)
 
 
-def threaded(contender: Callable[[float], float], seconds: float) -> tuple[int, Callable[[float], float]]:
+def threaded(contender: Contender, seconds: float) -> tuple[int, Contender]:
     """The contender with the number of torch threads that suits it best, and that number."""
     speeds = {}
-    for threads in (1, _cores()):
+    for threads in (1, usable_cores()):
         torch.set_num_threads(threads)
         contender(0.1 * seconds)
         speeds[threads] = contender(seconds)
@@ -133,62 +121,60 @@ def threaded(contender: Callable[[float], float], seconds: float) -> tuple[int, 
     return best, run
 
 
-def compare(
-    name: str, contenders: dict[str, Callable[[float], float]], least: dict[str, float], args: SpeedArgs
-) -> tuple[Case, dict[str, int]]:
-    """One case, and the torch threads that each contender ran with."""
-    chosen = {label: threaded(run, args.seconds / 4) for label, run in contenders.items()}
-    rates = alternate({label: run for label, (_, run) in chosen.items()}, args, warm_up=0.1)
-    return Case(name, rates, dict(least)), {label: threads for label, (threads, _) in chosen.items()}
+Details = dict[str, Any]
+"""case → settings, torch threads of each contender, and where our time goes"""
 
 
-def cartpole(report: Report, args: SpeedArgs, folder: Path) -> None:
+def compared(
+    name: str, runs: dict[str, Contender], wanted: dict[str, float], s: Settings, args: SpeedArgs, details: Details
+) -> Comparison:
+    """One case, in which each contender runs with the torch threads that suit it best."""
+    chosen = {label: threaded(run, args.seconds / 4) for label, run in runs.items()}
+    threads = {label: threads for label, (threads, _) in chosen.items()}
+    details[name] = {"settings": asdict(s), "torch_threads": threads}
+    peers = {label: run for label, (_, run) in chosen.items()}
+    skip = 4 if name.startswith("Pong") else 1
+    return Comparison(name, peers.pop(OURS), peers, wanted=wanted, frame_skip=skip, warm_up=0.1)
+
+
+def cartpole(args: SpeedArgs, folder: Path, details: Details) -> Iterator[Comparison]:
+    """One for each of the settings."""
     for label, settings in CARTPOLE.items():
         trainer, run = ours("CartPole-v1", settings, folder / label)
-        contenders = {
-            "headrace": run,
-            "stable-baselines3": stable_baselines("CartPole-v1", settings, atari=False),
-            "plain PyTorch + EnvPool": plain_ppo("CartPole-v1", settings),
-        }
-        case, threads = compare(f"CartPole-v1 {label}", contenders, CARTPOLE_LEAST, args)
-        report.cases.append(case)
-        report.extra["details"][case.name] = {
-            "settings": asdict(settings),
-            "torch_threads": threads,
-            **_shares(trainer),
-        }
+        peer = stable_baselines("CartPole-v1", settings, atari=False)
+        contenders = {OURS: run, "stable-baselines3": peer}
+        contenders["plain PyTorch + EnvPool"] = plain_ppo("CartPole-v1", settings)
+        name = f"CartPole-v1 {label}"
+        yield compared(name, contenders, CARTPOLE_LEAST, settings, args, details)
+        details[name] |= _shares(trainer)
         trainer.close()
 
 
-def pong(report: Report, args: SpeedArgs, folder: Path) -> None:
+def pong(args: SpeedArgs, folder: Path, details: Details) -> Iterator[Comparison]:
+    """One for each number of environments, and what share of the machine's matrix rate our learner reaches."""
     options = {"episodic_life": True, "reward_clip": True}
     for envs in args.pong_envs:
-        settings = replace(PONG, num_envs=envs)
+        settings, name = replace(PONG, num_envs=envs), f"Pong-v5 N={envs}"
         trainer, run = ours("Pong-v5", settings, folder / f"pong{envs}", env_options=options)
         half, run_half = ours("Pong-v5", settings, folder / f"pong{envs}bf16", env_options=options, bf16=True)
         peer = stable_baselines("Pong", settings, atari=True)
-        contenders = {"headrace": run, "stable-baselines3": peer, "headrace, bfloat16": run_half}
-        case, threads = compare(f"Pong-v5 N={envs}", contenders, PONG_LEAST, args)
-        case.frame_skip = 4
-        report.cases.append(case)
-        details = {"settings": asdict(settings), "torch_threads": threads}
-        for name, one, dtype in (("float32", trainer, torch.float32), ("bfloat16", half, torch.bfloat16)):
+        contenders = {OURS: run, "stable-baselines3": peer, "headrace, bfloat16": run_half}
+        yield compared(name, contenders, PONG_LEAST, settings, args, details)
+        for kind, one, dtype in (("float32", trainer, torch.float32), ("bfloat16", half, torch.bfloat16)):
             rate = matrix_rate(dtype)
             reached = one.step * settings.epochs * SAMPLE_GFLOP / one.split()["learning"]
-            details[name] = {
-                **_shares(one),
+            details[name][kind] = _shares(one) | {
                 "machine_gflops": round(rate, 1),
                 "learner_gflops": round(reached, 1),
                 "share_of_matrix_rate": round(reached / rate, 3),
             }
-            print(name, details[name])
+            print(kind, details[name][kind])
             one.close()
-        report.extra["details"][case.name] = details
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 2048) -> float:
     """GFLOP/s of a large square product on all cores: what the machine can do at best."""
-    torch.set_num_threads(_cores())
+    torch.set_num_threads(usable_cores())
     a = torch.randn(size, size).to(dtype)
     best = 0.0
     for _ in range(8):
@@ -205,21 +191,13 @@ def _shares(trainer: Trainer) -> dict[str, Any]:
     return {"shares": shares, "not_learning": round(1 - shares["learning"], 3)}
 
 
-def _cores() -> int:
-    import os
-
-    return len(os.sched_getaffinity(0))
-
-
 def main() -> None:
-    args = tyro.cli(SpeedArgs)
+    args, details = tyro.cli(SpeedArgs), Details()
     logging.disable(logging.WARNING)
-    report = Report("ppo_speed", "PPO, whole training loop", {"repeats": args.repeats, "seconds": args.seconds})
-    report.extra["details"] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for task in args.tasks:
-            {"cartpole": cartpole, "pong": pong}[task](report, args, Path(folder))
-    report.write(args.out)
+        parts = ({"cartpole": cartpole, "pong": pong}[task](args, Path(folder), details) for task in args.tasks)
+        cases = (case for part in parts for case in part)
+        measure("ppo_speed", "PPO's whole loop", cases, args, {"details": details})
 
 
 if __name__ == "__main__":

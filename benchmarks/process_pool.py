@@ -212,4 +212,4 @@ def comparisons(args: ProcessArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(ProcessArgs)
-    measure("process_pool", "Python environments in processes, random actions", comparisons(chosen), chosen)
+    measure("process_pool", "Python environments in processes", comparisons(chosen), chosen)

@@ -26,11 +26,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 import headrace
-from common import RESULTS, heading, write
+from common import RESULTS, heading, tell
 from headrace.errors import EnvironmentFailure, StateError, WorkerError
 from memory import FLAT_BYTES, resident_and_threads
 
@@ -232,19 +230,20 @@ def show_progress(kills: int, rounds: int) -> None:
         print(f"{kills} of {rounds} workers killed", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr)
 
 
+def row(found: dict[str, Any]) -> dict[str, Any]:
+    """What was there before and after."""
+    counts = {name: f"{count} … {found['after'][name]}" for name, count in found["before"].items()}
+    pools = f"{found['made']:,} pools, {sum(found['kills'].values()):,} lost a worker"
+    growth = f"{found['growth_second_half'] / 2**20:.2f} MiB"
+    return {"before … after": pools, **counts, "memory, growth in the second half": growth}
+
+
 def main() -> None:
     args = tyro.cli(SoakArgs)
     found = soak(args)
-    record = heading("process_soak", "Pools whose workers are killed") | {
-        "settings": {"rounds": args.rounds, "seed": args.seed, "num_envs": ENVS, "workers": WORKERS},
-        **found,
-    }
-    write(args.out, record)
-    table = Table("", "before", "after", title=f"{found['made']} pools, {args.rounds} of them lost a worker")
-    for name, count in found["before"].items():
-        table.add_row(name, str(count), str(found["after"][name]))
-    table.caption = f"memory grew by {found['growth_second_half'] / 2**20:.2f} MiB in the second half"
-    Console().print(table)
+    settings = {"rounds": args.rounds, "seed": args.seed, "num_envs": ENVS, "workers": WORKERS}
+    record = heading("process_soak", "Pools whose workers are killed") | {"settings": settings, **found}
+    tell(args.out, record | {"rows": [row(found)]})
 
 
 if __name__ == "__main__":

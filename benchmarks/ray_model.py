@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.table import Table
 
-from common import RESULTS, machine, wide_console
+from common import RESULTS, heading, tell
 from headrace.train.cluster.courier import LEAST, PATIENCE, PATIENCE_EACH, PUT
 from headrace.train.config.settings import make_config
 from headrace.train.workers.policy_copy import acting_policy
@@ -222,29 +221,28 @@ def draw(outcomes: list[Outcome], costs: Costs, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def show(outcomes: list[Outcome]) -> None:
-    """Print the table."""
-    table = Table(title="A model, not a measurement", title_justify="left")
-    names = ("samplers", "replay ratio", "steps/s", "updates/s", "courier busy", "age, ms", "versions")
-    for name in names:
-        table.add_column(name, justify="right")
-    for each in outcomes:
-        ratio = "free" if each.ratio is None else f"1/{1 / each.ratio:.0f}"
-        rates = f"{each.sampling:,.0f}", f"{each.updates:,.0f}", f"{each.courier:.0%}"
-        table.add_row(str(each.samplers), ratio, *rates, f"{1000 * each.age:,.0f}", f"{each.versions:,.1f}")
-    wide_console().print(table)
+def row(each: dict[str, Any]) -> dict[str, Any]:
+    """One prediction."""
+    return {
+        "samplers": each["samplers"],
+        "replay ratio": "free" if each["ratio"] is None else f"1/{1 / each['ratio']:.0f}",
+        "steps/s": f"{each['sampling']:,.0f}",
+        "updates/s": f"{each['updates']:,.0f}",
+        "courier busy": f"{each['courier']:.0%}",
+        "age of the newest rows": f"{1000 * each['age']:,.0f} ms",
+        "in versions": f"{each['versions']:,.1f}",
+    }
 
 
 def main() -> None:
     args = tyro.cli(ModelArgs)
-    record = json.loads(args.measured.read_text())
-    costs = Costs.of(record)
+    costs = Costs.of(json.loads(args.measured.read_text()))
     outcomes = [Queue(costs, args, samplers, ratio).run(args.seconds) for ratio in RATIOS for samplers in SIZES]
-    show(outcomes)
-    found = {"name": "ray_model", "title": "A model, not a measurement", "machine": machine(), "costs": asdict(costs)}
+    predictions = list(map(asdict, outcomes))
     network = {"bandwidth": args.bandwidth, "latency": args.latency, "samplers_of_a_node": args.node}
-    found |= {"network": network, "predictions": [asdict(each) for each in outcomes]}
-    (args.out / "ray_model.json").write_text(json.dumps(found, indent=1) + "\n")
+    record = heading("ray_model", "A model of larger clusters")
+    record |= {"costs": asdict(costs), "network": network, "predictions": predictions}
+    tell(args.out, record | {"rows": list(map(row, predictions))})
     if args.plot is not None:
         draw(outcomes, costs, args.plot)
 

@@ -10,12 +10,13 @@ each run learns at a free pace, and how old the newest rows in the replay are is
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ import psutil
 import tyro
 from ray.cluster_utils import Cluster
 
-from common import OURS, Args, Case, Report, alternate
+from common import Args, Comparison, measure
 from headrace.train.cluster.connection import QUIET
 from headrace.train.config.settings import Config, make_config
 from headrace.train.runners.off_policy import OffPolicyTrainer
@@ -180,41 +181,34 @@ def run_of(config: Config) -> Iterator[Sampling]:
             trainer.close()
 
 
-def beside(task: str, algo: str, address: str, args: RayArgs) -> tuple[Case, dict[str, Any]]:
-    """Both runs in turns, and what the parts of the one on the cluster cost."""
-    here, there = (configured(task, algo, args.samplers, ray, args) for ray in ("", address))
-    with run_of(here) as local, run_of(there) as remote:
-        turns: dict[str, Callable[[float], float]] = {OURS: remote.rate, HERE: local.rate}
-        case = Case(f"{task}, {args.samplers} samplers of {args.num_envs}", alternate(turns, args), {HERE: KEPT})
-        costs = remote.costs(2 * args.seconds)
-    return case, {"task": task, "algo": algo, "envs": args.num_envs, **costs}
-
-
-def main() -> None:
-    args = tyro.cli(RayArgs)
-    os.environ.update(QUIET)
+def comparisons(args: RayArgs, costs: list[dict[str, Any]], learning: list[dict[str, Any]]) -> Iterator[Comparison]:
+    """Both runs in turns, and what the parts of the one on the cluster cost; then what comes of it while they learn."""
     head: dict[str, Any] = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         for _ in range(args.samplers):
             cluster.add_node(num_cpus=1, object_store_memory=STORE)
         address = str(cluster.address)
-        found = [beside(task, algo, address, args) for task, algo in args.tasks]
-        learning = []
-        for samplers in (1, args.samplers):
-            for ray in ("", address):
-                with run_of(configured(*args.tasks[0], samplers, ray, args)) as run:
-                    learning.append({"where": "cluster" if ray else HERE, **run.learned(args.learn_seconds)})
+        for task, algo in args.tasks:
+            here, there = (configured(task, algo, args.samplers, ray, args) for ray in ("", address))
+            with run_of(here) as local, run_of(there) as remote:
+                name = f"{task}, {args.samplers} samplers of {args.num_envs}"
+                yield Comparison(name, remote.rate, {HERE: local.rate}, wanted={HERE: KEPT})
+                costs.append({"task": task, "algo": algo, "envs": args.num_envs, **remote.costs(2 * args.seconds)})
+                print(costs[-1])
+        for samplers, ray in itertools.product((1, args.samplers), ("", address)):
+            with run_of(configured(*args.tasks[0], samplers, ray, args)) as run:
+                learning.append({"where": "cluster" if ray else HERE, **run.learned(args.learn_seconds)})
+                print(learning[-1])
     finally:
         cluster.shutdown()
-    settings = {"repeats": args.repeats, "seconds": args.seconds, "samplers": args.samplers, "envs": args.num_envs}
-    extra = {"costs": [costs for _, costs in found], "learning": learning}
-    title = "Samplers on a local Ray cluster, a node each, beside shared memory"
-    Report("ray_sampling", title, settings, [case for case, _ in found], extra).write(args.out)
-    for line in (*extra["costs"], *learning):
-        print(
-            "  ".join(f"{name} {value:.3g}" if isinstance(value, float) else str(value) for name, value in line.items())
-        )
+
+
+def main() -> None:
+    args, costs, learning = tyro.cli(RayArgs), [], []
+    os.environ.update(QUIET)
+    title, extra = "Samplers on a Ray cluster", {"costs": costs}
+    measure("ray_sampling", title, comparisons(args, costs, learning), args, extra | {"learning": learning})
 
 
 if __name__ == "__main__":

@@ -7,17 +7,15 @@ in stacks of four and again in what followed, and would take that much more memo
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
 import tyro
 
-from common import Args, Comparison, Contender, measure
+from common import Args, Comparison, Contender, measure, repeating
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.step_replay import StepReplay
 
@@ -61,20 +59,6 @@ def full(kind: Kind) -> StepReplay:
     return replay
 
 
-def calling(call: Callable[[], Any]) -> Contender:
-    """A contender whose rate is calls a second."""
-
-    def run(seconds: float) -> float:
-        calls, start = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < seconds:
-            for _ in range(10):
-                call()
-            calls += 10
-        return calls / elapsed
-
-    return run
-
-
 def ours(kind: Kind) -> tuple[Contender, Contender]:
     """Drawn alike, and by priority."""
     replay, generator = full(kind), torch.Generator().manual_seed(0)
@@ -88,7 +72,7 @@ def ours(kind: Kind) -> tuple[Contender, Contender]:
         prioritised.read(numbers)
         prioritised.update(numbers, errors)
 
-    return calling(alike), calling(by_priority)
+    return repeating(alike, times=10), repeating(by_priority, times=10)
 
 
 def theirs(kind: Kind) -> dict[str, Contender]:
@@ -103,7 +87,7 @@ def theirs(kind: Kind) -> dict[str, Contender]:
     steps = kind.steps // (8 if kind.stack > 1 else 1)
     buffer = ReplayBuffer(steps, space, kind.action, device="cpu", n_envs=ENVS)
     buffer.observations[:], buffer.next_observations[:], buffer.full = 1, 1, True
-    return {"stable-baselines3": calling(lambda: buffer.sample(kind.batch))}
+    return {"stable-baselines3": repeating(lambda: buffer.sample(kind.batch), times=10)}
 
 
 def comparisons(args: ReplayArgs) -> Iterator[Comparison]:
@@ -125,4 +109,4 @@ def comparisons(args: ReplayArgs) -> Iterator[Comparison]:
 if __name__ == "__main__":
     chosen = tyro.cli(ReplayArgs)
     torch.set_num_threads(1)
-    measure("replay", "Minibatches from a replay, one thread", comparisons(chosen), chosen, envs=ENVS)
+    measure("replay", "Minibatches from a replay", comparisons(chosen), chosen, envs=ENVS)

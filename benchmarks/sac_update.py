@@ -4,15 +4,14 @@ Equal networks (two hidden layers of 256), batches, and replays of random number
 Both libraries with float32 products as they are ("highest"), and rounded to bfloat16 on their way into the
 processor's matrix units, where it has them ("medium", the default of our off-policy runs). The matrix products of
 an update alone, of the same shapes, tell how much of it is the arithmetic that no library can avoid.
-
-    python benchmarks/sac_update.py [--quick]
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from common import Args, Case, Report, alternate
+from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SAC
 from headrace.train.config.settings import make_config
@@ -32,6 +31,7 @@ from headrace.train.storage.device_replay import Replay, Transitions
 
 INPUTS, ACTIONS, HIDDEN = 17, 6, 256
 HELD = 100_000  # transitions in the replays
+PRODUCTS = "headrace: its products alone"
 LEAST = {"stable-baselines3": 3.7}
 OBSERVATIONS = gym.spaces.Box(-np.inf, np.inf, (INPUTS,), np.float32)
 BOX = gym.spaces.Box(-1.0, 1.0, (ACTIONS,), np.float32)
@@ -45,30 +45,24 @@ class SacArgs(Args):
     """transitions in an update"""
     threads: tuple[int, ...] = (1, 2)
     """torch's threads"""
-    quick: bool = False
-    """short turns, to see that it runs"""
 
 
-def timed(update: Callable[[], Any], threads: int, precision: str) -> Callable[[float], float]:
+def timed(update: Callable[[], Any], threads: int, precision: str) -> Contender:
     """A contender: updates a second."""
+    updates = repeating(update, times=5)
 
     def run(seconds: float) -> float:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(precision)
-        count, began = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            for _ in range(5):
-                update()
-            count += 5
-        return count / elapsed
+        return updates(seconds)
 
     return run
 
 
-def transitions(count: int) -> Transitions:
+def transitions(count: int, columns: int = INPUTS) -> Transitions:
     """Random ones."""
     chance = torch.Generator().manual_seed(0)
-    inputs, following = torch.randn(2, count, INPUTS, generator=chance)
+    inputs, following = torch.randn(2, count, columns, generator=chance)
     actions = torch.rand(count, ACTIONS, generator=chance) * 2 - 1
     discounts = (torch.rand(count, generator=chance) < 0.99) * 0.99
     return Transitions(inputs, actions, torch.randn(count, generator=chance), discounts, following)
@@ -183,51 +177,39 @@ def matrix_rate(size: int = 2048) -> float:
     return 2e-9 * size**3 / min(least_seconds(product, 1) for _ in range(2))
 
 
-def compare(batch: int, threads: int, args: SacArgs) -> tuple[Case, dict[str, Any]]:
-    """One case, and the share of the machine's matrix rate, and the parts of the update."""
+def comparisons(args: SacArgs, details: dict[str, Any]) -> Iterator[Comparison]:
+    """One for each minibatch and number of threads; with the parts of the update, and of the machine's matrix rate."""
     held = transitions(HELD)
-    ours, theirs, products = Ours(batch, held), stable_baselines(batch, held), Products(batch)
-    contenders = {
-        "headrace": timed(ours.update, threads, "medium"),
-        "headrace, highest": timed(ours.update, threads, "highest"),
-        "stable-baselines3": timed(theirs, threads, "highest"),
-        "stable-baselines3, medium": timed(theirs, threads, "medium"),
-        "headrace: its products alone": timed(products.update, threads, "medium"),
-        "headrace: its products alone, highest": timed(products.update, threads, "highest"),
-    }
-    rates = alternate(contenders, args)
-    median = {name: statistics.median(turns) for name, turns in rates.items()}
-    details: dict[str, Any] = {"gflop_an_update": round(products.gflop, 3)}
-    for precision, more in (("medium", ""), ("highest", ", highest")):
-        torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(precision)
-        reached, machine = median[f"headrace{more}"] * products.gflop, matrix_rate()
-        details[precision] = {
-            "machine_gflops": round(machine, 1),
-            "update_gflops": round(reached, 1),
-            "share_of_matrix_rate": round(reached / machine, 3),
-            "share_of_products": round(median[f"headrace{more}"] / median[f"headrace: its products alone{more}"], 3),
-            "microseconds": ours.parts(3 if args.quick else 20),
+    for batch, threads in itertools.product(args.batches, args.threads):
+        ours, theirs, products = Ours(batch, held), stable_baselines(batch, held), Products(batch)
+        peers = {
+            "headrace, highest": timed(ours.update, threads, "highest"),
+            "stable-baselines3": timed(theirs, threads, "highest"),
+            "stable-baselines3, medium": timed(theirs, threads, "medium"),
+            PRODUCTS: timed(products.update, threads, "medium"),
+            f"{PRODUCTS}, highest": timed(products.update, threads, "highest"),
         }
-    return Case(f"batch {batch}, {threads} threads", rates, dict(LEAST), "updates/s"), details
-
-
-def main() -> None:
-    args = tyro.cli(SacArgs)
-    if args.quick:
-        args.repeats, args.seconds, args.batches, args.threads = 2, 0.2, args.batches[:1], args.threads[:1]
-    keep_freed_memory()
-    settings = {"hidden": [HIDDEN, HIDDEN], "inputs": INPUTS, "actions": ACTIONS, "held": HELD}
-    report = Report("sac_update", "SAC, one update", settings | {"repeats": args.repeats, "seconds": args.seconds})
-    report.extra["details"] = {}
-    for batch in args.batches:
-        for threads in args.threads:
-            case, details = compare(batch, threads, args)
-            report.cases.append(case)
-            report.extra["details"][case.name] = details
-            print(case.name, details)
-    report.write(args.out)
+        name = f"batch {batch}, {threads} threads"
+        case = Comparison(name, timed(ours.update, threads, "medium"), peers, wanted=LEAST, unit="updates/s")
+        yield case
+        median = {who: statistics.median(turns) for who, turns in case.rates.items()}
+        details[name] = {"gflop_an_update": round(products.gflop, 3)}
+        for precision, more in (("medium", ""), ("highest", ", highest")):
+            torch.set_num_threads(threads)
+            torch.set_float32_matmul_precision(precision)
+            reached, machine = median[f"{OURS}{more}"] * products.gflop, matrix_rate()
+            details[name][precision] = {
+                "machine_gflops": round(machine, 1),
+                "update_gflops": round(reached, 1),
+                "share_of_matrix_rate": round(reached / machine, 3),
+                "share_of_products": round(median[f"{OURS}{more}"] / median[f"{PRODUCTS}{more}"], 3),
+                "microseconds": ours.parts(3 * args.repeats),
+            }
+        print(name, details[name])
 
 
 if __name__ == "__main__":
-    main()
+    chosen, found = tyro.cli(SacArgs), dict[str, Any]()
+    keep_freed_memory()
+    sizes = {"hidden": [HIDDEN, HIDDEN], "inputs": INPUTS, "actions": ACTIONS, "held": HELD}
+    measure("sac_update", "SAC's update", comparisons(chosen, found), chosen, {"details": found}, **sizes)

@@ -12,13 +12,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import torch
 import tyro
 
-from common import Args, Comparison, Contender, measure
+from common import Args, Comparison, Contender, measure, repeating
 from ppo_speed import pong_frames
 
 SETTINGS: dict[str, Any] = {
@@ -74,15 +73,11 @@ def learning(env: Any, policy: str, threads: int) -> Contender:
     model = PPO(policy, env, **SETTINGS)
     size = env.num_envs * SETTINGS["n_steps"]
 
-    def run(seconds: float) -> float:
+    def learn() -> None:
         torch.set_num_threads(threads)
-        steps, began = 0, perf_counter()
-        while (elapsed := perf_counter() - began) < seconds:
-            model.learn(size, reset_num_timesteps=False)
-            steps += size
-        return steps / elapsed
+        model.learn(size, reset_num_timesteps=False)
 
-    return run
+    return repeating(learn, size)
 
 
 def comparisons(args: TrainingArgs) -> Iterator[Comparison]:
@@ -100,5 +95,5 @@ def comparisons(args: TrainingArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(TrainingArgs)
-    title = "stable-baselines3's PPO, the whole of learn(), by its environments"
+    title = "stable-baselines3's own PPO over our environments"
     measure("sb3_training", title, comparisons(chosen), chosen, **SETTINGS)

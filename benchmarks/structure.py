@@ -1,28 +1,55 @@
-"""Size and shape of `headrace.train` in one checkout or several: lines, files, import chain, circles, docstrings.
+"""Size and shape of `headrace.train`, and what a reader follows from a step of the environments to a gradient.
 
-    python benchmarks/structure.py                      # this checkout
-    python benchmarks/structure.py ../before .          # two beside each other
+    python benchmarks/structure.py --checkouts ../before . --files ppo.py
 
-Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out.
-With two checkouts or more, ``results/structure.json`` keeps the figures. The import chain is the longest path through
-modules of `headrace.train` that import each other (imports inside functions and under ``TYPE_CHECKING`` count); a
-circle is a group of modules that reach each other. Public functions are those of modules and of public classes outside
-`envs/` whose names have no leading underscore, overloads, properties and overrides of a documented method left out.
+Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out. The
+import chain is the longest path through modules of `headrace.train` that import each other (imports inside functions
+and under ``TYPE_CHECKING`` count).
+
+For what is read, one iteration of training in one process, after three that warm up, runs under Python's tracing; lines
+are those of `headrace.train` that were executed at least once, so neither docstrings nor branches that another setting
+takes count. ``by hand`` is the update with hand-written gradients, which runs by default; ``losses`` is the same
+algorithm with its losses in autograd. The same is counted for rsl_rl's PPO where that is installed (``pip install
+--no-deps rsl-rl-lib``); of other single files all lines of code count.
 """
 
 from __future__ import annotations
 
 import ast
-import json
+import importlib.util
+import itertools
 import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import tyro
 
-RESULTS = Path(__file__).parent / "results" / "structure.json"
+from common import RESULTS, heading, tell
+from headrace.train.config.settings import make_config
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
+
+COLUMNS = ("lines", "functions", "files")
+WARM = 3  # iterations before the one that is counted
+Row = tuple[int, int | None, int]
 Graph = dict[str, set[str]]
+
+
+@dataclass
+class StructureArgs:
+    """Lines of checkouts, and those that run from a step to a gradient."""
+
+    checkouts: tuple[Path, ...] = (Path(__file__).parents[1],)
+    """the last one is this one"""
+    files: tuple[Path, ...] = ()
+    """single files to count beside it"""
+    out: Path = RESULTS
+    """folder for the JSON file"""
 
 
 def modules(package: Path) -> dict[str, Path]:
@@ -48,63 +75,14 @@ def _imported(path: Path) -> set[str]:
     return found
 
 
-def circles(graph: Graph) -> list[set[str]]:
-    """Groups of two or more modules that reach each other."""
-    reach = {name: _reachable(graph, name) for name in graph}
-    groups = {frozenset({other for other in reach[name] if name in reach[other]}) for name in graph}
-    return [set(group) for group in groups if len(group) > 1]
-
-
-def _reachable(graph: Graph, name: str) -> set[str]:
-    seen, waiting = {name}, [name]
-    while waiting:
-        new = graph[waiting.pop()] - seen
-        seen |= new
-        waiting += new
-    return seen
-
-
 def longest_chain(graph: Graph) -> int:
-    """Modules on the longest path of imports; those of a circle count once."""
-    groups = circles(graph)
-    home = {name: next((i for i, group in enumerate(groups) if name in group), name) for name in graph}
+    """Modules on the longest path of imports, of which none are circles."""
 
     @cache
-    def floors(group: int | str) -> int:
-        below = {home[other] for name in graph if home[name] == group for other in graph[name]} - {group}
-        return 1 + max(map(floors, below), default=0)
+    def floors(name: str) -> int:
+        return 1 + max(map(floors, graph[name]), default=0)
 
-    return max(map(floors, set(home.values())))
-
-
-def undocumented(files: dict[str, Path]) -> list[str]:
-    """Public functions and methods outside `envs/` that have no docstring."""
-    trees = {name: ast.parse(path.read_text()) for name, path in files.items() if ".envs." not in f"{name}."}
-    documented = {
-        each.name
-        for tree in trees.values()
-        for owner in ast.walk(tree)
-        if isinstance(owner, ast.ClassDef)
-        for each in owner.body
-        if isinstance(each, ast.FunctionDef) and ast.get_docstring(each)
-    }
-    missing = []
-    for name, tree in trees.items():
-        for each in tree.body:
-            if isinstance(each, ast.FunctionDef) and not (ast.get_docstring(each) or each.decorator_list):
-                missing += [] if each.name.startswith("_") else [f"{name}.{each.name}"]
-            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
-                missing += [f"{name}.{each.name}.{method}" for method in _silent(each, documented)]
-    return sorted(missing)
-
-
-def _silent(owner: ast.ClassDef, documented: set[str]) -> list[str]:
-    methods = [each for each in owner.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
-    return [
-        each.name
-        for each in methods
-        if not ast.get_docstring(each) and not each.decorator_list and each.name not in documented
-    ]
+    return max(map(floors, graph))
 
 
 def lines_of_code(text: str) -> int:
@@ -130,25 +108,125 @@ def measure(checkout: Path) -> dict[str, int]:
         "folders": len({path.parent for path in train.values()}),
         "longest file, lines": max(lengths),
         "longest import chain, modules": longest_chain(graph),
-        "circles of imports": len(circles(graph)),
-        "public functions without docstring": len(undocumented(files)),
     }
 
 
+class Trace:
+    """The code below a folder that a call executes.
+
+    Attributes:
+        lines: file and line number of each line.
+        functions: file and qualified name of each function.
+    """
+
+    def __init__(self, below: str):
+        self._below = below
+        self.lines: set[tuple[str, int]] = set()
+        self.functions: set[tuple[str, str]] = set()
+
+    def __call__(self, work: Callable[[], object]) -> Trace:
+        """Runs ``work``, and notes what is executed."""
+        before = sys.gettrace()
+        sys.settrace(self._called)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
+        return self
+
+    def row(self) -> Row:
+        """Distinct lines, functions and files."""
+        return len(self.lines), len(self.functions), len({file for file, _ in self.lines})
+
+    def _called(self, frame: FrameType, event: str, value: Any) -> Any:
+        file = frame.f_code.co_filename
+        if self._below not in file:
+            return None
+        self.functions.add((file, frame.f_code.co_qualname))
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, value: Any) -> Any:
+        if event == "line":
+            self.lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+
+def ours(task: str, algo: str, fused: bool) -> Row:
+    """An iteration of our own training."""
+    settings: dict[str, Any] = {"algo": algo, "samplers": 0, "tensorboard": False, "log_steps": 10**9, "seed": 1}
+    if algo == "sac":
+        settings |= {"learning_starts": 64, "num_envs": 4, "num_steps": 8}
+    with tempfile.TemporaryDirectory() as folder:
+        config = make_config(task, **settings)
+        trainer = Trainer(config, RunFolder.create(f"{folder}/run", config))
+        for policy in trainer.policies:
+            policy._fused = policy._fused if fused else None  # type: ignore[attr-defined]
+        for _ in range(WARM):
+            trainer.iterate()
+        row = Trace("/headrace/train/")(trainer.iterate).row()
+        trainer.close()
+    return row
+
+
+def theirs() -> Row:
+    """An iteration of rsl_rl's PPO over a vector environment of zeros; raises `ImportError` where it is missing."""
+    import torch
+    from rsl_rl.env import VecEnv  # pyright: ignore[reportMissingImports]
+    from rsl_rl.runners import OnPolicyRunner  # pyright: ignore[reportMissingImports]
+    from tensordict import TensorDict
+
+    class Zeros(VecEnv):
+        num_envs, num_actions, max_episode_length, device = 4, 2, 100, "cpu"
+        episode_length_buf, cfg = torch.zeros(4, dtype=torch.long), {}
+
+        def get_observations(self) -> TensorDict:
+            return TensorDict({"policy": torch.zeros(4, 3)}, batch_size=[4])
+
+        def step(self, actions: torch.Tensor) -> Any:
+            return self.get_observations(), torch.zeros(4), torch.zeros(4, dtype=torch.bool), {}
+
+    model = {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"}
+    gaussian = {"class_name": "GaussianDistribution", "init_std": 1.0}
+    settings: dict[str, Any] = {
+        "num_steps_per_env": 8,
+        "save_interval": 10**9,
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "algorithm": {"class_name": "PPO"},
+        "actor": {**model, "distribution_cfg": gaussian},
+        "critic": model,
+    }
+    runner = OnPolicyRunner(Zeros(), settings, None, "cpu")
+    runner.learn(WARM)
+    return Trace("/rsl_rl/")(lambda: runner.learn(1)).row()
+
+
+def file_lines(path: Path) -> int:
+    """Lines of a file on which a statement or expression begins."""
+    return len({node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.stmt)})
+
+
+def reading(files: tuple[Path, ...]) -> dict[str, Row]:
+    """From a step to a gradient: ours, rsl_rl's where it is installed, and whole files."""
+    rows: dict[str, Row] = {}
+    for (task, algo), fused in itertools.product((("CartPole-v1", "ppo"), ("Pendulum-v1", "sac")), (True, False)):
+        rows[f"headrace {algo}, {'by hand' if fused else 'losses'}"] = ours(task, algo, fused)
+    if importlib.util.find_spec("rsl_rl"):
+        rows["rsl_rl ppo"] = theirs()
+    return rows | {path.name: (file_lines(path), None, 1) for path in files}
+
+
 def main() -> None:
-    """Print the table, and keep it where checkouts are compared."""
-    checkouts = [Path(each) for each in sys.argv[1:]] or [Path(__file__).parents[1]]
-    table = Table(title="headrace.train")
-    table.add_column("")
-    for checkout in checkouts:
-        table.add_column(checkout.resolve().name, justify="right")
-    columns = [measure(checkout) for checkout in checkouts]
-    for name in columns[0]:
-        table.add_row(name, *(f"{column[name]:,}" for column in columns))
-    Console().print(table)
-    if len(checkouts) > 1:
-        names = [checkout.resolve().name for checkout in checkouts[:-1]]
-        RESULTS.write_text(json.dumps(dict(zip((*names, "after"), columns, strict=True)), indent=1) + "\n")
+    args = tyro.cli(StructureArgs)
+    columns = {"now" if path == args.checkouts[-1] else path.resolve().name: measure(path) for path in args.checkouts}
+    read = reading(args.files)
+    told = ", ".join(f"{name} {lines}" for name, (lines, _, _) in read.items())
+    record = heading("structure", "Lines of `train/`; no speed") | {
+        "checkouts": columns,
+        "reading": {name: dict(zip(COLUMNS, row, strict=True)) for name, row in read.items()},
+        "rows": [{"checkout": name} | column for name, column in columns.items()],
+        "note": f"Lines that run from a step to a gradient: {told}.",
+    }
+    tell(args.out, record)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the benchmarks' pages from their records: RESULTS.md with a plot beside each table, and what two READMEs list.
+"""Writes the benchmarks' pages from their records: RESULTS.md, a plot for each table, and what two READMEs list.
 
     python benchmarks/table.py [--check]
 
@@ -9,84 +9,153 @@ the JSON files and `catalog.py` say.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from catalog import CATALOG, everything
-from common import RESULTS
-from glance import glance
+from catalog import CATALOG, Benchmark, Line, sections, sentence
+from common import RESULTS, cell
 from plot import bars
-from rows import KINDS, speed_rows
 
 HERE = Path(__file__).parent
 PAGE, LIST, README = HERE / "RESULTS.md", HERE / "README.md", HERE.parent / "README.md"
 START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 """in both READMEs, around what is written"""
-Records = dict[str, dict[str, Any]]
+NBSP = "\N{NO-BREAK SPACE}"
+Record = dict[str, Any]
+Records = dict[str, Record]
 
 
 def page(records: Records) -> str:
-    """Markdown for all records: a table for each, its plot, and a sentence for what falls short."""
-    usual = usual_machine(records)
+    """Markdown for all records: a table for each, and a sentence for what falls short."""
+    usual = Counter(map(machine, records.values())).most_common(1)[0][0]
     parts = [
         "# Results",
-        "Written by `benchmarks/table.py` from the JSON files in [results/](results), which have every repetition. "
-        "Speeds are medians over turns that alternate. A column with × says how many times as fast Headrace is as "
-        "another, with what is wanted in brackets. [The benchmarks' README](README.md) says what is measured, and how. "
-        f"Measured on {usual}, unless a line says otherwise.",
+        "[What each measures, and how](README.md). Speeds are medians of turns that alternate; × says how many times "
+        "as fast Headrace is as another, (≥) what was wanted; a row of several cases has the least … most. A title "
+        f"leads to the file with every turn. On two cores of {usual}, unless a title says otherwise.",
     ]
-    for benchmark in everything():
-        record = records.get(benchmark.name, {})
-        if not record or not (benchmark.name in KINDS or record.get("cases")):
-            continue  # nothing was measured, or nothing that makes a table
-        lines = [f"## {record.get('title') or benchmark.what[0].upper() + benchmark.what[1:]}"]
-        if (where := machine(record)) not in (usual, ""):
-            lines += ["", f"On {where}."]
-        lines += ["", *KINDS.get(benchmark.name, speed_rows)(record)]
-        # a note is added by hand to what was measured otherwise than it would be today; the next run drops it
-        lines += [line for told in (benchmark.short, record.get("note", "")) if told for line in ("", told)]
-        for picture in pictures(benchmark.name, record):
-            lines += ["", f"![plot](results/{picture})"]
-        parts.append("\n".join(lines))
+    for section, benchmarks in sections().items():
+        found = ((benchmark, records.get(benchmark.name, {})) for benchmark in benchmarks)
+        known = [(benchmark, record) for benchmark, record in found if record.get("cases") or record.get("rows")]
+        tables = [table(benchmark, record, usual) for benchmark, record in known if not benchmark.page]
+        pages = [f"[{record['title']}](../docs/{each.page})" for each, record in known if each.page]
+        parts += [f"## {section}"] * bool(known) + tables
+        parts += [f"The documentation has the figures of: {'; '.join(pages)}."] * bool(pages)
     return "\n\n".join(parts) + "\n"
 
 
-def pictures(name: str, record: dict[str, Any]) -> list[str]:
+def table(benchmark: Benchmark, record: Record, usual: str) -> str:
+    """One record's, whose title is its first cell, and in a paragraph what falls short and what else is to be said."""
+    title = f"[{record['title']}](results/{benchmark.name}.json)"
+    title += f", {here}" if (here := machine(record)) != usual else ""
+    for picture in pictures(benchmark.name, record):
+        of = Path(picture).stem.removeprefix(benchmark.name).lstrip("_")
+        title += f" · [plot{f' of {of}' if of else ''}](results/{picture})"
+    rows = record.get("rows") or list(speed_rows(record["cases"], benchmark.together))
+    columns = list(rows[0])
+    title += "" if columns[0] == "case" else f" · {columns[0]}"
+    lines = [[title, *columns[1:]], *(map(cell, row.values()) for row in rows)]
+    told = [f"| {' | '.join(line)} |" for line in lines]
+    told.insert(1, "|---|" + "---:|" * (len(columns) - 1))
+    words = " ".join(filter(None, (benchmark.short, record.get("note", ""))))
+    return "\n".join(told) + f"\n\n{words}" * bool(words)
+
+
+def speed_rows(cases: list[Record], together: str) -> Iterator[dict[str, str]]:
+    """Our rate, then how many times as fast it is as each peer; of a case, or of several whose names share a part."""
+    groups: dict[str, list[Record]] = {}
+    for case in cases:
+        shared = re.search(together, case["name"]) if together else None
+        groups.setdefault(shared[0] if shared else case["name"], []).append(case)
+    peers = dict.fromkeys(peer for case in cases for peer in case["ratio"])
+    units = {case["unit"] for case in cases}
+    ours = f"Headrace, {units.pop() if len(units) == 1 else 'a second'}"
+    for name, group in groups.items():
+        words = (name.strip(", "), f"{len(group)} cases" if len(group) > 1 else "")
+        rates = span([case["median"]["headrace"] for case in group], "{:,.0f}")
+        found = {header(peer, cases): ratios([c for c in group if peer in c["ratio"]], peer, cases) for peer in peers}
+        yield {"case": ", ".join(filter(None, words)), ours: rates, **found}
+
+
+def wanted(peer: str, cases: list[Record]) -> set[float | None]:
+    """The ratios to a peer that are wanted of cases."""
+    return {case["at_least"].get(peer) for case in cases if peer in case["ratio"]}
+
+
+def header(peer: str, cases: list[Record]) -> str:
+    """A peer, and what is wanted if that is the same of all cases."""
+    least = wanted(peer, cases)
+    return f"× {peer}" + (f" (≥{NBSP}{least.pop():g})" if len(least) == 1 and None not in least else "")
+
+
+def ratios(group: list[Record], peer: str, cases: list[Record]) -> str:
+    """The ratios to a peer, and what is wanted unless that is the same of all."""
+    if not group:
+        return ""
+    told = f"**{span([case['ratio'][peer] for case in group], '{:.2f}')}**"
+    short = [case["at_least"][peer] for case in group if not case["passed"].get(peer, True)]
+    least = [ratio for ratio in wanted(peer, group) if ratio is not None]
+    if len(wanted(peer, cases)) == 1:
+        return told + f"{NBSP}short" * bool(short)
+    return told + (f" ({f'short{NBSP}of' if short else '≥'}{NBSP}{span(short or least, '{:g}')})" if least else "")
+
+
+def span(values: list[float], form: str) -> str:
+    """Least … most, or one."""
+    return f"{NBSP}…{NBSP}".join(dict.fromkeys(form.format(pick(values)) for pick in (min, max)))
+
+
+def pictures(name: str, record: Record) -> list[str]:
     """Names of the files in ``results/`` that show a record."""
     plots = [f"{name}.svg"] if bars(record) else []
-    return plots + [f"{name}.png"] * (RESULTS / f"{name}.png").exists()
+    return plots + sorted(path.name for path in RESULTS.glob(f"{name}*.png"))
 
 
-def machine(record: dict[str, Any]) -> str:
-    """Where a record was measured; empty for what is the same everywhere."""
-    if "machine" not in record:
-        return ""
-    cpu, cores = record["machine"]["cpu"], record["machine"]["cores"]
-    return f"{cpu}, {cores} core{'s' * (cores > 1)}"
-
-
-def usual_machine(records: Records) -> str:
-    """Where most records were measured."""
-    return Counter(filter(None, map(machine, records.values()))).most_common(1)[0][0]
+def machine(record: Record) -> str:
+    """Where a record was measured: on which processor, or other device."""
+    here = record["machine"]
+    return here.get("cpu", here.get("device", "")).replace("(R)", "").replace(" Processor", "")
 
 
 def listed() -> str:
     """Markdown of all benchmarks."""
-    rows = ["| script | measures | beside |", "|---|---|---|"]
-    return "\n".join(rows + [f"| `{b.name}.py` | {b.what} | {b.beside} |" for b in everything()])
+    names = [benchmark.name for section in sections().values() for benchmark in section]
+    told = (f"| `{name}.py` | {sentence(HERE / f'{name}.py')} |" for name in names)
+    return "\n".join(["| script | measures |", "|---|---|", *told])
 
 
 def overview(records: Records) -> str:
-    """Markdown for the README."""
-    shown = {benchmark.name for benchmark in CATALOG if benchmark.lines}
-    cpus = Counter(record["machine"]["cpu"] for name, record in records.items() if name in shown)
+    """Markdown for the README: how many times as fast as others, a line for each peer that was measured."""
+    rows = ["| | beside | times as fast |", "|---|---|---:|"]
+    cpus = Counter[str]()
+    for benchmark in CATALOG:
+        for line in benchmark.lines:
+            if found := times(records.get(benchmark.name, {}), line):
+                rows.append(f"| {line.what} | {line.called} | {found} |")
+                cpus[records[benchmark.name]["machine"]["cpu"]] += 1
     how = (
         "Medians of turns that alternate, on two cores, with equal settings unless a line says otherwise; least … most "
         "over a benchmark's cases."
     )
-    return f"{glance(records)}\n\n{how} Processors: {', '.join(cpu for cpu, _ in cpus.most_common())}."
+    return "\n".join(rows) + f"\n\n{how} Processors: {', '.join(cpu for cpu, _ in cpus.most_common())}."
+
+
+def times(record: Record, line: Line) -> str:
+    """Least and most of ours beside the peer's, or one where they are as good as equal."""
+    cases = record.get("cases", ())
+    found = record.get("ratios", {}).get(line.peer) or [c["ratio"][line.peer] for c in cases if line.peer in c["ratio"]]
+    ends = dict.fromkeys(rounded(pick(found)) for pick in (min, max)) if found else {}
+    return " … ".join(ends) + " ×" * bool(ends)
+
+
+def rounded(ratio: float) -> str:
+    """In as many digits as tell something."""
+    digits = next((digits for limit, digits in ((2, 2), (10, 1)) if ratio < limit), 0)
+    return f"{ratio:.{digits}f}"
 
 
 def between(path: Path, new: str) -> str:
@@ -95,13 +164,8 @@ def between(path: Path, new: str) -> str:
     return f"{before}{START}\n{new}\n{END}{rest.split(END)[1]}"
 
 
-def read(folder: Path) -> Records:
-    """A folder's records by name."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-
-
 def main() -> int:
-    records = read(RESULTS)
+    records: Records = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
     if not records:
         print("no results yet: run make bench")
         return 0

@@ -12,7 +12,6 @@ What counts is how these play afterwards: whole episodes, actions sampled as in 
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import sys
 import tempfile
@@ -24,11 +23,9 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 import headrace
-from common import RESULTS, heading, write
+from common import RESULTS, earlier, heading, tell
 from headrace.train import train
 from headrace.train.play.agent import Agent
 from headrace.train.runs.checkpoint import load
@@ -187,7 +184,7 @@ def match_pool(task: str, settings: dict[str, Any], episodes: int) -> headrace.P
 # -- the two games -----------------------------------------------------------------------------------
 
 
-def learn_grid(seed: int, args: TagArgs, console: Console) -> dict[str, Any]:
+def learn_grid(seed: int, args: TagArgs) -> dict[str, Any]:
     """One run on the grid, and how its checkpoints play; the first line of the curve is random play."""
     task, curve = "TagGridWorld-v0", []
     with tempfile.TemporaryDirectory() as made, match_pool(task, GRID, args.episodes) as pool:
@@ -205,7 +202,7 @@ def learn_grid(seed: int, args: TagArgs, console: Console) -> dict[str, Any]:
                     "taggers_against_random": alone,
                 }
             )
-            say(console, "grid", seed, step, seconds, f"taggers {taggers:+.2f}, against a random runner {alone:+.2f}")
+            say("grid", seed, step, seconds, f"taggers {taggers:+.2f}, against a random runner {alone:+.2f}")
 
         add(0, 0.0, chance)
         for checkpoint, step, seconds in stages(task, GRID, seed, args.grid_steps, args.grid_stages, folder):
@@ -214,7 +211,7 @@ def learn_grid(seed: int, args: TagArgs, console: Console) -> dict[str, Any]:
     return {"seconds_to_level": reached, "curve": curve}
 
 
-def learn_plane(seed: int, args: TagArgs, console: Console) -> dict[str, Any]:
+def learn_plane(seed: int, args: TagArgs) -> dict[str, Any]:
     """One run in the plane, and the tournament of its checkpoints.
 
     Returns:
@@ -228,13 +225,13 @@ def learn_plane(seed: int, args: TagArgs, console: Console) -> dict[str, Any]:
             clock.append((step, round(seconds, 1)))
             players.append(trained(folder, checkpoint, pool))
             chase, flight = play(pool, players[-1], players[0])[0], play(pool, players[0], players[-1])[1]
-            say(console, "plane", seed, step, seconds, f"against random: taggers {chase:+.2f}, runners {flight:+.2f}")
+            say("plane", seed, step, seconds, f"against random: taggers {chase:+.2f}, runners {flight:+.2f}")
         matches = np.array([[play(pool, taggers, runners) for runners in players] for taggers in players])
     return {"checkpoints": clock, "taggers": matches[..., 0].tolist(), "runners": matches[..., 1].tolist()}
 
 
-def say(console: Console, game: str, seed: int, step: int, seconds: float, what: str) -> None:
-    console.print(f"{game}, seed {seed}: {step:>10,} steps, {seconds:4.0f} s   {what}", highlight=False, soft_wrap=True)
+def say(game: str, seed: int, step: int, seconds: float, what: str) -> None:
+    print(f"{game}, seed {seed}: {step:>10,} steps, {seconds:4.0f} s   {what}", flush=True)
 
 
 # -- what is asked, and what is shown ----------------------------------------------------------------
@@ -255,15 +252,6 @@ def verdicts(record: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def over_seeds(record: dict[str, Any], side: str) -> np.ndarray:
-    """One side's mean returns in the tournament, [taggers, runners]."""
-    return np.mean([run[side] for run in record["plane"].values()], 0)
-
-
-def names(count: int) -> list[str]:
-    return ["random", *(str(i) for i in range(1, count))]
-
-
 def picture(record: dict[str, Any], path: Path) -> None:
     """The grid's curves, and what taggers earn in the plane, checkpoint against checkpoint."""
     from matplotlib.figure import Figure
@@ -280,40 +268,41 @@ def picture(record: dict[str, Any], path: Path) -> None:
     curves.set(title="Tag on the grid", xlabel="million environment steps", ylabel="taggers' mean return")
     curves.legend()
     curves.grid(alpha=0.3)
-    earned = over_seeds(record, "taggers")
+    earned = np.mean([run["taggers"] for run in record["plane"].values()], 0)
     board.imshow(earned, cmap="viridis")
     for (i, j), value in np.ndenumerate(earned):
         dark = value < (earned.min() + earned.max()) / 2
         board.text(j, i, f"{value:.0f}", ha="center", va="center", color="white" if dark else "black")
-    places, labels = range(len(earned)), names(len(earned))
+    places, labels = range(len(earned)), ["random", *map(str, range(1, len(earned)))]
     board.set_xticks(places, labels)
     board.set_yticks(places, labels)
     board.set(title="Tag in the plane: taggers' mean return", xlabel="runners", ylabel="taggers")
     figure.savefig(path, dpi=100)
 
 
-def show(record: dict[str, Any], console: Console) -> None:
-    """The outcome as tables."""
-    table = Table(title="Tag on the grid: taggers' mean return", title_justify="left")
-    for column in ("seed", "random", "last", "best", f"s to {LEVEL:+g}", "s", "last, random runner"):
-        table.add_column(column, justify="right")
-    for seed, run in record["grid"].items():
-        first, last, reached = run["curve"][0], run["curve"][-1], run["seconds_to_level"]
-        best = max(line["taggers"] for line in run["curve"])
-        returns = [f"{value:+.2f}" for value in (first["taggers"], last["taggers"], best)]
-        times = ["-" if reached is None else f"{reached:.0f}", f"{last['seconds']:.0f}"]
-        table.add_row(seed, *returns, *times, f"{last['taggers_against_random']:+.2f}")
-    console.print(table)
-    for side in ("taggers", "runners"):
-        earned = over_seeds(record, side)
-        table = Table(title=f"In the plane: {side}' mean return", title_justify="left")
-        for column in ("taggers | runners", *names(len(earned))):
-            table.add_column(column, justify="right")
-        for name, row in zip(names(len(earned)), earned, strict=True):
-            table.add_row(name, *(f"{value:+.2f}" for value in row))
-        console.print(table)
-    for what, held in record["passed"].items():
-        console.print(f"{'yes' if held else 'NO '}  {what}", highlight=False)
+def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each side's mean returns in each game, with a figure a seed."""
+    curves = [run["curve"] for run in record["grid"].values()]
+    reached = [run["seconds_to_level"] for run in record["grid"].values()]
+    when = ", ".join("never" if seconds is None else f"{seconds:.0f} s" for seconds in reached)
+    grid = [(curve[0]["taggers"], curve[-1]["taggers"], curve[-1]["seconds"]) for curve in curves]
+    planes = [(run["taggers"], run["runners"], run["checkpoints"][-1][1]) for run in record["plane"].values()]
+    return [
+        row(f"grid: taggers against runners of the same run ({LEVEL:+g} after: {when})", grid),
+        row("plane: taggers against random runners", [(chase[0][0], chase[-1][0], s) for chase, _, s in planes]),
+        row("plane: runners against random taggers", [(flight[0][0], flight[0][-1], s) for _, flight, s in planes]),
+    ]
+
+
+def row(name: str, figures: list[tuple[float, float, float]]) -> dict[str, Any]:
+    """Mean returns at random and learnt, and seconds of training, of every seed."""
+    chance, learnt, seconds = zip(*figures, strict=True)
+    return {
+        "mean return": name,
+        "at random": ", ".join(dict.fromkeys(f"{value:+.2f}" for value in chance)),
+        "learnt": ", ".join(f"{value:+.2f}" for value in learnt),
+        "seconds": ", ".join(f"{value:.0f}" for value in seconds),
+    }
 
 
 def main() -> int:
@@ -323,22 +312,20 @@ def main() -> int:
         out = args.out if args.out != RESULTS else Path(tempfile.mkdtemp())
         short = {"grid_steps": 60_000, "grid_stages": 2, "plane_steps": 20_000, "plane_stages": 2, "episodes": 16}
         args = replace(args, seeds=1, out=out, **short)
-    console, learn = Console(), {"grid": learn_grid, "plane": learn_plane}
-    file = args.out / "tag_learning.json"
-    record: dict[str, Any] = {"grid": {}, "plane": {}} | (json.loads(file.read_text()) if file.exists() else {})
-    record |= heading("tag_learning", "Tag: what is learnt") | {
+    learn, name = {"grid": learn_grid, "plane": learn_plane}, "tag_learning"
+    record: dict[str, Any] = heading(name, "Tag: what is learnt") | {
         "settings": {"grid": GRID, "plane": PLANE, "unlike_warpdrive": CHANGED, "episodes": args.episodes},
         "level": LEVEL,
     }
-    for game in args.games:
-        record[game] = {str(seed): learn[game](seed, args, console) for seed in range(1, args.seeds + 1)}
-    args.out.mkdir(parents=True, exist_ok=True)
+    for game in learn:
+        record[game] = earlier(args.out, name, game) or {}
+        if game in args.games:
+            record[game] = {str(seed): learn[game](seed, args) for seed in range(1, args.seeds + 1)}
     if all(record[game] for game in learn):
-        record["passed"] = verdicts(record)
+        record |= {"passed": verdicts(record), "rows": rows(record)}
+        args.out.mkdir(parents=True, exist_ok=True)
         picture(record, (args.out if args.quick else IMAGES) / "tag_learning.png")
-        show(record, console)
-    write(args.out, record)
-    console.print(f"written to {file}", highlight=False, soft_wrap=True)
+    tell(args.out, record)
     return 0 if args.quick or all(record.get("passed", {}).values()) else 1
 
 

@@ -17,7 +17,6 @@ class does here and now, where it is installed, stands beside them.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import Args, Comparison, Contender, measure, random_steps
+from common import Args, Comparison, Contender, measure, random_steps, stepping
 
 MARK, LEAST = "the mark", 1000.0
 ACTION_SETS = 8
@@ -90,16 +89,12 @@ def theirs(game: Game, folder: Path) -> Contender:
     drawn = rng.integers(0, [len(level) for level in levels], shape)
     actions = [dict(enumerate(a[:, 0] if len(levels) == 1 else a)) for a in drawn]
 
-    def run(seconds: float) -> float:
-        steps, start = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < seconds:
-            *_, done, _ = env.step(actions[steps % ACTION_SETS])
-            steps += 1
-            if done["__all__"]:
-                env.reset()
-        return steps / elapsed
+    def step(action: dict[int, Any]) -> None:
+        *_, done, _ = env.step(action)
+        if done["__all__"]:
+            env.reset()
 
-    return run
+    return stepping(step, actions, 1)
 
 
 def comparisons(args: TagArgs) -> Iterator[Comparison]:
@@ -115,4 +110,4 @@ def comparisons(args: TagArgs) -> Iterator[Comparison]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(TagArgs)
-    measure("tag_pool", "Tag, random actions, partial observations, resets included", comparisons(chosen), chosen)
+    measure("tag_pool", "Tag, partial observations", comparisons(chosen), chosen)

@@ -7,14 +7,14 @@ starts and partial observations; every contender keeps the number of torch threa
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 import tyro
 
-from common import OURS, Args, Case, Report, alternate
+from common import Args, Comparison, Contender, measure, repeating
 from headrace.train.config.settings import make_config
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
@@ -29,11 +29,9 @@ class TagArgs(Args):
 
     replicas: tuple[int, ...] = (512, 2000)
     """numbers of environments"""
-    quick: bool = False
-    """short turns, to see that it runs"""
 
 
-def ours(s: Settings, threads: int) -> tuple[Callable[[float], float], Trainer]:
+def ours(s: Settings, threads: int) -> tuple[Contender, Trainer]:
     """A contender: our trainer, for so many seconds at a time."""
     config = make_config(
         "TagGridWorld-v0",
@@ -67,36 +65,29 @@ def ours(s: Settings, threads: int) -> tuple[Callable[[float], float], Trainer]:
     )
     trainer = Trainer(config, RunFolder.create(tempfile.mkdtemp(), config))
 
-    def run(seconds: float) -> float:
+    def iterate() -> None:
         torch.set_num_threads(threads)
-        first, began = trainer.step, time.perf_counter()
-        while (elapsed := time.perf_counter() - began) < seconds:
-            trainer.iterate()
-        return (trainer.step - first) / elapsed
+        trainer.iterate()
 
-    return run, trainer
+    return repeating(iterate, s.num_envs * s.num_steps), trainer
 
 
-def main() -> None:
-    args = tyro.cli(TagArgs)
-    if args.quick:
-        args.seconds, args.repeats, args.replicas = 0.3, 2, args.replicas[:1]
-    cases, split = [], {}
+def comparisons(args: TagArgs, split: dict[str, Any]) -> Iterator[Comparison]:
+    """One for each number of environments; and what shares of our time were spent on what."""
     for replicas in args.replicas:
         s = Settings(num_envs=replicas)
         run, trainer = ours(s, 2)
-        contenders = {OURS: run, PEER: plain_a2c(s, 2), f"{PEER}, 1 thread": plain_a2c(s, 1)}
+        peers = {PEER: plain_a2c(s, 2), f"{PEER}, 1 thread": plain_a2c(s, 1)}
         wanted = {PEER: 3.0} if replicas == 512 else {}
         name = f"Tag, {s.num_taggers + 1} agents x {replicas:,}"
-        cases.append(Case(name, alternate(contenders, args, 1.0), wanted))
+        yield Comparison(name, run, peers, wanted=wanted, warm_up=1.0)
         total = sum(trainer.split().values())
         split[name] = {part: round(seconds / total, 3) for part, seconds in trainer.split().items()}
+        print(name, "ours:", split[name])
         trainer.close()
-    title = "Training on Tag (A2C), environment steps a second"
-    Report("tag_training", title, asdict(Settings()), cases, {"split": split}).write(args.out)
-    for name, parts in split.items():
-        print(name, "ours:", ", ".join(f"{part} {share:.0%}" for part, share in parts.items()))
 
 
 if __name__ == "__main__":
-    main()
+    chosen, split = tyro.cli(TagArgs), dict[str, Any]()
+    title, extra = "A2C's whole loop on Tag", {"split": split}
+    measure("tag_training", title, comparisons(chosen, split), chosen, extra, **asdict(Settings()))

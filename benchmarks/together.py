@@ -12,25 +12,27 @@ with a GPU) stand beside, to say where this machine is; the table names its proc
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tyro
 
-from common import OURS, Args, Case, Report, alternate
+from common import OURS, Args, Comparison, alternate, measure
 from headrace.machine import usable_cores
 from headrace.train.config.settings import Config, make_config
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runs.folder import RunFolder
 from off_policy_runs import beside
 
-ALONE, SPREEZE = "alone", "Spreeze, as published"
-PUBLISHED = {"updates": 370_000.0, "sampling": 15_000.0}
+ALONE = "alone"
+NOTE = "Spreeze, as published, on a desktop with a GPU: up to 370,000 update frames/s, 15,000 sampled steps/s."
 KEPT = 0.85
 BEGIN = 0.3  # seconds until everybody does what it is to
 LEARNT = 200  # updates before the first turn
@@ -138,34 +140,20 @@ def dealt(task: str, minibatch: int, args: TogetherArgs) -> Config:
     )
 
 
-def measured(task: str, minibatch: int, args: TogetherArgs) -> list[Case]:
-    """Both sides of one run."""
-    config = dealt(task, minibatch, args)
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = Gated(config, RunFolder.create(Path(folder) / "run", config))
-        turns = Turns(trainer, args)
-        beside(trainer, turns)
-    units = {"updates": "update frames/s", "sampling": "sampled steps/s"}
-    return [
-        Case(f"{task}, minibatch {minibatch:,}, {unit}", turns.rates[side], {ALONE: KEPT}, "a second")
-        for side, unit in units.items()
-    ]
-
-
-def main() -> None:
-    args = tyro.cli(TogetherArgs)
-    cases = [case for task in args.tasks for minibatch in args.minibatches for case in measured(task, minibatch, args)]
-    settings = {
-        "repeats": args.repeats,
-        "seconds": args.seconds,
-        "algo": "sac",
-        "device": args.device,
-        "num_envs": args.num_envs,
-        "hidden": [256, 256],
-        SPREEZE: PUBLISHED,
-    }
-    Report("together", "Sampling and updating together, beside each alone", settings, cases).write(args.out)
+def comparisons(args: TogetherArgs) -> Iterator[Comparison]:
+    """Both sides of each run."""
+    for task, minibatch in itertools.product(args.tasks, args.minibatches):
+        config = dealt(task, minibatch, args)
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = Gated(config, RunFolder.create(Path(folder) / "run", config))
+            turns = Turns(trainer, args)
+            beside(trainer, turns)
+        for side, unit in (("updates", "update frames/s"), ("sampling", "sampled steps/s")):
+            name = f"{task}, minibatch {minibatch:,}, {unit}"
+            yield Comparison(name, rates=turns.rates[side], wanted={ALONE: KEPT}, unit="a second")
 
 
 if __name__ == "__main__":
-    main()
+    chosen = tyro.cli(TogetherArgs)
+    title, extra = "Sampling and updating at once", {"note": NOTE}
+    measure("together", title, comparisons(chosen), chosen, extra, algo="sac", hidden=[256, 256])

@@ -9,7 +9,6 @@ loses some, and writes the others at the other end, so that the kernel needs no 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import random
 import secrets
@@ -26,12 +25,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from common import RESULTS, machine
+from common import RESULTS, heading, tell
 from headrace.train.logging.metrics import read_metrics
 
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
@@ -141,16 +139,10 @@ def start(names: tuple[str, str], folder: Path, steps: int) -> list[subprocess.P
         command = [sys.executable, "-m", "torch.distributed.run", *launcher, f"--master-addr={ADDRESSES[0]}"]
         command += ["-m", "headrace", "train", "CartPole-v1", "--run-dir=run", f"--total-steps={steps}", *small]
         command += ["--no-video", "--no-viewer", "--quiet", "--log-steps=1"]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        command = ["ip", "netns", "exec", name, *command]
         with (home / "said").open("wb") as said:
-            found.append(
-                subprocess.Popen(
-                    ["ip", "netns", "exec", name, *command],
-                    cwd=home,
-                    env=os.environ | {"OMP_NUM_THREADS": "1"},
-                    stdout=said,
-                    stderr=said,
-                )
-            )
+            found.append(subprocess.Popen(command, cwd=home, env=environment, stdout=said, stderr=said))
     return found
 
 
@@ -184,9 +176,19 @@ def lost_machine(names: tuple[str, str]) -> float:
         return time.monotonic() - began
 
 
+def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """A line a wire, then how long the run of a lost machine goes on."""
+    found = [
+        {"wire": f"{run['delay_ms']:g} ms, {run['loss_percent']:g} % lost", **{k: run[k] for k in ("steps", "seconds")}}
+        for run in record["runs"]
+    ]
+    last = {"wire": "the other machine is killed: the run ends", "steps": None}
+    return [*found, last | {"seconds": record["seconds_after_a_lost_machine"]}]
+
+
 def main(args: NetworkArgs) -> None:
     """Measure, print a table and write the JSON file."""
-    console, found = Console(), []
+    found = []
     try:
         with two_machines() as (names, wire):
             for delay in args.delays:
@@ -195,22 +197,11 @@ def main(args: NetworkArgs) -> None:
                 found.append({"delay_ms": delay, "loss_percent": loss, **trained(names, args.steps)})
             seconds = lost_machine(names)
     except OSError as error:
-        console.print(f"skipped: {error}")
+        print(f"skipped: {error}")
         return
-    table = Table("delay", "lost", "steps", "seconds")
-    for each in found:
-        words = (
-            f"{each['delay_ms']:g} ms",
-            f"{each['loss_percent']:g} %",
-            f"{each['steps']:,}",
-            f"{each['seconds']:.1f}",
-        )
-        table.add_row(*words)
-    console.print(table)
-    console.print(f"a machine that is killed ends the other's run after {seconds:.1f} s")
-    record = {"name": "torchrun_network", "command": "python benchmarks/torchrun_network.py", "machine": machine()}
+    record = heading("torchrun_network", "Torchrun over a wire with delay and loss")
     record |= {"runs": found, "seconds_after_a_lost_machine": round(seconds, 1)}
-    (args.out / "torchrun_network.json").write_text(json.dumps(record, indent=1) + "\n")
+    tell(args.out, record | {"rows": rows(record)})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ two with half of each.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -21,10 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from common import RESULTS, machine
+from common import RESULTS, earlier, heading, show, write
 from headrace.train.logging.metrics import read_metrics
 
 TASKS = {
@@ -60,14 +57,7 @@ class RanksArgs:
 def trained(ranks: int, task: str, folder: Path, **options: Any) -> list[dict[str, Any]]:
     """The metrics of a run with so many processes."""
     words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    common = [
-        "--num-threads=1",
-        "--torch-threads=1",
-        "--no-video",
-        "--no-viewer",
-        "--quiet",
-        "--checkpoint-seconds=9999",
-    ]
+    common = "--num-threads=1 --torch-threads=1 --no-video --no-viewer --quiet --checkpoint-seconds=9999".split()
     launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}"] if ranks > 1 else []
     command = [sys.executable, *launcher, "-m", "headrace", "train", task, f"--run-dir={folder}", *common, *words]
     before = os.sched_getaffinity(0)
@@ -145,15 +135,33 @@ def compared(one: list[float], two: list[float]) -> dict[str, Any]:
     }
 
 
+def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Speed of each task, then the mean returns."""
+    what, one, two = "what", "one process", "two processes"
+    found = []
+    for task, each in record.get("speed", {}).items():
+        medians = {name: statistics.median(each["turns"][ranks]) for name, ranks in ((one, "1"), (two, "2"))}
+        mark = "≥" if each["ratio"] >= WANTED else "short of"
+        beside = f"{each['ratio']:.2f} × ({mark} {WANTED})"
+        found.append({what: f"{task}, agent steps/s", **medians, "beside one": beside})
+    if "interval" in (known := record.get("returns", {})):
+        low, high = known["interval"]
+        means = [f"{statistics.mean(known[ranks]):.1f}" for ranks in ("1", "2")]
+        name = f"CartPole-v1, mean return of {len(known['1'])} seeds (95 %)"
+        apart = "{:+.1f} … {:+.1f}".format(*known["difference_interval"])
+        found.append({what: name, one: f"{means[0]} ({low:.1f} … {high:.1f})", two: means[1], "beside one": apart})
+    return found
+
+
 def main(args: RanksArgs) -> None:
     """Measure, print a table and write the JSON file."""
-    path = args.out / "torchrun_ranks.json"
-    record = json.loads(path.read_text()) if path.exists() else {}
-    record |= {"name": "torchrun_ranks", "command": "python benchmarks/torchrun_ranks.py", "machine": machine()}
+    name = "torchrun_ranks"
+    record = heading(name, "PPO with two of torchrun's processes")
+    record |= {key: found for key in ("speed", "returns") if (found := earlier(args.out, name, key))}
 
     def keep(found: dict[str, Any]) -> None:
         record["returns"] = found
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        write(args.out, record)
 
     if "speed" in args.parts:
         record["speed"] = speeds(args)
@@ -161,17 +169,9 @@ def main(args: RanksArgs) -> None:
         returns(args, record.get("returns", {}), keep)
     passed = {task: found["ratio"] >= WANTED for task, found in record.get("speed", {}).items()}
     record["passed"] = passed | ({"returns": record["returns"]["inside"]} if "returns" in record else {})
-    path.write_text(json.dumps(record, indent=1) + "\n")
-    table = Table("task", "two processes / one", "wanted")
-    for task, found in record.get("speed", {}).items():
-        table.add_row(task, f"{found['ratio']:.2f}", f"{WANTED}")
-    console = Console()
-    console.print(table)
-    if "returns" in record:
-        known = record["returns"]
-        console.print(f"CartPole-v1, mean returns: one process {known['1']}, 95 % interval {known['interval']};")
-        console.print(f"two processes {known['2']}, their mean inside the interval: {known['inside']};")
-        console.print(f"95 % interval of the difference {known['difference_interval']}")
+    record["rows"] = rows(record)
+    write(args.out, record)
+    show(record)
 
 
 if __name__ == "__main__":

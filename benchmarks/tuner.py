@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from common import RESULTS, heading, write
+from common import RESULTS, heading, tell
 from headrace.errors import HeadraceError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.tuning.measure import Probe, Size, measure
@@ -53,8 +51,6 @@ class TunerArgs:
     """turns in which the tuner's best and the grid's best are measured again"""
     out: Path = RESULTS
     """folder for the JSON file"""
-    quick: bool = False
-    """see that it runs: one task, a grid of four, short measurements, results in a temporary folder"""
 
 
 def grid(args: TunerArgs, config: Config, chosen: Size) -> list[Size]:
@@ -92,7 +88,7 @@ def record(probe: Probe) -> dict[str, Any]:
     return asdict(probe) | {"update_frames": probe.update_frames}
 
 
-def compare(task: str, args: TunerArgs, console: Console) -> dict[str, Any]:
+def compare(task: str, args: TunerArgs) -> dict[str, Any]:
     """Tune, measure the grid, compare."""
     config = make_config(task, algo=args.algo, device=args.device, replay_ratio=None, total_steps=1_000_000)
     began = time.perf_counter()
@@ -103,14 +99,6 @@ def compare(task: str, args: TunerArgs, console: Console) -> dict[str, Any]:
     ratio = in_turns(config, found.best.size, best.size, args)
     # where the tuner learns more samples a second, sampling is not to be compared
     reached = ratio["update_frames"] >= WITHIN and (ratio["sampling"] >= WITHIN or ratio["update_frames"] > 1 / WITHIN)
-    table = Table(
-        "", "size", "update frames/s", "steps/s", title=f"{task}: tuned in {took:.0f} s", title_justify="left"
-    )
-    for name, probe in (("tuner", found.best), (f"best of {len(probes)}", best)):
-        size = " ".join(f"{key}={value}" for key, value in asdict(probe.size).items())
-        table.add_row(name, size, f"{probe.update_frames:,.0f}", f"{probe.sampling:,.0f}")
-    table.add_row("in turns", "", f"{ratio['update_frames']:.2f}", f"{ratio['sampling']:.2f}")
-    console.print(table)
     return {
         "task": task,
         "seconds": round(took, 1),
@@ -121,20 +109,29 @@ def compare(task: str, args: TunerArgs, console: Console) -> dict[str, Any]:
     }
 
 
+def row(run: dict[str, Any]) -> dict[str, Any]:
+    """How long tuning took, and what it found beside the best of the grid."""
+    ratio = run["ratio"]
+    return {
+        "task": run["task"],
+        "tuned in (wanted: 60 s)": f"{run['seconds']:.0f} s",
+        "update frames/s, × the grid's best (≥ 0.9)": f"{ratio['update_frames']:.2f}",
+        "sampled steps/s, × the grid's best": f"{ratio['sampling']:.2f}",
+    }
+
+
 def main() -> None:
     args = tyro.cli(TunerArgs)
-    out, console = args.out, Console()
-    if args.quick:
-        args.tasks, args.samplers, args.environments, args.times = args.tasks[:1], (1,), (8, 16), (1, 2)
-        args.seconds, args.repeats, out = 0.1, 1, Path(tempfile.mkdtemp())
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache  # what it finds here is no finding for anybody
-        cases = [compare(task, args, console) for task in args.tasks]
-    result = heading("tuner", "The tuner beside the best point of a grid") | {
+        runs = [compare(task, args) for task in args.tasks]
+    record = heading("tuner", "The tuner beside the best point of a grid") | {
         "settings": {"algo": args.algo, "device": args.device, "seconds": args.seconds, "repeats": args.repeats},
-        "cases": cases,
+        "passed": {f"{run['task']}: {mark}": held for run in runs for mark, held in run["passed"].items()},
+        "runs": runs,
+        "rows": list(map(row, runs)),
     }
-    console.print(str(write(out, result)))
+    tell(args.out, record)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ if __name__ == "__main__":
     os.chdir(tempfile.mkdtemp())  # EnvPool's engine leaves files where it runs
     measure(
         "vizdoom_pool",
-        "ViZDoom, 84x84x4 in colour, frame skip 4, random actions",
+        "ViZDoom, 84x84x4 in colour",
         comparisons(chosen),
         chosen,
         **SHARED,

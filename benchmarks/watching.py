@@ -26,7 +26,7 @@ import numpy as np
 import tyro
 
 from bootstrap import DRAWS, NINETY_FIVE
-from common import OURS, Args, Case, Report, alternate
+from common import Args, alternate, heading, tell
 from headrace.train import make_config
 from headrace.train.launch.checks import settled
 from headrace.train.logging.hardware import processor_seconds
@@ -142,8 +142,8 @@ class Turns:
                 return
 
 
-def measured(task: str, args: WatchingArgs) -> tuple[list[Case], dict[str, float]]:
-    """Both comparisons, from the turns in one run; and by case, the part of all cores' time taken, the turns' mean."""
+def measured(task: str, args: WatchingArgs) -> Turns:
+    """The turns in one run."""
     free: dict[str, Any] = {"total_steps": 10**9, "stop_at_return": None, "tensorboard": False, "save_replay": False}
     config = settled(make_config(task, algo="sac", **free))
     with tempfile.TemporaryDirectory() as folder:
@@ -151,40 +151,42 @@ def measured(task: str, args: WatchingArgs) -> tuple[list[Case], dict[str, float
         turns = Turns(trainer, args)
         beside(trainer, turns)
     assert turns.watched > 0
-    taken = {f"{task}, {name}": round(fmean(parts), 4) for name, parts in turns.taken.items()}
-    cases = [
-        Case(f"{task}, {name}", {OURS: turns.rates[name], ALONE: turns.rates[ALONE]}, {}, "updates/s")
-        for name in (NOBODY, SOMEBODY)
-    ]
-    return cases, taken
+    return turns
 
 
-def lost(case: Case) -> tuple[float, float, float]:
+def lost(both: list[float], alone: list[float]) -> tuple[float, float, float]:
     """The part of the update rate that is lost, and 95 % of that."""
-    turns = np.array([case.rates[OURS], case.rates[ALONE]])
+    turns = np.array([both, alone])
     drawn = np.random.default_rng(0).integers(0, turns.shape[1], (DRAWS, turns.shape[1]))
     with_both, without = turns[:, drawn].mean(2)
     low, high = np.percentile(1 - with_both / without, NINETY_FIVE)
-    beside, alone = turns.mean(1)
-    return tuple(round(float(part), 4) for part in (1 - beside / alone, low, high))  # type: ignore[return-value]
+    means = turns.mean(1)
+    return tuple(round(float(part), 4) for part in (1 - means[0] / means[1], low, high))  # type: ignore[return-value]
+
+
+def row(task: str, rates: dict[str, list[float]], taken: dict[str, float]) -> dict[str, Any]:
+    """A task's mean rate without both, what is lost of it, and the part of all cores' time that both took."""
+    cells = {"task": task, f"updates/s {ALONE}": fmean(rates[ALONE])}
+    for who, part in taken.items():
+        mean, low, high = lost(rates[who], rates[ALONE])
+        cells[f"{who}: lost (95 %); of all cores' time"] = f"{mean:.1%} ({low:.1%} … {high:.1%}); {part:.1%}"
+    return cells
 
 
 def main() -> None:
     args = tyro.cli(WatchingArgs)
-    cases: list[Case] = []
-    taken: dict[str, float] = {}
+    record = heading("watching", "SAC's updates with evaluator and page")
+    record |= {"settings": {"repeats": args.repeats, "seconds": args.seconds, "algo": "sac"}}
+    record |= {"passed": {}, "rates": {}, "taken": {}, "rows": []}
     for task in args.tasks:
-        more, parts = measured(task, args)
-        cases += more
-        taken |= parts
-    settings = {"repeats": args.repeats, "seconds": args.seconds, "algo": "sac"}
-    report = Report("watching", "SAC with evaluator and page, beside SAC without", settings, cases)
-    parts = {case.name: lost(case) for case in cases}
-    passed = {name: part < MOST and taken[name] < MOST for name, (part, _, _) in parts.items()}
-    report.extra |= {"lost": parts, "taken": taken, "passed": passed}
-    report.write(args.out)
-    for name, (part, low, high) in parts.items():
-        print(f"{name}: {part:.1%} lost ({low:.1%} … {high:.1%}); {taken[name]:.1%} of all cores' time")
+        turns = measured(task, args)
+        taken = {who: round(fmean(parts), 4) for who, parts in turns.taken.items()}
+        for who, part in taken.items():
+            most = max(lost(turns.rates[who], turns.rates[ALONE])[0], part)
+            record["passed"][f"{task}, {who}"] = most < MOST
+        record["rates"][task], record["taken"][task] = turns.rates, taken
+        record["rows"].append(row(task, turns.rates, taken))
+    tell(args.out, record)
 
 
 if __name__ == "__main__":

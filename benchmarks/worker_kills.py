@@ -15,12 +15,11 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from common import RESULTS, heading, write
+from common import RESULTS, heading, tell
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.evaluate import evaluate
@@ -119,21 +118,22 @@ def _kill(trainer: OffPolicyTrainer, kills: int, args: KillArgs, killed: dict[st
         killed[name] = killed.get(name, 0) + 1
 
 
+def row(name: str, run: dict[str, Any]) -> dict[str, Any]:
+    """A run's restarts, updates, what is missing, and its return."""
+    return {
+        "run": name,
+        "workers started again": run["restarts"],
+        "updates": run["updates"],
+        "steps missing in the replay (allowed)": f"{run['missing']} ({run['unfinished']})",
+        "return": f"{run['mean_return']:.1f}",
+    }
+
+
 def main() -> None:
     args = tyro.cli(KillArgs)
-    outcomes = {"left alone": run(args, 0), f"{args.kills} kills": run(args, args.kills)}
-    console = Console(width=100)
-    table = Table("run", "restarts", "steps", "updates", "missing", "at most", "return", "seconds")
-    for name, o in outcomes.items():
-        numbers = o.restarts, o.steps, o.updates, o.missing, o.unfinished
-        table.add_row(name, *(f"{n:,}" for n in numbers), f"{o.mean_return:.1f}", f"{o.seconds:.1f}")
-        for worker, times in sorted(o.killed.items()):
-            table.add_row(f"  {worker}", f"{times}")
-    console.print(table)
-    record = heading("worker_kills", "Workers killed at random") | {
-        "runs": {name: asdict(outcome) for name, outcome in outcomes.items()},
-    }
-    write(args.out, record)
+    runs = {"left alone": asdict(run(args, 0)), f"{args.kills} kills": asdict(run(args, args.kills))}
+    rows = [row(*each) for each in runs.items()]
+    tell(args.out, heading("worker_kills", "Workers killed at random") | {"runs": runs, "rows": rows})
 
 
 if __name__ == "__main__":

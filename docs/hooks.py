@@ -16,12 +16,12 @@ from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).parent
 OUTSIDE = re.compile(r"\]\(\.\./((?:examples|benchmarks)/\w+)\.(?:py|md)\)")
-LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)]+\)")
-PICTURE = re.compile(r"!\[[^\]]*\]\((?!https?:)([^)]+)\)")
+PICTURE = re.compile(r"\[[^\]]*\]\((?!https?:)([^)]+\.(?:svg|png))\)")
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|\.\./docs/|[^)]+\.(?:svg|png)\))[^)]+\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add a page for every file outside that a page links to, with its pictures."""
+    """Add a page for every file outside that a page links to, with the pictures that it shows or leads to."""
     linked = {found for page in DOCS.glob("*.md") for found in OUTSIDE.findall(page.read_text())}
     for name in sorted(linked):
         content, folder = _page(DOCS.parent / name), Path(name).parent
@@ -47,7 +47,7 @@ def _page(path: Path) -> str:
     """A program with its own description, or a text without links to what the site does not have."""
     text = path.with_suffix(".md")
     if text.exists():
-        return LINK.sub(r"\1", text.read_text())
+        return LINK.sub(r"\1", text.read_text()).replace("](../docs/", "](../")
     code = path.with_suffix(".py").read_text()
     about = (ast.get_docstring(ast.parse(code)) or path.name).splitlines()[0]
     return f"# {path.parent.name}/{path.name}.py\n\n{about}\n\n```py\n{code}```\n"

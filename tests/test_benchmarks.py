@@ -122,13 +122,28 @@ def test_pages_hold_what_the_results_say():
 
 
 def test_the_catalogue_names_scripts_and_misses_none():
-    names = [entry.name for entry in catalog.everything()]
+    entries = [entry for section in catalog.sections().values() for entry in section]
+    names = [entry.name for entry in entries]
     assert len(set(names)) == len(names)
     assert {name for name in names if not (BENCHMARKS / f"{name}.py").exists()} == set()
-    assert all(entry.what for entry in catalog.everything())
+    assert all(catalog.sentence(BENCHMARKS / f"{name}.py") != name for name in names)
     written = {path.stem for path in (BENCHMARKS / "results").glob("*.json")}
     others = ("gpu_", "atari_games", "atari_equality_")  # of other machines, or by an option
     assert {name for name in written if not name.startswith(others)} <= set(names)
+
+
+def test_records_have_one_of_two_forms():
+    """Comparisons of rates, or rows with the same columns; and what they are of, the command and the machine."""
+    for path in sorted((BENCHMARKS / "results").glob("*.json")):
+        record = json.loads(path.read_text())
+        if path.name.startswith("gpu_"):
+            continue  # of another machine
+        assert record["name"] == path.stem and record["title"] and record["machine"]["cpu"], path.name
+        script = record["command"].removeprefix("python ")
+        assert (ROOT / script).exists(), f"{path.name}: no {script}"
+        assert ("cases" in record) != ("rows" in record), path.name
+        assert all(set(case["median"]) == set(case["rates"]) for case in record.get("cases", ())), path.name
+        assert len({tuple(row) for row in record.get("rows", ())}) < 2, path.name
 
 
 def test_what_falls_short_says_why():
@@ -152,18 +167,19 @@ def test_the_benchmark_that_the_readme_shows_runs(tmp_path: Path) -> None:
     assert set(case["ratio"]) == {"gymnasium"} and len(case["rates"]["headrace"]) == 2
 
 
+@pytest.mark.nightly
 def test_what_it_took_to_reach_a_return_is_kept_by_task_and_seed(tmp_path: Path) -> None:
     """A mark that is reached at once ends a run; another run of the same takes its place, others stay beside it."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "seconds_to_return.py"), "Pendulum-v1:ppo:-2000"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "learning.py"), "Pendulum-v1:ppo:-2000"]
     sizes = ["--set", "total_steps=4000", "num_envs=4", "num_steps=64", "--every", "500", "--episodes", "2"]
     for seeds in (["2"], ["2", "3"]):
         done = subprocess.run(
             [*command, *sizes, "--out", str(tmp_path), "--seeds", *seeds], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-    runs = json.loads((tmp_path / "seconds_to_return.json").read_text())["runs"]
+    runs = json.loads((tmp_path / "learning.json").read_text())["runs"]
     assert [run["seed"] for run in runs] == [2, 3]
     for run in runs:
         there = run["reached"]
         assert there["mean_return"] >= run["mark"] == -2000 and 0 < there["steps"] < 4000 and there["updates"] > 0
-        assert there["processor_seconds"] >= 0 and run["config"]["preset"] == "fast" and run["machine"]["cores"]
+        assert there["processor_seconds"] >= 0 and run["settings"]["preset"] == "fast" and run["machine"]["cores"]

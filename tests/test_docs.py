@@ -9,6 +9,7 @@ import sysconfig
 import tomllib
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,13 @@ def imported(code: list[str]) -> set[str]:
     return {module.partition(".")[0] for module in modules}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def case(page: Path) -> Any:
+    """A page to be run; one that takes long is run nightly."""
+    late = page.name == "training.md" or page.name.startswith("coming-from-")
+    return pytest.param(page, id=page.name, marks=[pytest.mark.nightly] if late else [])
+
+
+@pytest.mark.parametrize("page", [case(page) for page in PAGES if blocks(page)])
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if page.name.startswith("coming-from-"):  # of a library that may not be there

@@ -88,6 +88,7 @@ def test_it_goes_on_where_it_was_ended(tmp_path: Path, how: signal.Signals, capf
     assert all(trial["steps"] >= plan["total_steps"] for trial in trials)
 
 
+@pytest.mark.nightly
 def test_a_poor_trial_ends_early(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Rates of learning at which nothing is learnt are given up."""
     folder = tmp_path / "sweep"

@@ -34,7 +34,7 @@ for batch_size in (0, 2):
     else:
         raise AssertionError("1,000 threads")
     until = time.monotonic() + 30
-    while threads() != before:  # the system lists a thread that was joined for a moment more
+    while threads() > before:  # the system lists a thread that was joined for a moment more
         assert time.monotonic() < until, (threads(), before)
         time.sleep(0.01)
 if task == "Pong-v5":  # the emulators that pools are measured against

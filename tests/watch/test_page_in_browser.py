@@ -204,6 +204,7 @@ def test_what_the_tuner_measured_is_a_picture(tmp_path: Path, open_page: Open) -
         assert "too little memory" in card.inner_text()
 
 
+@pytest.mark.nightly
 def test_a_sweep_is_one_row_with_its_trials_as_parallel_coordinates(tmp_path: Path, open_page: Open) -> None:
     sweep = write_sweep(tmp_path / "sweep")
     with serving(tmp_path) as address:
@@ -356,6 +357,7 @@ def players(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.nightly
 def test_an_agent_that_cannot_play_says_why(tmp_path: Path, open_page: Open) -> None:
     path = write_run(tmp_path / "run")
     (path / "checkpoints" / "step-000000010000").mkdir(parents=True)

@@ -376,6 +376,7 @@ def test_a_network_is_loaded_with_its_targets(tmp_path: Path):
         assert torch.equal(tensor, best[name]), name
 
 
+@pytest.mark.nightly
 def test_pendulum_is_learnt(tmp_path: Path):
     result = train("Pendulum-v1", "ddpg", run_dir=tmp_path, seed=1, samplers=0, quiet=True, video=False)
     assert result.reason == "solved"

@@ -49,6 +49,7 @@ def test_the_command_trains_plots_plays_and_films_it(folder: Path, capsys: pytes
     assert "mean return" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_it_goes_on_after_a_kill(folder: Path) -> None:
     options = {name: value for name, value in SMALL.items() if name != "minibatch_size"} | {"algo": ALGO}
     process = start("CartPole-v1", folder / "run", options)

@@ -135,6 +135,7 @@ def test_runs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     assert [result.reason for result in results] == ["finished", "finished"]
 
 
+@pytest.mark.nightly
 def test_one_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     own = {name: value for name, value in TINY.items() if name != "hidden"}

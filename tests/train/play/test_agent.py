@@ -61,7 +61,7 @@ def test_continuous_actions_have_the_environments_dtype(tmp_path: Path):
         ("Pendulum-v1", {"algo": "sac", "samplers": 0, "learning_starts": 64}),
         ("Pendulum-v1", {"algo": "td3", "samplers": 0, "learning_starts": 64}),
         ("FrozenLake-v1", {}),
-        ("MinAtar-Breakout-v1", {}),
+        pytest.param("MinAtar-Breakout-v1", {}, marks=pytest.mark.nightly),
     ],
 )
 def test_the_module_is_what_acts(tmp_path: Path, task: str, settings: dict[str, Any]):

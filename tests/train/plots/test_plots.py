@@ -49,6 +49,7 @@ def test_a_single_point_is_seen(tmp_path):
 
 CODE = """
 import json, sys, headrace
+from nightly import rest_nightly
 if __name__ == "__main__":
     print(headrace.train(sys.argv[1], run_dir=sys.argv[2], **json.loads(sys.argv[3])).plot)
 """
@@ -65,7 +66,10 @@ def noted_twice(run: RunFolder) -> bool:
     return sum(line["return"] is not None for line in read_metrics(run.metrics_file)) > 1
 
 
-@pytest.mark.parametrize(("task", "settings", "enough"), [("CartPole-v1", PPO, far), ("Pendulum-v1", SAC, noted_twice)])
+@pytest.mark.parametrize(
+    ("task", "settings", "enough"),
+    [("CartPole-v1", PPO, far), pytest.param("Pendulum-v1", SAC, noted_twice, marks=pytest.mark.nightly)],
+)
 def test_ctrl_c_leaves_a_curve_and_says_how_to_see_more(tmp_path, task, settings, enough):
     """Long before `log_steps` are done."""
     run = RunFolder(tmp_path / "run")

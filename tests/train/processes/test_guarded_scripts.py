@@ -28,6 +28,7 @@ def test_a_script_without_a_guard_is_told_in_one_sentence(tmp_path: Path, call: 
     assert not list((tmp_path / "runs").iterdir())  # no worker began a run of its own, and that of this one never began
 
 
+@pytest.mark.nightly
 def test_a_folder_is_free_again_for_the_mended_script(tmp_path: Path) -> None:
     script, call = tmp_path / "script.py", WORKERS.replace("algo=", 'run_dir="here", algo=')
     script.write_text(f"import headrace\n\n{call}\n")

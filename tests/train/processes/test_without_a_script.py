@@ -50,6 +50,7 @@ def test_its_networks_and_rewards_reach_the_workers(tmp_path: Path):
     assert done.stdout.strip() == "finished", done.stderr
 
 
+@pytest.mark.nightly
 def test_several_devices(tmp_path: Path):
     quick = QUICK.replace("evaluate_episodes=1", "log_steps=99")
     call = f'"CartPole-v1", devices=("cpu", "cpu"), total_steps=512, {quick}'
@@ -57,6 +58,7 @@ def test_several_devices(tmp_path: Path):
     assert done.stdout.strip() == "finished", done.stderr
 
 
+@pytest.mark.nightly
 def test_a_task_that_only_this_program_knows_is_trained_in_turn(tmp_path: Path):
     call = '"Mine-v0", "dqn", learning_starts=100, total_steps=300, video=False, tensorboard=False'
     done = piped(f"{TASK}\nprint(headrace.train({call}).reason)\n", tmp_path)

@@ -217,6 +217,7 @@ def test_one_that_is_killed_takes_the_others_with_it(tmp_path, who):
         assert f"WorkerError: training process {who} (on cpu) died: killed by SIGKILL" in said
 
 
+@pytest.mark.nightly
 def test_a_terminal_is_left_as_it_was(tmp_path):
     """The first process hides the cursor while it draws; killed, it cannot show it again."""
     script = SCRIPT.replace("quiet=True", "quiet=False")
@@ -277,6 +278,7 @@ def test_the_one_that_failed_is_named_not_those_that_lost_it(tmp_path, how, said
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.nightly
 def test_one_that_watches_may_look_late(tmp_path, monkeypatch):
     """All may have ended between two looks, as on a machine that was put to sleep."""
 

@@ -16,6 +16,7 @@ from headrace.train import resume
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import settled
 from headrace.train.runs.checkpoint import load
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run, facts
 
 train: Any = headrace.train
@@ -41,7 +42,7 @@ def stopped_half_way(run: Path, copy: Path) -> None:
         shutil.rmtree(later)
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "dqn", "sac"))
 def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
     task, settings = ALGORITHMS[algo]
     options = OPTIONS | settings | {"env_options": {"max_episode_steps": 30}}

@@ -76,6 +76,7 @@ def test_an_update_is_that_of_one_process_with_all_samples(tmp_path):
                 torch.testing.assert_close(tensor, alone, atol=1e-6, rtol=1e-6, msg=f"{algo}: {part}")
 
 
+@pytest.mark.nightly
 def test_a_resumed_run_is_that_which_was_not_stopped(tmp_path):
     options = SMALL | {"anneal_learning_rate": False, "normalise_observations": True, "log_steps": 1}
     both(run, tmp_path / "whole", "Pendulum-v1", options | {"total_steps": 2048})
@@ -86,6 +87,7 @@ def test_a_resumed_run_is_that_which_was_not_stopped(tmp_path):
     assert kinds == ["began", "finished", "resumed", "finished"]
 
 
+@pytest.mark.nightly
 def test_another_number_of_processes_goes_on(tmp_path):
     """The replay is dealt out among them, and no episode is forgotten."""
     options = SMALL | {"anneal_learning_rate": False, "learning_starts": 64, "replay_size": 600, "replay_ratio": 0.1}

@@ -17,6 +17,7 @@ from headrace.errors import StateError
 from headrace.train import resume, train
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
+from nightly import rest_nightly
 
 
 def make(step: int) -> Checkpoint:
@@ -76,7 +77,7 @@ def test_earlier_formats_are_read_and_later_ones_are_named(tmp_path):
         checkpoints.load(path)
 
 
-@pytest.mark.parametrize("samplers", [0, 1])
+@pytest.mark.parametrize("samplers", rest_nightly([0, 1], 0))
 def test_a_run_with_checkpoints_of_an_earlier_format_is_resumed(tmp_path, samplers):
     settings: dict[str, Any] = {
         "num_envs": 2,

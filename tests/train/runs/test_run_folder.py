@@ -27,6 +27,7 @@ from headrace.train.runs.folder import RunFolder
 TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False}
 TRAIN = f"""
 import sys, headrace
+from nightly import rest_nightly
 headrace.train("CartPole-v1", total_steps=10**9, run_dir=sys.argv[1], checkpoint_seconds=0.0, **{TINY})
 """
 
@@ -200,7 +201,9 @@ except headrace.errors.StorageError as error:
 """
 
 
-@pytest.mark.parametrize(("task", "algo"), [("CartPole-v1", "ppo"), ("Pendulum-v1", "sac")])
+@pytest.mark.parametrize(
+    ("task", "algo"), [("CartPole-v1", "ppo"), pytest.param("Pendulum-v1", "sac", marks=pytest.mark.nightly)]
+)
 def test_a_full_disk_ends_a_run_whose_last_checkpoint_is_whole(tmp_path, task, algo):
     path = tmp_path / "run"
     done = subprocess.run([sys.executable, "-c", FILL, str(path), task, algo], capture_output=True, text=True)

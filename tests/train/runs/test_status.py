@@ -83,7 +83,7 @@ def test_a_solved_run_says_which_goal_it_reached(tmp_path):
     assert status.kind == "solved" and status.text.endswith("reached the goal of 1")
 
 
-@pytest.mark.parametrize(("how", "kind"), [(signal.SIGINT, "interrupted"), (signal.SIGKILL, "killed")])
+@pytest.mark.parametrize(("how", "kind"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "killed")])
 def test_a_run_that_was_ended_names_the_command_that_resumes_it(tmp_path, how, kind):
     path = tmp_path / "a run"
     process = subprocess.Popen([sys.executable, "-c", ENDLESS, path], stdout=subprocess.DEVNULL)

@@ -119,7 +119,7 @@ def test_who_agrees_once_is_asked_again_after_a_change(sent):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("sent", rest_nightly(["task", "network", "module"], "network"), indirect=True)
+@pytest.mark.parametrize("sent", rest_nightly(["task", "network", "module"], "task"), indirect=True)
 def test_who_agrees_once_is_not_asked_again_until_it_changes(sent):
     run, mark = sent
     script = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"

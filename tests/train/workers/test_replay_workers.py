@@ -33,6 +33,7 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.workers.evaluator import interval
 from headrace.train.workers.rate_limiter import RateLimiter
+from nightly import rest_nightly
 
 SETTINGS: dict[str, Any] = {
     "algo": "ddpg",
@@ -192,7 +193,7 @@ def test_dqn_draws_by_priority(tmp_path):
         trainer.close()
 
 
-@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "crossq"])
+@pytest.mark.parametrize("algo", rest_nightly(["ddpg", "td3", "sac", "crossq"], "sac"))
 def test_actor_and_critics_learn_apart(tmp_path, algo):
     narrow = {"critic_hidden": (16,)} if algo == "crossq" else {}
     config = make_config("Pendulum-v1", **but(algo=algo, actor_device="cpu", **narrow))

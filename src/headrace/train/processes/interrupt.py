@@ -1,4 +1,4 @@
-"""Turns Ctrl-C into a request to stop at the next suitable point, instead of an exception at any point."""
+"""Turns Ctrl-C, and TERM, into a request to stop at the next suitable point, instead of an exception at any point."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ LAUNCHERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
-    """Within ``with Interrupt() as interrupt:`` the first Ctrl-C makes ``interrupt`` true; a second one raises.
+    """Within ``with Interrupt() as interrupt:`` the first Ctrl-C or TERM makes ``interrupt`` true; a second one raises.
 
-    Outside of the main thread, where Python handles no signals, it stays false.
+    TERM is what ``kill``, containers and job queues send before they kill. A program that handles it itself keeps its
+    handler. Outside of the main thread, where Python handles no signals, ``interrupt`` stays false.
 
     Args:
         launched: whether a launcher ends this process: then it is any of `LAUNCHERS`, and none ever raises, since a
@@ -30,8 +31,9 @@ class Interrupt:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for each in LAUNCHERS if self._launched else (signal.SIGINT,):
-                self._previous[each] = signal.signal(each, self._handle)
+            for each in LAUNCHERS if self._launched else (signal.SIGINT, signal.SIGTERM):
+                if self._launched or each is signal.SIGINT or signal.getsignal(each) is signal.SIG_DFL:
+                    self._previous[each] = signal.signal(each, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:

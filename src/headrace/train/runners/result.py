@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 Reason = Literal["solved", "finished", "interrupted"]
-"""why a run ended: it reached ``stop_at_return``, took all its steps, or was stopped by Ctrl-C"""
+"""why a run ended: it reached ``stop_at_return``, took all its steps, or was stopped by Ctrl-C or TERM"""
 
 
 @dataclass(frozen=True)

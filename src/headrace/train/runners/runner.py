@@ -135,7 +135,7 @@ class Runner(ABC):
             return f"mean return {self.tracker.mean_return():.1f} reached the goal of {self.config.stop_at_return:g}"
         if reason == "finished":
             return "all steps done"
-        return "stopped by a callback" if self.callbacks.stopped else "stopped by Ctrl-C"
+        return "stopped by a callback" if self.callbacks.stopped else "stopped by Ctrl-C or TERM"
 
     @abstractmethod
     def _running(self) -> AbstractContextManager[Any]:

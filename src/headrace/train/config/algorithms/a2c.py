@@ -12,7 +12,7 @@ from headrace.train.config.registry import Capabilities
 from headrace.train.config.rollout import RolloutConfig
 
 # One update from a rollout wants short rollouts, often; what is not here is as for PPO. Found by
-# benchmarks/learning_settings.py (the first two tasks) and here, steps and seeds:
+# `benchmarks/learning.py cartpole-a2c acrobot-a2c` and here, steps and seeds:
 #   CartPole-v1              solved after 133,000 to 305,000, six of six; with PPO's settings at 126 after 200,000
 #   Acrobot-v1               solved after 16,000 to 51,000, three of three; with PPO's at -124 after 300,000
 #   Pendulum-v1              at -305 and -884 after 400,000, so not solved; with PPO's at -1,113

@@ -53,7 +53,7 @@ _PONG: dict[str, Any] = {
     "value_clip_range": None,
 }
 
-# As for Pong, but for rewards, whose scale is each scenario's own. Found here on D1Basic-v1 (benchmarks/learn_doom.py).
+# As for Pong, but for rewards, whose scale is each scenario's own. Found on D1Basic-v1 (`benchmarks/learning.py doom`).
 VIZDOOM: dict[str, Any] = {
     **{name: value for name, value in _PONG.items() if not name.startswith("stop_")},
     "total_steps": 1_000_000,
@@ -151,7 +151,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 # Actor and critic share a recurrent network: where returns are large, its gradient is the critic's alone. Found by
-# benchmarks/learning_settings.py, steps and seeds:
+# `benchmarks/learning.py cartpole-gru acrobot-gru`, steps and seeds; without: `--set normalise_rewards=False`:
 #   CartPole-v1              solved after 75,000 to 81,000, three of three; without at 132 after 200,000
 #   Acrobot-v1               solved after 32,000 to 43,000, three of three; without at -500 after 300,000
 # Half the weight of the critic, rollouts or minibatches twice as large, and half the rate are no better on CartPole;

@@ -1,0 +1,33 @@
+"""Signals that ask for the end: heard once, undone afterwards, and left to a program that handles them itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from headrace.train.processes.interrupt import Interrupt
+
+
+@pytest.mark.parametrize("each", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_asks_and_the_second_raises(each: signal.Signals):
+    before = signal.getsignal(each)
+    with Interrupt() as interrupt:
+        assert not interrupt
+        os.kill(os.getpid(), each)
+        assert interrupt
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), each)
+    assert signal.getsignal(each) is before
+
+
+def test_a_programs_own_handler_of_term_stays():
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        with Interrupt() as interrupt:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGTERM] and not interrupt
+    finally:
+        signal.signal(signal.SIGTERM, before)
