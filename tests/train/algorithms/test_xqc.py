@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 import headrace
 from headrace.train.algorithms.rates import UpdateRates
@@ -50,11 +49,11 @@ def test_distributions_are_projected_as_published():
     torch.testing.assert_close(found.sum(1), torch.ones(6))
 
 
-@pytest.mark.parametrize(("rewards", "size"), [(torch.full((64,), -3.0), 30.0), (torch.tensor([2.0, -2.0] * 32), 4.588)])
-def test_the_unit_is_the_size_of_returns(rewards: Tensor, size: float):
+@pytest.mark.parametrize(("rewards", "size"), [([-3.0, -3.0], 30.0), ([2.0, -2.0], 4.588)])
+def test_the_unit_is_the_size_of_returns(rewards: list[float], size: float):
     them = critics()
     for _ in range(5):
-        them.observe(rewards, torch.full((64,), 0.9))
+        them.observe(torch.tensor(rewards), torch.full((2,), 0.9))
     torch.testing.assert_close(float(them.size), size, rtol=1e-3, atol=0)
     x, actions = torch.randn(3, 3), torch.randn(3, 1)
     before = them(x, actions) / them.size
@@ -67,7 +66,8 @@ def test_updates_keep_weights_short_and_descend():
     batch = some_transitions(policy, 128, 1)
     losses = [float(policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))[0]) for _ in range(60)]
     assert np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
-    perceptrons = [each for each in policy.network.modules() if isinstance(each, NormalisedPerceptron)]
+    network: Any = policy.network
+    perceptrons: list[Any] = [each for each in network.modules() if isinstance(each, NormalisedPerceptron)]
     assert len(perceptrons) == 3
     for each in perceptrons:
         *hidden, last = each.layers
@@ -79,7 +79,7 @@ def test_updates_keep_weights_short_and_descend():
 def test_the_target_is_that_of_the_lower_critic():
     """Of two critics whose means differ everywhere, the lower one's distribution is what both learn."""
     policy = a_policy("xqc", critic_hidden=(8,), atoms=11)
-    critic = policy.network.critic
+    critic: Any = policy.network.critic
     for number, each in enumerate(critic.critics):
         each.layers[-1].weight.data.zero_()
         each.layers[-1].bias.data = torch.where(critic.values == (2.0, -1.0)[number], 50.0, 0.0)
@@ -90,11 +90,18 @@ def test_the_target_is_that_of_the_lower_critic():
         loss = policy.critic_losses(batch).parts["critic"].item()
     chances = projected((critic.values == -1.0).double().numpy(), 0.0, 0.5, critic.values.double().numpy())
     logs = torch.stack([each.layers[-1].bias.log_softmax(0) for each in critic.critics]).double()
-    torch.testing.assert_close(loss, float(-(torch.tensor(chances) * logs).sum()), rtol=1e-4, atol=0)
+    torch.testing.assert_close(loss, -(torch.tensor(chances) * logs).sum().item(), rtol=1e-4, atol=0)
 
 
 @pytest.mark.nightly
 def test_pendulum_is_learnt(tmp_path):
-    settings = {"num_envs": 8, "replay_ratio": 0.5, "learning_starts": 1000, "gamma": 0.95, "samplers": 0}
-    train("Pendulum-v1", algo="xqc", preset="fast", total_steps=20_000, quiet=True, run_dir=tmp_path / "run", **settings)
+    settings: dict[str, Any] = {
+        "num_envs": 8,
+        "replay_ratio": 0.5,
+        "learning_starts": 1000,
+        "gamma": 0.95,
+        "samplers": 0,
+    }
+    settings |= {"gamma": 0.95, "total_steps": 20_000, "quiet": True, "run_dir": tmp_path / "run"}
+    train("Pendulum-v1", algo="xqc", preset="fast", **settings)
     assert evaluate(tmp_path / "run", 20).mean_return > -300

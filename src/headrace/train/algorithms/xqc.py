@@ -29,7 +29,7 @@ from headrace.train.storage.device_replay import Transitions
 class XQC(XQCDeclaration, CrossQ):
     """A stochastic policy π, critics that answer distributions of Q, and the temperature α; there are no targets."""
 
-    config: XQCConfig
+    config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # it is more, and nobody sets it
 
     def _make(self) -> tuple[Any, nn.Module]:
         distribution, network = super()._make()
@@ -40,7 +40,7 @@ class XQC(XQCDeclaration, CrossQ):
         return CategoricalCritics(columns, hidden, activation, how, self.config.atoms, self.config.value_bound)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, with m the projection of ``r + discount · (z - α log π)``.
+        """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
 
         z is distributed as the critic says whose mean of (s', a') is the lower one. Distributions of (s, a) and
         (s', a') are of one batch; there is no gradient through the latter.

@@ -28,8 +28,8 @@ class CommonConfig:
     algo: str = setting(
         "ppo",
         "Learning algorithm: ppo, a2c, pqn, ddpg, td3, sac, crossq, xqc or dqn; or a class of your own, file.py:Class "
-        "or package.module:Class. ddpg, td3, sac, crossq and xqc are for continuous actions, dqn and pqn for one discrete "
-        "action. All but ppo, a2c and pqn learn from a replay.",
+        "or package.module:Class. ddpg, td3, sac, crossq and xqc are for continuous actions, dqn and pqn for one "
+        "discrete action. All but ppo, a2c and pqn learn from a replay.",
         group="run",
     )
     preset: str = setting(

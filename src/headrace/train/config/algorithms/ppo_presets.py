@@ -103,7 +103,7 @@ MUJOCO: dict[str, Any] = {
     "normalise_observations": True,
     "normalise_rewards": True,
 }
-# Half the epochs, so twice the steps a second, and returns from further ahead: the most return after the fewest seconds.
+# Half the epochs, so twice the steps a second, and returns from further ahead: the most return in the fewest seconds.
 FAST_MUJOCO: dict[str, Any] = {
     "total_steps": 2_000_000,
     "epochs": 5,

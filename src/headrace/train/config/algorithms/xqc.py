@@ -26,4 +26,3 @@ class XQCDeclaration(CrossQDeclaration):
     capabilities = Capabilities(
         replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=(DEFAULT_PRESET, "fast")
     )
-
