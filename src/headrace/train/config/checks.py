@@ -40,9 +40,8 @@ def check_storable(name: str, value: object) -> None:
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
-        raise OptionError(
-            f"training option {name}={value!r} must be numbers, words, lists and dicts, as config.json holds it: {error}"
-        ) from None
+        what = "numbers, words, lists and dicts, as config.json holds it"
+        raise OptionError(f"training option {name}={value!r} must be {what}: {error}") from None
 
 
 def check_devices(devices: tuple[str, ...]) -> None:
