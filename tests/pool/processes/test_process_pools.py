@@ -503,3 +503,24 @@ def test_infos_that_a_task_declares_are_plain_arrays() -> None:
         pool.async_reset()
         *_, info = pool.recv()
         assert np.array_equal(info["number"], info["env_id"])
+
+
+class Blind(Sleeper):
+    """Observes nothing that is a space."""
+
+    observation_space = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("made_by", "words"),
+    [
+        (lambda: Sleeper, "makes the class Sleeper, not an environment"),
+        (lambda: gym.make_vec("CartPole-v1", 2), "steps several environments together"),
+        (lambda: headrace.make("CartPole-v1"), "makes a Pool, which steps several environments together"),
+        (lambda: None, "makes a NoneType, which is no gymnasium.Env"),
+        (Blind, "has None for a gymnasium.Space"),
+    ],
+)
+def test_what_is_no_environment_is_refused_before_anything_is_stepped(made_by: Any, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        headrace.make(made_by)
