@@ -464,6 +464,21 @@ def test_pictures_are_drawn_for_who_asks() -> None:
             pool.render()
 
 
+class Undrawn(Sleeper):
+    """Could draw, had it been made for it."""
+
+    def render(self) -> Any:
+        raise AttributeError("Unexpected mode: None")
+
+
+def test_what_render_raises_says_why_there_are_no_frames_and_harms_nothing() -> None:
+    with headrace.make(Undrawn, num_envs=2, num_threads=1) as pool:
+        pool.reset()
+        with pytest.raises(RenderError, match="draws no frames: its render raised AttributeError: Unexpected mode"):
+            pool.render()
+        pool.step(np.zeros(2, np.int64))
+
+
 @pytest.mark.parametrize(
     ("given", "meant"), [("num_thread", "num_threads"), ("batchsize", "batch_size"), ("on_failures", "on_failure")]
 )
