@@ -1,10 +1,10 @@
 """No speed: is Headrace's Atari machine the emulator's own, bit by bit?
 
 Runs `native/tests/test_atari_machine` over every game in every mode and difficulty, and
-`native/tests/test_atari_fuzz`, and writes what was compared. It takes hours on two cores; the file is
-written anew after every game, so that a run that is interrupted says what it did, and `--games` goes on with others.
+`native/tests/test_atari_fuzz`, which it builds, and writes what was compared. It takes hours on two cores; the file is
+written anew after every game, so that a run that is interrupted says what it did, and `--games` goes on with others. A
+difference names the game, the frame, the line, and the register write that leads to it.
 
-    make native-test
     python benchmarks/atari_equality.py              every mode and difficulty
     python benchmarks/atari_equality.py --no-modes   every game as it begins
 """
@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from ale_py import roms
 
+from atari_programs import CARTRIDGES, program
 from common import RESULTS, heading, write
 
-BUILD = Path(__file__).resolve().parents[1] / "build" / "native"
-FOLDER = Path(str(roms.get_rom_path("pong"))).parent
 TWO_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
 EQUAL = re.compile(r"equal (\w+) mode (-?\d+) difficulty (-?\d+): (\d+) frames")
 FUZZED = re.compile(r"(\d+) instructions, (\d+) programs, (\d+) frames compared, (\d+) different")
@@ -84,16 +82,15 @@ def shown(command: list[str]) -> list[str]:
 
 def main() -> None:
     args = tyro.cli(EqualityArgs)
-    if not (BUILD / "test_atari_machine").exists():
-        sys.exit(f"{BUILD} has no test_atari_machine; build it with: make native-test")
-    fuzzed = FUZZED.match(shown([str(BUILD / "test_atari_fuzz"), str(FOLDER), str(args.rounds)])[-1])
+    machine_test, fuzzer_test = program("test_atari_machine"), program("test_atari_fuzz")
+    fuzzed = FUZZED.match(shown([fuzzer_test, str(CARTRIDGES), str(args.rounds)])[-1])
     assert fuzzed is not None
     names = ("instructions", "programs", "frames", "different")
     fuzzer: dict[str, int] = dict(zip(names, map(int, fuzzed.groups()), strict=True))
     found = Found()
-    for game in args.games or sorted({path.stem for path in FOLDER.glob("*.bin")} - TWO_PLAYERS):
+    for game in args.games or sorted({path.stem for path in CARTRIDGES.glob("*.bin")} - TWO_PLAYERS):
         kind = ["modes"] if args.modes else []
-        for line in shown([str(BUILD / "test_atari_machine"), str(FOLDER), *kind, str(args.frames), game]):
+        for line in shown([machine_test, str(CARTRIDGES), *kind, str(args.frames), game]):
             found.read(line)
         write(args.out, record(args, found, fuzzer))
     print(f"{len(found.runs)} games, {sum(found.runs.values())} runs, {found.frames:,} frames equal")

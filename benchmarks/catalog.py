@@ -63,6 +63,7 @@ SECTIONS = {
             together=r"^\S+",
         ),
         Benchmark("atari_emulator", "--repeats 2 --seconds 0.05 --games pong breakout", together=r"^"),
+        Benchmark("atari_instructions"),
         Benchmark("atari_equality", page="atari-machine.md#how-it-is-known-to-be-the-same"),
         Benchmark(
             "vizdoom_pool",

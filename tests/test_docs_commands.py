@@ -42,7 +42,7 @@ def make_maze():
 """
 SHORT = {
     "train": ["--total-steps", "300", "--no-video"],
-    "sweep": ["--total-steps", "300", "--trials", "2"],
+    "sweep": ["--total-steps", "2000", "--trials", "2"],
     "play": ["--max-steps", "5"],
     "bench": ["--seconds", "0.05", "--repeats", "1"],
     "check": ["--steps", "8", "--num-envs", "2"],
@@ -106,7 +106,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         "first": ["train", "CartPole-v1", *tiny],
         "a2c": ["train", "CartPole-v1", "--algo", "a2c", "--seeds", "1,2,7", "--total-steps", "2048", "--no-video"],
         "sweep": ["sweep", "Pendulum-v1", "--algo", "sac", "--space", "learning_rate=1e-4..1e-3:log", "--trials", "2",
-                  "--total-steps", "300", "--sampler", "random"],
+                  "--total-steps", "2000", "--sampler", "random"],
         "cheetah": ["train", "HalfCheetah-v5", "--total-steps", "512", "--num-envs", "4", "--num-steps", "64",
                     "--no-video"],
     }  # fmt: skip

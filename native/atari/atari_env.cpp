@@ -100,7 +100,7 @@ bool AtariEnv::advance(ale::Action action) {
 // a first frame has no predecessor to be pooled with
 void AtariEnv::look() {
   for (int plane = 0; plane < planes(); ++plane)
-    paint(console_.screen(), tables_[plane], pooled_.data() + plane * pixels_, pixels_);
+    changed_[plane] = paint(console_.screen(), tables_[plane], pooled_.data() + plane * pixels_, pixels_);
 }
 
 StepResult AtariEnv::step(const Action& action) {
@@ -115,9 +115,13 @@ StepResult AtariEnv::step(const Action& action) {
   for (int plane = 0; plane < planes(); ++plane) {
     auto* pooled = pooled_.data() + plane * pixels_;
     if (whole) {
-      pool(console_.screen(), second_last ? second_last : console_.screen(), tables_[plane], pooled, pixels_);
+      const auto* before = second_last ? second_last : console_.screen();
+      changed_[plane] = pool(console_.screen(), before, tables_[plane], pooled, pixels_);
     } else if (second_last) {
       pool_onto(second_last, tables_[plane], pooled, pixels_);
+      changed_[plane] = kAllChanged;
+    } else {
+      changed_[plane] = 0;
     }
   }
   push(false);
@@ -131,13 +135,15 @@ StepResult AtariEnv::step(const Action& action) {
   return {options_.reward_clip ? sign(raw_reward_) : raw_reward_, done, false};
 }
 
-// resize what was seen into the ring: over the oldest frame, or as every frame of a new game
+// Resizes what was seen into the ring: over the oldest frame, or as every frame of a new game. Most of it is what the
+// newest frame has.
 void AtariEnv::push(bool fill) {
+  const auto* before = stack_.data() + newest_ * frame_bytes();
   newest_ = (newest_ + 1) % options_.stack_num;
   auto* frame = stack_.data() + newest_ * frame_bytes();
   const std::size_t plane_bytes = frame_bytes() / planes();
   for (int plane = 0; plane < planes(); ++plane)
-    resize_(pooled_.data() + plane * pixels_, frame + plane * plane_bytes);
+    resize_(pooled_.data() + plane * pixels_, frame + plane * plane_bytes, before + plane * plane_bytes, changed_[plane]);
   if (!fill) return;
   for (int i = 0; i < options_.stack_num; ++i)
     if (i != newest_) std::memcpy(stack_.data() + i * frame_bytes(), frame, frame_bytes());

@@ -89,6 +89,7 @@ class AtariEnv final : public Environment {
   // what it saw in the step before stays
   std::size_t pixels_;
   std::vector<std::uint8_t> pooled_;         // planes * pixels
+  std::array<Changed, kMaxPlanes> changed_{};   // in it since the newest frame of the stack was made of it
   std::vector<std::uint8_t> stack_;          // ring of stack_num frames
   int newest_ = 0;                           // position in the ring
 

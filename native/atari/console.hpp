@@ -60,6 +60,8 @@ class Console {
   };
   Trace trace() const;
 
+  ale::stella::System& system() { return ale_.theOSystem->console().system(); }
+
   // everything, random streams included; load throws std::runtime_error for another game's state
   void save(Writer& out) const;
   void load(Reader& in);

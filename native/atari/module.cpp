@@ -5,6 +5,7 @@
 
 #include "atari_env.hpp"
 #include "bare_emulator.hpp"
+#include "workbench.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -29,7 +30,7 @@ GameInfo game_info(const std::string& rom) {
 }
 
 Image new_image(std::size_t height, std::size_t width) {
-  auto* data = new std::uint8_t[height * width];
+  auto* data = new std::uint8_t[height * width]();
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
   return Image(data, {height, width}, owner);
 }
@@ -71,6 +72,42 @@ double preprocessing_time(const Pixels& a, const Pixels& b, const std::vector<st
     std::memcpy(obs.data(), stack.data(), stack.size());
   }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / repeats;
+}
+
+std::span<const std::uint8_t> bytes_of(const nb::bytes& bytes) {
+  return {static_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
+void bind_workbench(nb::module_& m) {
+  using Registers = Workbench::Registers;
+  nb::class_<Registers>(m, "Registers", "Of the console's processor.")
+      .def_ro("a", &Registers::a)
+      .def_ro("x", &Registers::x)
+      .def_ro("y", &Registers::y)
+      .def_ro("sp", &Registers::sp)
+      .def_ro("status", &Registers::status)
+      .def_ro("pc", &Registers::pc)
+      .def_ro("jammed", &Registers::jammed);
+  nb::class_<Workbench>(m, "Workbench",
+                        "A console whose cartridge is a program of a test's, an instruction at a time.")
+      .def(
+          "__init__",
+          [](Workbench* self, const std::string& rom, bool original) { new (self) Workbench(rom, original); }, "rom"_a,
+          "original"_a = false)
+      .def("start",
+           [](Workbench& self, const nb::bytes& program, const nb::bytes& memory) {
+             if (memory.size() != Workbench::kMemory) throw nb::value_error("memory has 128 bytes");
+             self.start(bytes_of(program), bytes_of(memory).first<Workbench::kMemory>());
+           },
+           "program"_a, "memory"_a, "A reset with these bytes in the cartridge and in memory.")
+      .def("instructions", &Workbench::instructions, "n"_a)
+      .def_prop_ro("size", &Workbench::size)
+      .def_prop_ro("registers", &Workbench::registers)
+      .def_prop_ro("cycles", &Workbench::cycles)
+      .def_prop_ro("memory", [](Workbench& self) {
+        const auto memory = self.memory();
+        return nb::bytes(memory.data(), memory.size());
+      });
 }
 
 }  // namespace
@@ -120,6 +157,7 @@ NB_MODULE(_atari, m) {
       "Step emulators on threads with random actions and nothing else: (steps, seconds).");
 
   // for tests and benchmarks
+  bind_workbench(m);
   m.def("resized", &resized, "src"_a, "height"_a, "width"_a, "area"_a = true, "level"_a = "best",
         "A frame resized as the environments do it.");
   m.def("pooled", &pooled, "a"_a, "b"_a, "table"_a, "level"_a = "best",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -218,12 +219,16 @@ Resizer::Taps Resizer::linear_taps(int from, int to, bool area) {
   return taps;
 }
 
-void Resizer::operator()(const std::uint8_t* src, std::uint8_t* dst) {
+void Resizer::operator()(const std::uint8_t* src, std::uint8_t* dst, const std::uint8_t* before, Changed changed) {
+  if (!before) changed = kAllChanged;
+  if (changed != kAllChanged && before != dst)
+    std::memcpy(dst, before, static_cast<std::size_t>(out_height_) * out_width_);
+  if (changed == 0) return;
   switch (method_) {
     case Method::copy: std::memcpy(dst, src, static_cast<std::size_t>(height_) * width_); break;
     case Method::blocks: blocks(src, dst); break;
     case Method::weighted: weighted(src, dst); break;
-    case Method::atari84: atari84(src, dst); break;
+    case Method::atari84: atari84(src, dst, changed); break;
   }
 }
 
@@ -267,11 +272,15 @@ std::uint8_t Resizer::pixel(const std::uint8_t* src, int y, int x) const {
   return rounded(total);
 }
 
-void Resizer::atari84(const std::uint8_t* src, std::uint8_t* dst) const {
+// of a strip, which is five rows, come two; those of strips that did not change are there already
+void Resizer::atari84(const std::uint8_t* src, std::uint8_t* dst, Changed changed) const {
+  constexpr int strips = kHeight / 5;
+  static_assert(kStrip == 5 * kWidth && strips < 64);
   const TwoRows two_rows = two_rows_for(level_);
   Rows rows{};
   std::array<Sums, 2> sums;
-  for (int y = 0; y < kSide; y += 2) {
+  for (Changed left = changed & ((Changed{1} << strips) - 1); left; left &= left - 1) {
+    const int y = 2 * std::countr_zero(left);
     const int ties = two_rows(src + y / 2 * 5 * kWidth, rows, sums, dst + y * kSide);
     for (int i = 0; i < 2; ++i) {
       if (!(ties & 1 << i)) continue;

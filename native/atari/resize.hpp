@@ -18,8 +18,10 @@ class Resizer {
  public:
   Resizer(int height, int width, int out_height, int out_width, bool area, Level level = best_level());
 
-  // src: height * width, dst: out_height * out_width
-  void operator()(const std::uint8_t* src, std::uint8_t* dst);
+  // src: height * width, dst: out_height * out_width. before: what came out when only what `changed` says was
+  // different in src; that part of the work is then not done again. It may be dst.
+  void operator()(const std::uint8_t* src, std::uint8_t* dst, const std::uint8_t* before = nullptr,
+                  Changed changed = kAllChanged);
 
  private:
   // a source pixel and its share of one output pixel
@@ -35,7 +37,7 @@ class Resizer {
 
   void blocks(const std::uint8_t* src, std::uint8_t* dst) const;
   void weighted(const std::uint8_t* src, std::uint8_t* dst);
-  void atari84(const std::uint8_t* src, std::uint8_t* dst) const;
+  void atari84(const std::uint8_t* src, std::uint8_t* dst, Changed changed) const;
   std::uint8_t pixel(const std::uint8_t* src, int y, int x) const;
 
   int height_, width_, out_height_, out_width_;

@@ -10,8 +10,21 @@
 namespace headrace::atari {
 namespace {
 
-void pool_plain(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = std::max(table[a[i]], table[b[i]]);
+bool strip_plain(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n) {
+  unsigned different = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint8_t pixel = std::max(table[a[i]], table[b[i]]);
+    different |= pixel ^ out[i];
+    out[i] = pixel;
+  }
+  return different != 0;
+}
+
+Changed pool_plain(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n) {
+  Changed changed = 0;
+  for (std::size_t i = 0; i < n; i += kStrip)
+    changed |= changed_strip(i, strip_plain(a + i, b + i, table, out + i, std::min(kStrip, n - i)));
+  return changed;
 }
 
 #if defined(__x86_64__)
@@ -29,28 +42,41 @@ __attribute__((target("avx2"))) inline __m256i look_up_even(__m256i even, const 
   return found;
 }
 
-__attribute__((target("avx2"))) void pool_avx2(const std::uint8_t* a, const std::uint8_t* b, const Table& table,
-                                               std::uint8_t* out, std::size_t n) {
+__attribute__((target("avx2"))) bool strip_avx2(const std::uint8_t* a, const std::uint8_t* b, const Table& table,
+                                                const __m256i* parts, std::uint8_t* out, std::size_t n) {
+  __m256i different = _mm256_setzero_si256();
+  bool changed = false;
+  std::size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i));
+    const __m256i y = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + i));
+    if (!_mm256_testz_si256(_mm256_or_si256(x, y), _mm256_set1_epi8(1))) {
+      changed |= strip_plain(a + i, b + i, table, out + i, 32);
+      continue;
+    }
+    __m256i pixels = look_up_even(x, parts);
+    // most of the screen does not change from one frame to the next
+    if (_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, y)) != -1) pixels = _mm256_max_epu8(pixels, look_up_even(y, parts));
+    auto* to = reinterpret_cast<__m256i*>(out + i);
+    different = _mm256_or_si256(different, _mm256_xor_si256(pixels, _mm256_loadu_si256(to)));
+    _mm256_storeu_si256(to, pixels);
+  }
+  changed |= strip_plain(a + i, b + i, table, out + i, n - i);
+  return changed || !_mm256_testz_si256(different, different);
+}
+
+__attribute__((target("avx2"))) Changed pool_avx2(const std::uint8_t* a, const std::uint8_t* b, const Table& table,
+                                                  std::uint8_t* out, std::size_t n) {
   std::array<std::uint8_t, 128> evens;
   for (std::size_t i = 0; i < evens.size(); ++i) evens[i] = table[2 * i];
   __m256i parts[8];
   for (int part = 0; part < 8; ++part)
     parts[part] = _mm256_broadcastsi128_si256(
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(evens.data() + 16 * part)));
-  std::size_t i = 0;
-  for (; i + 32 <= n; i += 32) {
-    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i));
-    const __m256i y = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + i));
-    if (!_mm256_testz_si256(_mm256_or_si256(x, y), _mm256_set1_epi8(1))) {
-      pool_plain(a + i, b + i, table, out + i, 32);
-      continue;
-    }
-    __m256i pixels = look_up_even(x, parts);
-    // most of the screen does not change from one frame to the next
-    if (_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, y)) != -1) pixels = _mm256_max_epu8(pixels, look_up_even(y, parts));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), pixels);
-  }
-  pool_plain(a + i, b + i, table, out + i, n - i);
+  Changed changed = 0;
+  for (std::size_t i = 0; i < n; i += kStrip)
+    changed |= changed_strip(i, strip_avx2(a + i, b + i, table, parts, out + i, std::min(kStrip, n - i)));
+  return changed;
 }
 
 #define HEADRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi")))
@@ -61,16 +87,25 @@ HEADRACE_AVX512 inline __m512i look_up_avx512(__m512i index, const __m512i* quar
   return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(index), high);
 }
 
-HEADRACE_AVX512 void pool_avx512(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out,
-                                 std::size_t n) {
+HEADRACE_AVX512 Changed pool_avx512(const std::uint8_t* a, const std::uint8_t* b, const Table& table,
+                                    std::uint8_t* out, std::size_t n) {
   __m512i quarters[4];
   for (int q = 0; q < 4; ++q) quarters[q] = _mm512_loadu_si512(table.data() + 64 * q);
-  for (std::size_t i = 0; i < n; i += 64) {
-    const __mmask64 live = n - i < 64 ? (1ULL << (n - i)) - 1 : ~0ULL;
-    const __m512i x = look_up_avx512(_mm512_maskz_loadu_epi8(live, a + i), quarters);
-    const __m512i y = look_up_avx512(_mm512_maskz_loadu_epi8(live, b + i), quarters);
-    _mm512_mask_storeu_epi8(out + i, live, _mm512_max_epu8(x, y));
+  Changed changed = 0;
+  for (std::size_t first = 0; first < n; first += kStrip) {
+    const std::size_t end = std::min(first + kStrip, n);
+    __mmask64 different = 0;
+    for (std::size_t i = first; i < end; i += 64) {
+      const __mmask64 live = end - i < 64 ? (1ULL << (end - i)) - 1 : ~0ULL;
+      const __m512i x = look_up_avx512(_mm512_maskz_loadu_epi8(live, a + i), quarters);
+      const __m512i y = look_up_avx512(_mm512_maskz_loadu_epi8(live, b + i), quarters);
+      const __m512i pixels = _mm512_max_epu8(x, y);
+      different |= _mm512_mask_cmpneq_epu8_mask(live, pixels, _mm512_maskz_loadu_epi8(live, out + i));
+      _mm512_mask_storeu_epi8(out + i, live, pixels);
+    }
+    changed |= changed_strip(first, different != 0);
   }
+  return changed;
 }
 
 #endif
@@ -91,13 +126,13 @@ Level best_level() {
   return level;
 }
 
-void pool(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n,
-          Level level) {
+Changed pool(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n,
+             Level level) {
 #if defined(__x86_64__)
   if (level == Level::avx512) return pool_avx512(a, b, table, out, n);
   if (level == Level::avx2) return pool_avx2(a, b, table, out, n);
 #endif
-  pool_plain(a, b, table, out, n);
+  return pool_plain(a, b, table, out, n);
 }
 
 void pool_onto(const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n) {

@@ -5,6 +5,7 @@
 // give the same bytes, and the best one that the processor has is chosen when it starts.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,13 +20,22 @@ enum class Level { plain, avx2, avx512 };
 // the best that this processor has
 Level best_level();
 
-// out[i] = max(table[a[i]], table[b[i]])
-void pool(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n,
-          Level level = best_level());
+// Which parts of a picture are not what they were before: bit k stands for pixels kStrip * k to kStrip * (k + 1), bit 63
+// for all further ones too.
+using Changed = std::uint64_t;
+constexpr std::size_t kStrip = 5 * 160;
+constexpr Changed kAllChanged = ~Changed{0};
+constexpr Changed changed_strip(std::size_t first, bool changed) {
+  return Changed{changed} << std::min<std::size_t>(first / kStrip, 63);
+}
+
+// out[i] = max(table[a[i]], table[b[i]]); answers where that changes it
+Changed pool(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n,
+             Level level = best_level());
 
 // out[i] = table[a[i]]
-inline void paint(const std::uint8_t* a, const Table& table, std::uint8_t* out, std::size_t n) {
-  pool(a, a, table, out, n);
+inline Changed paint(const std::uint8_t* a, const Table& table, std::uint8_t* out, std::size_t n) {
+  return pool(a, a, table, out, n);
 }
 
 // out[i] = max(out[i], table[b[i]])

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <numeric>
+#include <random>
 
 #include "../atari/bare_emulator.hpp"
 #include "../atari/resize.hpp"
@@ -348,6 +349,35 @@ void pictures_at_every_level() {
     }
 }
 
+// a frame that is made of the one before it and of what changed is the frame that is made anew
+void pictures_of_what_changed() {
+  Table table;
+  std::iota(table.begin(), table.end(), std::uint8_t{3});
+  std::mt19937 random(1);
+  for (const int height : {210, 250})
+    for (auto level : {Level::plain, Level::avx2, Level::avx512}) {
+      level = std::min(level, best_level());
+      const std::size_t n = static_cast<std::size_t>(height) * 160;
+      std::vector<std::uint8_t> a(n), b(n), pooled(n), anew(n), frame(84 * 84), next(frame), whole(frame);
+      Resizer resize(height, 160, 84, 84, true, level);
+      resize(pooled.data(), frame.data());
+      for (int round = 0; round < 60; ++round) {
+        for (unsigned writes = random() % 4; writes > 0; --writes)   // none, or a few pixels of any value, or a run
+          std::fill_n((random() % 2 ? a : b).begin() + random() % (n - 90), random() % 90, static_cast<std::uint8_t>(random()));
+        const auto before = pooled;
+        const Changed changed = pool(a.data(), b.data(), table, pooled.data(), n, level);
+        for (std::size_t i = 0; i < n; ++i) CHECK(pooled[i] == before[i] || (changed >> i / kStrip & 1));
+        CHECK((changed == 0) == (pooled == before));
+        pool(a.data(), b.data(), table, anew.data(), n, Level::plain);
+        resize(anew.data(), whole.data());
+        resize(pooled.data(), next.data(), frame.data(), changed);
+        CHECK(next == whole);
+        resize(pooled.data(), frame.data(), frame.data(), changed);   // in its place
+        CHECK(frame == whole);
+      }
+    }
+}
+
 void bare_emulators() { CHECK(bare_emulator(game("pong").game.rom, 2, 0.1, 1, 4).steps > 0); }
 
 }  // namespace
@@ -371,6 +401,7 @@ int main(int argc, char** argv) {
   rendering();
   bad_cartridges();
   pictures_at_every_level();
+  pictures_of_what_changed();
 #endif
   ends_in_flight();
   bare_emulators();

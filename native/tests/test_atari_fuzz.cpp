@@ -17,10 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "../atari/machine/processor.hpp"
-#include "ale/ale_interface.hpp"
-#include "ale/emucore/Cart.hxx"
-#include "ale/emucore/Console.hxx"
+#include "../atari/workbench.hpp"
+#include "ale/emucore/System.hxx"
 #include "ale/emucore/TIA.hxx"
 
 using namespace headrace::atari;
@@ -37,40 +35,16 @@ constexpr const char* kGames[] = {"alien", "asteroids", "robotank", "tutankham",
 
 using Program = std::vector<std::uint8_t>;
 
-class Machine {
+class Machine : public Workbench {
  public:
-  Machine(const std::filesystem::path& rom, bool original) : ale_(false) {
-    ale_.setFloat("repeat_action_probability", 0);
-    ale_.setInt("random_seed", 1);
-    ale_.loadROM(rom);
-    if (!original && !install(system())) throw std::runtime_error("not a cartridge for our machine");
-    cartridge_ = dynamic_cast<ale::stella::Cartridge*>(system().getPageAccess(kBank >> 6).device);
-    int size = 0;
-    image_ = cartridge_->getImage(size);
-    size_ = static_cast<std::size_t>(size);
-  }
-
-  std::size_t size() const { return size_; }
-
-  void start(const Program& program, const std::array<std::uint8_t, 128>& ram) {
-    std::copy(program.begin(), program.end(), image_);
-    cartridge_->reset();   // to the banks that it begins with
-    for (std::size_t i = 0; i < ram.size(); ++i)
-      system().poke(static_cast<std::uint16_t>(0x80 + i), ram[i]);
-    system().m6502().reset();
-  }
+  using Workbench::Workbench;
 
   void frame() { system().tia().update(); }
-  void instructions(unsigned n) { system().m6502().execute(n); }
   std::string state() { return ale_.cloneState(true).serialize(); }
-
-  // the opcode that was executed last, and where the next one is
-  int last() { return registers()[4]; }
-  unsigned pc() { return static_cast<unsigned>(registers()[5]); }
 
   // Chips have registers there, but nothing to run: the emulator then runs what the last access left on the bus.
   bool astray() {
-    const unsigned at = pc();
+    const unsigned at = registers().pc;
     for (unsigned i = at; i < at + 3; ++i)
       if ((i & 0x1080) == 0 || (i & 0x1280) == 0x0280) return true;
     return false;
@@ -88,13 +62,6 @@ class Machine {
   }
 
  private:
-  std::array<std::int32_t, 6> registers() {   // A, X, Y, SP, opcode, PC
-    const auto text = state();
-    std::array<std::int32_t, 6> values{};
-    std::memcpy(values.data(), text.data() + text.find("M6502Low") + 8, sizeof values);
-    return values;
-  }
-
   std::size_t drawn() {   // pixels of this frame
     const auto text = state();
     std::array<std::int32_t, 5> clocks{};   // of the frame's begin, the picture's begin and end, the last drawn
@@ -103,13 +70,7 @@ class Machine {
     return static_cast<std::size_t>(since / 228 * kWidth + std::max(0, since % 228 - 68));
   }
 
-  ale::stella::System& system() { return ale_.theOSystem->console().system(); }
   ale::stella::TIA& tia() { return system().tia(); }
-
-  ale::ALEInterface ale_;
-  ale::stella::Cartridge* cartridge_ = nullptr;
-  std::uint8_t* image_ = nullptr;
-  std::size_t size_ = 0;
 };
 
 std::optional<std::string> difference(Machine& ours, Machine& original) {
@@ -199,7 +160,7 @@ bool report(const char* game, const std::string& what, Machine& ours, Machine& o
   const auto found = difference(ours, original);
   if (!found) return true;
   ++counts.different;
-  std::printf("DIFFERENT %s, %s, after opcode %02x: %s\n", game, what.c_str(), original.last(), found->c_str());
+  std::printf("DIFFERENT %s, %s, after opcode %02x: %s\n", game, what.c_str(), original.registers().last, found->c_str());
   return false;
 }
 

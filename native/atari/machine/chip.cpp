@@ -193,10 +193,6 @@ void Chip::show_graphics(int i) {
   stale_ |= bit;
 }
 
-void Chip::show_player(int i, bool draw_first) {
-  show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false}, draw_first);
-}
-
 void Chip::show_missile(int i) {
   show(i == 0 ? kMissile0 : kMissile1, {at_[2 + i], static_cast<std::uint8_t>(copies_[i] & 7),
                                         static_cast<std::uint8_t>(copies_[i] >> 4 & 3), false, false});

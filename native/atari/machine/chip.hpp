@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <climits>
 #include <cstdint>
 
@@ -17,6 +18,7 @@
 
 namespace ale::stella {
 class Console;
+class Controller;
 class TIA;
 class TIADebug;
 }
@@ -42,18 +44,25 @@ class Chip {
   // the picture is complete
   bool finished() const { return finished_; }
 
+  // the latches, with all that is due drawn
+  std::uint16_t collisions() { return draw_to(due_), collisions_; }
+
  private:
   friend class ale::stella::TIADebug;
 
   static constexpr int kClocks = 228, kBlank = 68, kComb = 8;
   static constexpr int kNever = INT_MAX;
+  static constexpr std::uint32_t kUnknown = UINT32_MAX, kOpen = kUnknown - 1, kCharged = kUnknown - 2;   // of paddles
 
   // how an object was told to look; registers may since have changed
   struct Shown {
     std::int16_t at = 0;
     std::uint8_t copies = 0, size = 0;
     bool skip_first = false, off = false;
-    bool operator==(const Shown&) const = default;
+    std::uint16_t none = 0;   // fills a word, which is compared as one
+    bool operator==(const Shown& other) const {
+      return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
+    }
   };
 
   // ---- drawing
@@ -66,8 +75,13 @@ class Chip {
   void draw(int first, int n);
   void end_line();
   void rebuild();
-  void show(Object object, Shown shown, bool draw_first = true);
-  void show_player(int i, bool draw_first = true);
+  void show(Object object, Shown shown, bool draw_first = true) {
+    if (!(shown_[object] == shown)) show_anew(object, shown, draw_first);
+  }
+  void show_anew(Object object, Shown shown, bool draw_first);
+  void show_player(int i, bool draw_first = true) {
+    show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false}, draw_first);
+  }
   void show_graphics(int player);
   void enable(Object object, bool on);
 
@@ -86,7 +100,9 @@ class Chip {
   void clear_collisions();
   void show_missile(int i);
   void show_ball();
-  std::uint8_t input(std::uint32_t which, std::uint32_t cycles) const;
+  std::uint8_t input(std::uint32_t which, std::uint32_t cycles);
+  std::uint32_t charging(std::uint32_t which) const;
+  ale::stella::Controller& controller(std::uint32_t which) const;
 
   const ale::stella::Console* console_ = nullptr;
   Compose compose_;
@@ -123,6 +139,7 @@ class Chip {
   std::uint32_t star_ = 0;
   bool dump_ = false;
   int dump_end_ = 0;
+  std::array<std::uint32_t, 4> charging_{};
 };
 
 // what is drawn up to this clock is known by now

@@ -86,8 +86,7 @@ void Chip::end_line() {
     show(kMissile0, {at_[2], static_cast<std::uint8_t>(copies_[0] & 7), size, false, false}, false);
 }
 
-void Chip::show(Object object, Shown shown, bool draw_first) {
-  if (shown_[object] == shown) return;
+void Chip::show_anew(Object object, Shown shown, bool draw_first) {
   if (draw_first) settle();
   shown_[object] = shown;
   stale_ |= 1u << object;

@@ -114,6 +114,7 @@ void TIADebug::take(Chip& c, const TIA& t) {
   c.star_ = t.myM0CosmicArkCounter;
   c.dump_ = t.myDumpEnabled;
   c.dump_end_ = t.myDumpDisabledCycle;
+  c.charging_.fill(Chip::kUnknown);
 }
 
 void TIADebug::give(Chip& c, TIA& t) {
@@ -177,16 +178,29 @@ void Chip::take(const ale::stella::TIA& tia) { ale::stella::TIADebug::take(*this
 void Chip::give(ale::stella::TIA& tia) { ale::stella::TIADebug::give(*this, tia); }
 
 // four paddles, whose capacitors charge the faster the less they resist, and two triggers
-std::uint8_t Chip::input(std::uint32_t which, std::uint32_t cycles) const {
+std::uint8_t Chip::input(std::uint32_t which, std::uint32_t cycles) {
   using ale::stella::Controller;
-  auto& controller = console_->controller(which == 2 || which == 3 || which == 5 ? Controller::Right : Controller::Left);
-  if (which >= 4) return controller.read(Controller::Six) ? 0x80 : 0;
-  const int resistance = controller.read(which % 2 == 0 ? Controller::Nine : Controller::Five);
-  if (resistance == Controller::minimumResistance) return 0x80;
-  if (resistance == Controller::maximumResistance || dump_) return 0;
-  const double seconds = 1.6 * resistance * 0.01e-6;   // ohms times farads
-  const auto needed = static_cast<std::uint32_t>(seconds * 1.19e6);
+  if (which >= 4) return controller(which).read(Controller::Six) ? 0x80 : 0;
+  if (charging_[which] == kUnknown) charging_[which] = charging(which);
+  const std::uint32_t needed = charging_[which];
+  if (needed == kCharged) return 0x80;
+  if (needed == kOpen || dump_) return 0;
   return cycles > static_cast<std::uint32_t>(dump_end_) + needed ? 0x80 : 0;
+}
+
+// how many cycles that takes; players turn paddles between frames
+std::uint32_t Chip::charging(std::uint32_t which) const {
+  using ale::stella::Controller;
+  const int resistance = controller(which).read(which % 2 == 0 ? Controller::Nine : Controller::Five);
+  if (resistance == Controller::minimumResistance) return kCharged;
+  if (resistance == Controller::maximumResistance) return kOpen;
+  const double seconds = 1.6 * resistance * 0.01e-6;   // ohms times farads
+  return static_cast<std::uint32_t>(seconds * 1.19e6);
+}
+
+ale::stella::Controller& Chip::controller(std::uint32_t which) const {
+  using ale::stella::Controller;
+  return console_->controller(which == 2 || which == 3 || which == 5 ? Controller::Right : Controller::Left);
 }
 
 }  // namespace headrace::atari

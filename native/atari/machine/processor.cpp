@@ -35,6 +35,7 @@
       to = page_.directPeekBase[p_ & 0x3f];                             \
     } else if (IN_CHIP(p_)) {                                           \
       to = chip_.read(p_, cycles, static_cast<std::uint8_t>(bus));      \
+      if (!kPlain && watcher_) watched(false, p_, to, cycles);          \
     } else {                                                            \
       before_device;                                                    \
       to = peek_device(p_, cycles);                                     \
@@ -52,6 +53,7 @@
 
 #define POKE_CHIP(address, value, after_read)                                 \
   do {                                                                        \
+    if (!kPlain && watcher_ && !watched(true, address, value, cycles)) break; \
     if (((address) & 0x3f) == Chip::kWait)                                    \
       cycles = chip_.wait(cycles, after_read);                                \
     else                                                                      \
@@ -75,7 +77,7 @@
 // page zero: memory above, the picture chip below
 #define PEEK_ZERO(to, address, bus)                             \
   do {                                                          \
-    if (kPlainMemory && ((address) & 0x80))                     \
+    if (kPlain && ((address) & 0x80))                           \
       to = ram[(address) & 0x7f];                               \
     else                                                        \
       PEEK(to, address, bus);                                   \
@@ -85,7 +87,7 @@
   do {                                       \
     if (IN_CHIP(address))                    \
       POKE_CHIP(address, value, true);       \
-    else if (kPlainMemory)                   \
+    else if (kPlain)                         \
       ram[(address) & 0x7f] = (value);       \
     else                                     \
       POKE(address, value);                  \
@@ -113,7 +115,7 @@
   const std::uint32_t at = (low + (bus << 8)) & 0xffff; pc += 3
 #define AT_POINTER(pointer, by)                                             \
   std::uint32_t low, bus; PEEK_ZERO(low, pointer, BYTE1);                   \
-  if (kPlainMemory && ((pointer) & 0x80) && (pointer) != 0xff)              \
+  if (kPlain && ((pointer) & 0x80) && (pointer) != 0xff)                    \
     bus = ram[((pointer) + 1) & 0x7f];                                      \
   else                                                                      \
     PEEK(bus, (pointer) + 1, low);                                          \
@@ -334,7 +336,7 @@
 
 namespace headrace::atari {
 
-template <bool kPlainMemory>
+template <bool kPlain>
 bool Processor::run(std::uint32_t number) {
   static const void* const kLabels[256] = {
 #define X(opcode, mode, operation) &&op_##opcode,
@@ -384,7 +386,7 @@ bool Processor::execute(std::uint32_t number) {
   myExecutionStatus &= FatalErrorBit;
   if (myExecutionStatus) return false;
   // a watched boot has the memory behind a device, see boot_cache.hpp
-  const bool plain = pages_[0x80 >> 6].directPokeBase != nullptr;
+  const bool plain = pages_[0x80 >> 6].directPokeBase != nullptr && !watcher_;
   chip_.take(mySystem->tia());
   const bool well = plain ? run<true>(number) : run<false>(number);
   chip_.give(mySystem->tia());

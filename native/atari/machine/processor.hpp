@@ -13,6 +13,7 @@
 #include "ale/emucore/M6532.hxx"
 #include "ale/emucore/System.hxx"
 #include "chip.hpp"
+#include "watch.hpp"
 
 namespace headrace::atari {
 
@@ -30,6 +31,8 @@ class Processor final : public ale::stella::M6502 {
   bool load(ale::stella::Deserializer& in) override;
   const char* name() const override { return "M6502Low"; }
 
+  void watch(Watcher* watcher) { watcher_ = watcher; }   // see watch.hpp
+
  private:
   using Page = ale::stella::System::PageAccess;
 
@@ -45,7 +48,8 @@ class Processor final : public ale::stella::M6502 {
     std::int32_t instructions = 0;
   };
 
-  template <bool kPlainMemory>
+  // plain: memory is the host's, and nobody watches
+  template <bool kPlain>
   bool run(std::uint32_t number);
 
   Window window(std::uint32_t pc, std::uint32_t cycles);
@@ -53,6 +57,7 @@ class Processor final : public ale::stella::M6502 {
                  std::uint32_t cycles, std::int32_t left) const;
   std::uint8_t peek_device(std::uint32_t address, std::uint32_t cycles);
   void poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
+  bool watched(bool write, std::uint32_t address, std::uint32_t value, std::uint32_t cycles);
   void set_cycles(std::uint32_t cycles) { mySystem->incrementCycles(cycles - mySystem->cycles()); }
 
   const Page* pages_;
@@ -60,6 +65,7 @@ class Processor final : public ale::stella::M6502 {
   const std::uint8_t* banks_ = nullptr;   // of a cartridge that looks at addresses alone, see window()
   std::uint32_t switching_ = 0x1000;      // an access here may change which pages lie where
   Chip chip_;
+  Watcher* watcher_ = nullptr;
   std::array<std::uint8_t, 3> fetched_{};   // an instruction read through a device
 };
 

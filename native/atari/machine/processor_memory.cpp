@@ -114,6 +114,12 @@ void Processor::poke_device(std::uint32_t address, std::uint8_t value, std::uint
   pages_[(address & 0x1fff) / kPageSize].device->poke(static_cast<std::uint16_t>(address), value);
 }
 
+bool Processor::watched(bool write, std::uint32_t address, std::uint32_t value, std::uint32_t cycles) {
+  Access found = access(*mySystem, write, address, static_cast<std::uint8_t>(value), cycles);
+  found.collisions = chip_.collisions();
+  return watcher_->see(found);
+}
+
 bool Processor::save(Serializer& out) {
   out.putString(name());
   for (const int value : {int{A}, int{X}, int{Y}, int{SP}, int{IR}, int{PC}}) out.putInt(value);

@@ -201,6 +201,8 @@ def _report(folder: Path, plan: Plan, trials: Sequence[Trial]) -> int:
     elif "failed" in states:
         failed = next(trial for trial in trials if trial.state == "failed")
         console.print(f"{failed.name} failed: {failed.note}", soft_wrap=True, markup=False)
+    elif "complete" in states:
+        console.print("no trial has a return, as no episode has ended: sweep with more --total-steps", soft_wrap=True)
     print(f"  sweep  {folder}")
     if "running" in states or (len(trials) < plan.trials and set(states) != {"failed"}):
         print(f"go on with:  headrace sweep --resume {folder}")

@@ -37,7 +37,7 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
     assert any(player.uses(name) for player in players) == admitted
     none = {(algo, each) for algo in ("a2c", "pqn") for each in WORKERS_ONLY}
-    assert admitted or (algo, name) in {("crossq", "target_rate"), *none}
+    assert admitted or (algo, name) in {("crossq", "target_rate"), ("xqc", "target_rate"), *none}
 
 
 WORKERS_ONLY = ("ray", "evaluate_episodes", "evaluate_seconds", "evaluate_share")
@@ -72,8 +72,8 @@ def test_steps_and_priorities_need_samplers(algo):
         ("sac", "n_step", 3, {"devices": ("cpu", "cpu")}, r"since devices="),
         ("sac", "clip_range", 0.3, {}, "it is for ppo"),
         ("a2c", "epochs", 7, {}, "it is for ppo"),
-        ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, dqn"),
-        ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
+        ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, xqc, dqn"),
+        ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, xqc, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
         ("ppo", "evaluate_episodes", 3, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
         ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),

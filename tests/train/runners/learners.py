@@ -37,6 +37,7 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "ddpg": ("Pendulum-v1", REPLAY | {"normalise_rewards": True}),
     "dqn": ("CartPole-v1", REPLAY),
     "crossq": ("Pendulum-v1", REPLAY),
+    "xqc": ("Pendulum-v1", REPLAY),
     "pqn": ("CartPole-v1", {}),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }

@@ -29,6 +29,7 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "dqn": ("CartPole-v1", REPLAY),
     "sac": ("Pendulum-v1", REPLAY),
     "crossq": ("Pendulum-v1", REPLAY),
+    "xqc": ("Pendulum-v1", REPLAY),
     "td3": ("Pendulum-v1", REPLAY),
     "ddpg": ("Pendulum-v1", REPLAY),
 }
@@ -42,7 +43,7 @@ def stopped_half_way(run: Path, copy: Path) -> None:
         shutil.rmtree(later)
 
 
-@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "dqn", "sac"))
+@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "dqn", "sac", "xqc"))
 def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
     task, settings = ALGORITHMS[algo]
     options = OPTIONS | settings | {"env_options": {"max_episode_steps": 30}}

@@ -150,16 +150,48 @@ def simulator(
     """
 
 def bare_emulator(
-    rom: str,
-    num_threads: int = 1,
-    seconds: float = 1.0,
-    seed: int = 0,
-    frame_skip: int = 4,
-    original: bool = False,
+    rom: str, num_threads: int = 1, seconds: float = 1.0, seed: int = 0, frame_skip: int = 4, original: bool = False
 ) -> tuple[int, float]:
     """
     Step emulators on threads with random actions and nothing else: (steps, seconds).
     """
+
+class Registers:
+    """Of the console's processor."""
+
+    @property
+    def a(self) -> int: ...
+    @property
+    def x(self) -> int: ...
+    @property
+    def y(self) -> int: ...
+    @property
+    def sp(self) -> int: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def pc(self) -> int: ...
+    @property
+    def jammed(self) -> bool: ...
+
+class Workbench:
+    """
+    A console whose cartridge is a program of a test's, an instruction at a time.
+    """
+
+    def __init__(self, rom: str, original: bool = False) -> None: ...
+    def start(self, program: bytes, memory: bytes) -> None:
+        """A reset with these bytes in the cartridge and in memory."""
+
+    def instructions(self, n: int) -> None: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def registers(self) -> Registers: ...
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def memory(self) -> bytes: ...
 
 def resized(
     src: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],

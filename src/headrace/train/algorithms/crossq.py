@@ -53,8 +53,12 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         how = config.activation, Renorm(config.batch_momentum, config.renorm_after)
         actor = NormalisedPerceptron(inputs, 2 * actions, config.hidden, *how)
-        critic = NormalisedCritics(inputs + actions, config.critic_hidden or config.hidden, *how)
+        critic = self._make_critics(inputs + actions, config.critic_hidden or config.hidden, *how)
         return distribution, SoftActorCritic(actor, critic, config.initial_temperature)
+
+    def _make_critics(self, columns: int, hidden: tuple[int, ...], activation: str, how: Renorm) -> nn.Module:
+        """The critics of inputs and actions, together so many columns."""
+        return NormalisedCritics(columns, hidden, activation, how)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · (min Q(s', a') - α log π(a'|s'))``.

@@ -167,7 +167,7 @@ def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
     return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
 
 
-_OURS = {"ppo": False, "a2c": False, "pqn": False, "ddpg": True, "td3": True, "sac": True, "dqn": True}
+_OURS = {"ppo": False, "a2c": False, "pqn": False, "ddpg": True, "td3": True, "sac": True, "xqc": True, "dqn": True}
 for _name, _workers in _OURS.items():
     register_algorithm(
         _name,

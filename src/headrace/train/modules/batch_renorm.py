@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,15 @@ from torch import Tensor, nn
 EPSILON = 1e-3
 MOST_SCALE, MOST_SHIFT = 3.0, 5.0
 """how far batch and running statistics may be apart before a correction stops following: r_max and d_max"""
+
+
+@runtime_checkable
+class Moved(Protocol):
+    """A module that batches move, beside the gradients."""
+
+    def running(self) -> Iterable[Tensor]:
+        """What batches have moved: processes that learn together share it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,10 @@ class BatchRenorm(nn.Module):
             self.variance.lerp_(inverse.pow(-2) - EPSILON, 1 - self.how.momentum)
             self.batches += 1
         return torch.addcmul(self.bias + self.weight * shift, standardised, self.weight * scale)
+
+    def running(self) -> Iterable[Tensor]:
+        """What batches have moved: processes that learn together share it."""
+        return self.mean.data, self.variance.data
 
     def _corrections(self, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
         """r and d: from standardised by the batch to standardised by running statistics, within limits."""
@@ -133,5 +147,5 @@ class NormalisedCritics(nn.Module):
 def running_statistics(module: nn.Module) -> Iterable[Tensor]:
     """Yields the running statistics in a module, each a tensor."""
     for each in module.modules():
-        if isinstance(each, BatchRenorm):
-            yield from (each.mean.data, each.variance.data)
+        if isinstance(each, Moved):
+            yield from each.running()

@@ -103,8 +103,15 @@ MUJOCO: dict[str, Any] = {
     "normalise_observations": True,
     "normalise_rewards": True,
 }
-# The rate ends sooner: the most return after the fewest seconds.
-FAST_MUJOCO: dict[str, Any] = {"total_steps": 700_000, "normalise_rewards": False, "normalise_values": True}
+# Half the epochs, so twice the steps a second, and returns from further ahead: the most return in the fewest seconds.
+FAST_MUJOCO: dict[str, Any] = {
+    "total_steps": 2_000_000,
+    "epochs": 5,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "normalise_rewards": False,
+    "normalise_values": True,
+}
 # Found here on 4 taggers in 101 x 101 cells with random starts, and on 5 taggers and 20 runners in the plane.
 _TAG_GRID: dict[str, Any] = {
     "total_steps": 3_000_000,

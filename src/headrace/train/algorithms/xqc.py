@@ -1,0 +1,75 @@
+"""XQC: CrossQ whose critics say distributions, with weights of fixed length.
+
+What a layer answers does not depend on the length of its weights where a batch normalisation follows, but how fast it
+learns does: longer weights turn slower. So they are brought back to length 1 after each update. And a cross-entropy
+between distributions has gradients of bounded size, whatever the rewards are.
+
+Sources: Palenicek et al. 2025 (arXiv:2509.25174) for the combination; Bellemare et al. 2017 (arXiv:1707.06887) for
+distributions of values; Bhatt et al. 2024 (arXiv:1902.05605) for the rest. Unlike the authors', rewards are not
+normalised in the environments: the critics' unit is estimated from what they learn from (`CategoricalCritics`), and a
+normalisation stands behind each activation, as in CrossQ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.train.algorithms.crossq import CrossQ
+from headrace.train.algorithms.off_policy import Losses
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.config.algorithms.xqc import XQCConfig, XQCDeclaration
+from headrace.train.modules.batch_renorm import Renorm
+from headrace.train.modules.categorical_critics import CategoricalCritics, normalise_weights
+from headrace.train.storage.device_replay import Transitions
+
+
+class XQC(XQCDeclaration, CrossQ):
+    """A stochastic policy π, critics that answer distributions of Q, and the temperature α; there are no targets."""
+
+    config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # it is more, and nobody sets it
+
+    def _make(self) -> tuple[Any, nn.Module]:
+        distribution, network = super()._make()
+        normalise_weights(network)
+        return distribution, network
+
+    def _make_critics(self, columns: int, hidden: tuple[int, ...], activation: str, how: Renorm) -> nn.Module:
+        return CategoricalCritics(columns, hidden, activation, how, self.config.atoms, self.config.value_bound)
+
+    def critic_losses(self, batch: Transitions) -> Losses:
+        """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
+
+        z is distributed as the critic says whose mean of (s', a') is the lower one. Distributions of (s, a) and
+        (s', a') are of one batch; there is no gradient through the latter.
+        """
+        critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
+        critic.observe(batch.rewards, batch.discounts)
+        with torch.no_grad():
+            following, log_prob = self._sample(self.network.actor(batch.following))
+            alpha = self.network.temperature.log.exp()
+        rows = len(batch.rewards)
+        both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
+        logits, after = critic.of_batch(*both).split(rows, 1)
+        with torch.no_grad():
+            means = critic.expected(after)
+            lower = after[means.argmin(0), torch.arange(rows, device=after.device)].softmax(1)
+            shift = (batch.rewards - batch.discounts * alpha * log_prob) / critic.size
+            wanted = critic.projected(lower, shift, batch.discounts)
+            values = critic.expected(logits).mean() * critic.size
+        loss = -batch.mean((wanted * logits.log_softmax(2)).sum(2)).sum()
+        return Losses({"critic": loss}, (loss, values))
+
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """As `OffPolicy.improve_critics`; the weights are of length 1 afterwards."""
+        measured = super().improve_critics(batch, rates)
+        normalise_weights(self.network.critic)
+        return measured
+
+    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """As `OffPolicy.improve_actor`; the weights are of length 1 afterwards."""
+        measured = super().improve_actor(batch, rates)
+        normalise_weights(self.network.actor)
+        return measured

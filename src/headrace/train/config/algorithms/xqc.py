@@ -1,0 +1,28 @@
+"""Settings, presets and capabilities of XQC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.train.config.algorithms.crossq import CrossQConfig, CrossQDeclaration
+from headrace.train.config.fields import setting
+from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
+
+
+@dataclass(frozen=True)
+class XQCConfig(CrossQConfig):
+    """Settings of XQC."""
+
+    atoms: int = setting(101, "Values that a critic tells the chances of.", low=2)
+    value_bound: float = setting(
+        5.0, "The largest of them, in units of the size that returns are estimated to have.", above=0
+    )
+
+
+class XQCDeclaration(CrossQDeclaration):
+    """What XQC declares, see `Algorithm`."""
+
+    settings = XQCConfig
+    capabilities = Capabilities(
+        replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=(DEFAULT_PRESET, "fast")
+    )

@@ -1,0 +1,105 @@
+"""Critics that say how likely each of many values is, for rewards of any size.
+
+A critic's answer is a distribution over ``atoms`` values, evenly spaced from -``bound`` to ``bound``, in units of the
+size that returns are expected to have. That size is estimated from the rewards that are learnt from: of rewards with
+mean μ and variance σ², discounted by γ, the sum has the mean μ / (1 - γ) and, were they independent, the variance
+σ² / (1 - γ²).
+
+Source: Bellemare et al. 2017 (arXiv:1707.06887) for distributions over fixed values, and their projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
+
+MOST_DISCOUNT = 0.9999
+LEAST_SIZE = 1e-6
+MEMORY = 0.999  # what estimates keep at each batch
+
+
+class CategoricalCritics(nn.Module):
+    """Two critics of inputs and actions, each a `NormalisedPerceptron` that answers logits of ``atoms`` values.
+
+    Args:
+        inputs: columns of inputs and actions together.
+        hidden, activation, how: of the perceptrons.
+        atoms: number of values, at least 2.
+        bound: the largest, in units of `size`.
+
+    Attributes:
+        size: what returns are divided by, float32[].
+        moments: estimated mean of rewards and of their squares, and the weight of both, float32[3].
+    """
+
+    def __init__(
+        self, inputs: int, hidden: tuple[int, ...], activation: str, how: Renorm, atoms: int = 101, bound: float = 5.0
+    ):
+        super().__init__()
+        self.critics = nn.ModuleList(NormalisedPerceptron(inputs, atoms, hidden, activation, how) for _ in range(2))
+        self.size = nn.Parameter(torch.ones(()), requires_grad=False)
+        self.moments = nn.Parameter(torch.zeros(3), requires_grad=False)
+        self.register_buffer("values", torch.linspace(-bound, bound, atoms), persistent=False)
+        self.values: Tensor
+
+    def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        """Inputs [B, D] and actions [B, A] to expected values [2, B], by running statistics, in units of rewards."""
+        x = torch.cat((inputs, actions), 1)
+        return self.expected(torch.stack([critic(x) for critic in self.critics])) * self.size
+
+    def of_batch(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        """Inputs [B, D] and actions [B, A] to logits [2, B, atoms], by the statistics of this batch."""
+        x = torch.cat((inputs, actions), 1)
+        return torch.stack([critic.of_batch(x) for critic in self.critics])  # type: ignore[operator]
+
+    def expected(self, logits: Tensor) -> Tensor:
+        """Returns the means of distributions, [..., atoms] to [...], in units of `size`."""
+        return logits.softmax(-1) @ self.values
+
+    def projected(self, chances: Tensor, shift: Tensor, factor: Tensor) -> Tensor:
+        """Returns the distribution of ``shift + factor · value``, on the values that there are.
+
+        Args:
+            chances: of each value, float32[B, atoms].
+            shift, factor: float32[B], in units of `size`. What lies beyond the bound counts as the bound.
+
+        Returns:
+            chances, float32[B, atoms]: each is shared by the two values next to where it falls.
+        """
+        low, step = self.values[0], self.values[1] - self.values[0]
+        moved = shift.unsqueeze(1) + factor.unsqueeze(1) * self.values
+        places = ((moved - low) / step).clamp(0, len(self.values) - 1)
+        below = places.floor()
+        upper = places - below
+        index = below.long()
+        found = torch.zeros_like(chances).scatter_add_(1, index, chances * (1 - upper))
+        return found.scatter_add_(1, (index + 1).clamp(max=len(self.values) - 1), chances * upper)
+
+    @torch.no_grad()
+    def observe(self, rewards: Tensor, discounts: Tensor) -> None:
+        """Estimate `size` from the rewards of one batch more, float32[B], and their discounts, float32[B]."""
+        new = torch.stack((rewards.mean(), rewards.square().mean(), torch.ones_like(self.size)))
+        self.moments.lerp_(new, 1 - MEMORY)
+        mean, square, weight = self.moments.unbind()
+        mean, square = mean / weight, square / weight
+        gamma = discounts.amax().clamp(0, MOST_DISCOUNT)
+        variance = (square - mean.square()).clamp(min=0) / (1 - gamma.square())
+        self.size.copy_((mean / (1 - gamma)).square().add(variance).sqrt().clamp(min=LEAST_SIZE))
+
+    def running(self) -> Iterable[Tensor]:
+        """What batches have moved: processes that learn together share it."""
+        return self.size.data, self.moments.data
+
+
+@torch.no_grad()
+def normalise_weights(module: nn.Module) -> None:
+    """Scale the weights of each hidden unit of a module's `NormalisedPerceptron`\\ s to length 1, in place."""
+    for each in module.modules():
+        if isinstance(each, NormalisedPerceptron):
+            for layer in list(each.layers)[:-1]:
+                weight: Tensor = layer.weight  # type: ignore[assignment]
+                weight.div_(weight.norm(dim=1, keepdim=True).clamp(min=LEAST_SIZE))
