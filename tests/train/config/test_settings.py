@@ -144,7 +144,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("task", [Walk, lambda: Walk(), None, 3])
-def test_a_task_to_train_in_is_a_name(task):
+def test_a_task_to_train_in_is_a_name(task: Any):
     named = "file.py:Walk" if task is Walk else "file.py:function"
     with pytest.raises(OptionError, match=f"a task to train in is a name.*{named}"):
         make_config(task)
