@@ -143,9 +143,11 @@ class Walk:
     """What a program may take for a task to train in, as `headrace.make` takes it."""
 
 
-@pytest.mark.parametrize("task", [Walk, lambda: Walk(), None, 3])
-def test_a_task_to_train_in_is_a_name(task: Any):
-    named = "file.py:Walk" if task is Walk else "file.py:function"
+@pytest.mark.parametrize(
+    ("task", "named"),
+    [(Walk, "file.py:Walk"), *((other, "file.py:function") for other in (lambda: Walk(), None, 3))],
+)
+def test_a_task_to_train_in_is_a_name(task: Any, named: str):
     with pytest.raises(OptionError, match=f"a task to train in is a name.*{named}"):
         make_config(task)
 
