@@ -91,7 +91,7 @@ def test_a_run_that_fails_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixtur
     (tmp_path / "board.toml").write_text(BOARD)
     words = ["leaderboard", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
     assert main([*words, "broken"]) == 1
-    assert "0 of 1" in capfd.readouterr().out
+    assert "failed" in capfd.readouterr().out
     assert "gave the reward nan" in (tmp_path / "out" / "index.html").read_text()
 
 
@@ -102,3 +102,30 @@ def test_a_task_that_nobody_has_is_known_before_anything_is_trained(
     words = ["leaderboard", "broken", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out")]
     assert main(words) == 2
     assert "no_such_file.py" in capfd.readouterr().err
+
+
+def test_a_row_that_was_changed_is_no_row_that_was_trained(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Results of one task or one goal are never shown as those of another."""
+    board = tmp_path / "board.toml"
+    words = ["leaderboard", "cart", "--board", str(board), "--out", str(tmp_path / "out"), "--quiet"]
+    board.write_text(BOARD.replace("3000", "1000"))
+    assert main(words) == 0
+    for changed, message in (("[15]", "goals=[15.0, 400.0], not [15.0]"), ("[15, 300]", "not [15.0, 300.0]")):
+        board.write_text(BOARD.replace("3000", "1000").replace("[15, 400]", changed))
+        assert main(words) == 2
+        assert message in capfd.readouterr().err
+    board.write_text(BOARD.replace("3000", "1000").replace("CartPole-v1", "Acrobot-v1"))
+    assert main(words) == 2
+    assert "cart was trained with task='CartPole-v1', not 'Acrobot-v1'" in capfd.readouterr().err
+
+
+def test_a_peer_that_fails_is_no_peer_that_is_slow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is said at once and on the page, and trained again by the same command."""
+    (tmp_path / "board.toml").write_text(BOARD.replace("3000", "1000").replace("n_epochs", "epochs"))
+    words = ["leaderboard", "cart", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
+    for _ in range(2):
+        assert main([*words, "--peers"]) == 1
+        shown = capfd.readouterr().out
+        assert "stable-baselines3 failed: its process ended with status 1" in shown
+        assert all("failed" in line for line in shown.splitlines() if "│ stable-baselines3 │" in line)
+    assert "stable-baselines3, seed 1 failed" in (tmp_path / "out" / "index.html").read_text()

@@ -14,7 +14,7 @@ from headrace.errors import OptionError
 from headrace.train.jobs.seeds import chosen_seeds
 from headrace.train.leaderboard import report
 from headrace.train.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
-from headrace.train.leaderboard.training import results, train_peer, train_row
+from headrace.train.leaderboard.training import check_kept, results, train_peer, train_row
 from headrace.train.runs.writing import writing
 
 
@@ -61,6 +61,10 @@ def run(argv: list[str]) -> int:
     if args.jobs < 0:
         raise OptionError(f"--jobs {args.jobs} must be at least 0")
     seeds = chosen_seeds(args.seeds)
+    for row in rows:
+        check_kept(args.out / row.name, row.kept())
+        for peer in row.peers:
+            check_kept(args.out / row.name / peer.who, row.kept_of(peer))
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
     done = True
@@ -76,7 +80,7 @@ def run(argv: list[str]) -> int:
     if not done:
         print("go on with the same command")
         return 130
-    return int(any(seed.error for entry in entries for seed in entry.ours))
+    return int(any(seed.error for entry in entries for each in entry.everybody.values() for seed in each))
 
 
 def _train(row: Row, args: LeaderboardArgs, seeds: tuple[int, ...]) -> bool:
@@ -110,8 +114,8 @@ def _print(entries: list[report.Entry]) -> None:
     for name in ("return", "seeds", "time", "steps"):
         table.add_column(name, justify="right")
     for entry in entries:
-        for who, found in ((f"Headrace, {entry.row.algo}", entry.ours), *entry.peers.items()):
+        for who, found in entry.everybody.items():
             for goal, count, seconds, steps in report.summary(entry.row, found):
                 numbers = (report.in_time(seconds), "–" if steps is None else f"{steps:,}")
-                table.add_row(entry.row.task, who, f"{goal:,g}", f"{count} of {len(found)}", *numbers)
+                table.add_row(entry.row.task, who, f"{goal:,g}", report.counted(count, found), *numbers)
     Console(highlight=False).print(table)

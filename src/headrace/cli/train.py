@@ -127,6 +127,8 @@ def run(argv: list[str]) -> int:
         refuse(asked_for)
     if args.jobs and not args.seeds:
         raise OptionError("--jobs is how many of several --seeds are trained at once: name them, too")
+    if args.seeds and any(_name(word) == "seed" for word in argv if word.startswith("--")):
+        raise OptionError("--seeds says which seeds are trained, such as --seeds 1,2,7: leave --seed out")
     if args.resume is not None:
         _, config = RunFolder.open(args.resume)
         if args.task not in ("", config.task):

@@ -464,6 +464,21 @@ def test_pictures_are_drawn_for_who_asks() -> None:
             pool.render()
 
 
+class Undrawn(Sleeper):
+    """Could draw, had it been made for it."""
+
+    def render(self) -> Any:
+        raise AttributeError("Unexpected mode: None")
+
+
+def test_what_render_raises_says_why_there_are_no_frames_and_harms_nothing() -> None:
+    with headrace.make(Undrawn, num_envs=2, num_threads=1) as pool:
+        pool.reset()
+        with pytest.raises(RenderError, match="draws no frames: its render raised AttributeError: Unexpected mode"):
+            pool.render()
+        pool.step(np.zeros(2, np.int64))
+
+
 @pytest.mark.parametrize(
     ("given", "meant"), [("num_thread", "num_threads"), ("batchsize", "batch_size"), ("on_failures", "on_failure")]
 )
@@ -503,3 +518,24 @@ def test_infos_that_a_task_declares_are_plain_arrays() -> None:
         pool.async_reset()
         *_, info = pool.recv()
         assert np.array_equal(info["number"], info["env_id"])
+
+
+class Blind(Sleeper):
+    """Observes nothing that is a space."""
+
+    observation_space = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("made_by", "words"),
+    [
+        (lambda: Sleeper, "makes the class Sleeper, not an environment"),
+        (lambda: gym.make_vec("CartPole-v1", 2), "steps several environments together"),
+        (lambda: headrace.make("CartPole-v1"), "makes a Pool, which steps several environments together"),
+        (lambda: None, "makes a NoneType, which is no gymnasium.Env"),
+        (Blind, "has None for a gymnasium.Space"),
+    ],
+)
+def test_what_is_no_environment_is_refused_before_anything_is_stepped(made_by: Any, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        headrace.make(made_by)

@@ -8,6 +8,7 @@ import math
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headrace.errors import OptionError
@@ -136,6 +137,27 @@ FLOATS = {
 }
 MAYBE = [("ppo", "stop_at_return"), ("ppo", "value_clip_range"), ("ppo", "target_kl"), ("sac", "target_entropy")]
 NOT_FINITE = [math.inf, -math.inf, math.nan]
+
+
+class Walk:
+    """What a program may take for a task to train in, as `headrace.make` takes it."""
+
+
+@pytest.mark.parametrize(
+    ("task", "named"),
+    [(Walk, "file.py:Walk"), *((other, "file.py:function") for other in (lambda: Walk(), None, 3))],
+)
+def test_a_task_to_train_in_is_a_name(task: Any, named: str):
+    with pytest.raises(OptionError, match=f"a task to train in is a name.*{named}"):
+        make_config(task)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("env_options", {"length": np.int64(3)}), ("policies", {"a": {"agents": {1}}})]
+)
+def test_a_value_that_no_file_can_hold_is_named(name, value):
+    with pytest.raises(OptionError, match=f"{name}=.*as config.json holds it"):
+        make_config("CartPole-v1", **{name: value})
 
 
 @pytest.mark.parametrize(("algo", "name"), [*sorted(FLOATS), *MAYBE])

@@ -155,13 +155,17 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.Mo
     assert headrace.train.resume_seeds("seeds", quiet=True)[0].reason == "finished"
 
 
-def test_mistakes_end_it_before_anything_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_end_it_before_anything_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     mistakes: list[dict[str, Any]] = [{"learning_rate": -1.0}, {"colour": 1}, {"network": len}, {"replay_ratio": 2.0}]
     for wrong in mistakes:
         with pytest.raises(OptionError):
             headrace.train.train_seeds("CartPole-v1", quiet=True, **wrong)
     assert main(["train", "CartPole-v1", "--jobs", "2"]) == 2
+    assert main(["train", "CartPole-v1", "--seeds", "2", "--seed", "3"]) == 2
+    assert "leave --seed out" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
     (tmp_path / "seeds.json").write_text("{")
     with pytest.raises(StateError, match=r"seeds\.json"):

@@ -1,5 +1,6 @@
 """Boards are read from TOML, and what is wrong with one is said with its row."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from headrace.train.launch.checks import checked
 from headrace.train.leaderboard import board
 
 ROW = '[[row]]\nname = "one"\ntask = "CartPole-v1"\ngoals = [100, 475]\ntotal_steps = 1000\nminutes = 1\n'
+PUBLISHED = '[[row.published]]\nwho = "Them"\ngoal = 475\nsource = "a page"\n'
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -20,8 +22,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_row_says_how_it_is_trained(tmp_path: Path) -> None:
-    more = 'settings = { learning_rate = 1e-3 }\n[[row.published]]\nwho = "Them"\ngoal = 475\nsource = "a page"\n'
-    (row,) = board.read_board(written(tmp_path, ROW + more))
+    (row,) = board.read_board(written(tmp_path, ROW + "settings = { learning_rate = 1e-3 }\n" + PUBLISHED))
     assert row.goals == (100.0, 475.0)
     assert row.published[0].who == "Them"
     wishes = row.wishes()
@@ -53,10 +54,18 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
         (ROW + ROW, "two rows of the name one"),
         (ROW + "colour = 1", "unexpected keyword argument 'colour'"),
         (ROW + '[[row.peers]]\nwho = "sb3"', "missing 2 required positional arguments"),
+        (ROW + 2 * '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"\n', "two peers of the name sb3"),
+        (ROW + "algo = 3", "algo=3 must be str"),
+        (ROW + "settings = 3", "settings=3 must be dict"),
+        (ROW + "settings = { day = 2026-01-01 }", "as config.json holds it"),
+        (ROW + "games = 1.5", "games=1.5 must be int"),
+        (ROW.replace("1000", "1e3"), "total_steps=1000.0 must be int"),
+        (ROW + PUBLISHED.replace("475", '"475"'), "goal='475' must be float"),
+        (ROW + PUBLISHED + 'seconds = "90"', "seconds='90' must be float | None"),
     ],
 )
 def test_a_wrong_board_is_an_error_that_names_it(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(OptionError, match=message.replace("[", r"\[")):
+    with pytest.raises(OptionError, match=re.escape(message)):
         board.read_board(written(tmp_path, text))
 
 

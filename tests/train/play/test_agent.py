@@ -17,7 +17,7 @@ from torch import nn
 import headrace
 import masked_games  # noqa: F401  (registers the test tasks)
 import multi_agent_games  # noqa: F401
-from headrace.errors import OptionError
+from headrace.errors import NotFiniteError, OptionError
 from headrace.train.play.layout import batched
 from whole_runs import SMALL
 
@@ -109,10 +109,23 @@ def test_lists_and_wider_floats_are_taken(cartpole: Path):
         (np.zeros((2, 2, 4), np.float32), r"shape \(2, 2, 4\)"),
         (np.zeros(4, np.complex64), r"dtype complex64; the task's is float32"),
         ({"a": np.zeros(4)}, "must be an array of numbers, not dict"),
+        (np.zeros((0, 4), np.float32), r"shape \(0, 4\), which is of no environment"),
     ],
 )
 def test_a_wrong_observation_is_named_with_what_it_should_be(cartpole: Path, obs: Any, words: str):
     with pytest.raises(OptionError, match=words):
+        headrace.load(cartpole).act(obs)
+
+
+@pytest.mark.parametrize(
+    ("obs", "words"),
+    [
+        (np.array([0, 0, np.nan, 0], np.float32), r"holds nan at \[2\]"),
+        (np.array([[0, 0, 0, 0], [0, -np.inf, 0, 0]]), r"holds -inf at \[1, 1\]"),
+    ],
+)
+def test_no_action_follows_from_an_observation_that_is_not_finite(cartpole: Path, obs: Any, words: str):
+    with pytest.raises(NotFiniteError, match=words):
         headrace.load(cartpole).act(obs)
 
 

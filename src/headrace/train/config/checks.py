@@ -26,6 +26,24 @@ def check_finite(name: str, value: object) -> None:
         require(abs(value) < 2**63, name, value, "between -2**63 and 2**63")
 
 
+def check_task(task: object) -> None:
+    """Raise `OptionError` for a task that is no name: a run's folder names its task, so that every process finds it."""
+    if isinstance(task, str):
+        return
+    own = getattr(task, "__qualname__", "")
+    named = f"file.py:{own}" if own.isidentifier() else "file.py:function"
+    raise OptionError(f"a task to train in is a name, not {task!r}: put it into a file, and train in {named!r}")
+
+
+def check_storable(name: str, value: object) -> None:
+    """Raise `OptionError` for a value that ``config.json`` cannot hold."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError) as error:
+        what = "numbers, words, lists and dicts, as config.json holds it"
+        raise OptionError(f"training option {name}={value!r} must be {what}: {error}") from None
+
+
 def check_devices(devices: tuple[str, ...]) -> None:
     """Raise `OptionError` unless processes can train on these together."""
     require(len({name.partition(":")[0] for name in devices}) <= 1, "devices", devices, "all of one kind")

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, get_origin, get_type_hints
 
 from headrace.errors import OptionError
-from headrace.train.config.checks import as_lists, describe, matches
+from headrace.train.config.checks import as_lists, check_storable, describe, matches
 from headrace.train.config.fields import default_of, settings_of
 from headrace.train.config.registry import DEFAULT_PRESET, algorithms, find_algorithm, unknown
 
@@ -131,6 +131,8 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
     value = tuple(value) if get_origin(hint) is tuple and isinstance(value, list) else value
     if not matches(value, hint):
         raise OptionError(f"training option {name}={value!r} must be {describe(hint)}")
+    if name in ("env_options", "policies"):
+        check_storable(name, value)
     if name in ("schedules", "curriculum"):  # points as a file gives them back
         value = {key: as_lists(points) for key, points in value.items()}
     return value

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError
 from headrace.train.config import given, make
-from headrace.train.config.checks import check_devices, check_finite, check_points, check_stages, interpolated, require
+from headrace.train.config.checks import (
+    check_devices,
+    check_finite,
+    check_points,
+    check_stages,
+    check_task,
+    interpolated,
+    require,
+)
 from headrace.train.config.common import CommonConfig
 from headrace.train.config.fields import settings_of
 from headrace.train.config.registry import find_algorithm, unknown
@@ -171,9 +179,10 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         defaults: whether to begin with presets; otherwise with the default of each setting.
 
     Raises:
-        OptionError: an override has an unknown name, belongs to another algorithm, or has a value of the wrong type or
-            out of range.
+        OptionError: the task is no name, or an override has an unknown name, belongs to another algorithm, or has a
+            value of the wrong type or out of range.
     """
+    check_task(task)
     for name in make.DECIDING:
         if name in overrides:
             make.checked(Config, name, overrides[name])

@@ -12,9 +12,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from headrace.errors import OptionError
+from headrace.train.config.checks import check_storable, describe, matches
 
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
@@ -61,7 +62,7 @@ class Peer:
     source: str
     task: str = ""
     num_envs: int = 1
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,20 @@ class Row:
     total_steps: int
     minutes: float
     algo: str = "ppo"
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     games: int = GAMES
     published: tuple[Published, ...] = ()
     peers: tuple[Peer, ...] = ()
+
+    def kept(self) -> dict[str, Any]:
+        """Returns what decides what a seed is worth, as JSON holds it."""
+        return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **self.wishes()}
+
+    def kept_of(self, peer: Peer) -> dict[str, Any]:
+        """Returns what decides what a seed of a peer is worth, as JSON holds it."""
+        ends = {name: self.kept()[name] for name in ("task", "goals", "minutes", "total_steps", "stop_episodes")}
+        own = {"algo": peer.algo, "num_envs": peer.num_envs, "settings": peer.settings}
+        return ends | own | ({"task": peer.task} if peer.task else {})
 
     def wishes(self) -> dict[str, Any]:
         """Returns the keywords of `headrace.train.train` with which each seed is trained."""
@@ -163,6 +174,9 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
             raise OptionError(f"{where}: {name}={values[name]!r} must be a number above 0")
     published = tuple(_made(where, Published, each) for each in _tables(where, values, "published"))
     peers = tuple(_made(where, Peer, each) for each in _tables(where, values, "peers"))
+    libraries = [peer.who for peer in peers]
+    if twice := next((who for who in libraries if libraries.count(who) > 1), None):
+        raise OptionError(f"{where} has two peers of the name {twice}")
     named = {"goals": tuple(map(float, goals)), "published": published, "peers": peers}
     return _made(where, Row, {**values, **named})
 
@@ -175,7 +189,12 @@ def _tables(where: str | Path, values: Mapping[str, Any], name: str) -> list[dic
 
 
 def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
+    hints = get_type_hints(kind)
     try:
+        for name, value in values.items():
+            if name in hints and name not in ("published", "peers") and not matches(value, hints[name]):
+                raise OptionError(f"{where}: {name}={value!r} must be {describe(hints[name])}")
+        check_storable("settings", values.get("settings", {}))
         return kind(**values)
     except TypeError as error:
         raise OptionError(f"{where}: {str(error).partition('__init__() ')[2] or error}") from error

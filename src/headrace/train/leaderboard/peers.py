@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -28,8 +30,15 @@ def is_installed(who: str) -> bool:
 def main() -> int:
     """Train as the line on standard input says."""
     request: Request = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_input, daemon=True).start()
     PROGRAMS[request["who"]](request)
     return 0
+
+
+def _end_with_input() -> None:
+    """End this process when standard input ends: when who started it has."""
+    sys.stdin.read()
+    os._exit(1)
 
 
 def train_sb3(request: Request) -> None:

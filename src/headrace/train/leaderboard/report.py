@@ -39,6 +39,11 @@ class Entry:
     ours: list[Measured]
     peers: dict[str, list[Measured]]
 
+    @property
+    def everybody(self) -> dict[str, list[Measured]]:
+        """By whom a row was trained → the seeds."""
+        return {f"Headrace, {self.row.algo}": self.ours, **self.peers}
+
 
 def machine() -> dict[str, Any]:
     """Returns what the board was measured on: processor, cores and versions."""
@@ -79,6 +84,11 @@ def summary(row: Row, seeds: Sequence[Measured]) -> list[tuple[float, int, float
         times, steps = median(one.seconds for one in each), median(one.steps for one in each)
         found.append((goal, sum(one.seconds is not None for one in each), times, steps))
     return found
+
+
+def counted(reached: int, seeds: Sequence[Measured]) -> str:
+    """Returns in words how many seeds have reached a goal, or that none could be trained."""
+    return "failed" if all(seed.error for seed in seeds) else f"{reached} of {len(seeds)}"
 
 
 def in_time(seconds: float | None) -> str:
@@ -137,7 +147,7 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
             games = f"{sum(greedy) / len(greedy):,.1f}" if greedy else "–"
             name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}")
             steps_word = "–" if steps is None else f"{steps:,}"
-            found.append((name, f"{goal:,g}", f"{count} of {len(seeds)}", in_time(seconds), steps_word, games))
+            found.append((name, f"{goal:,g}", counted(count, seeds), in_time(seconds), steps_word, games))
     return found
 
 
@@ -152,7 +162,12 @@ def _table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 def _section(entry: Entry) -> str:
     row = entry.row
     parts = [f"<h2>{escape(row.task)}</h2>", f"<pre>{escape(row.command(1))}</pre>"]
-    failures = [f"seed {seed.seed} failed: {seed.error}" for seed in entry.ours if seed.error]
+    failures = [
+        f"{who}, seed {seed.seed} failed: {seed.error}"
+        for who, seeds in entry.everybody.items()
+        for seed in seeds
+        if seed.error
+    ]
     parts += [f"<p>{escape(words)}</p>" for words in failures]
     if row.published:
         parts.append(_table(("published", "return", "time", "steps", "on", "source"), map(_published, row.published)))

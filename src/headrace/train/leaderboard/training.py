@@ -22,8 +22,10 @@ from headrace.train.leaderboard.board import Peer, Row
 from headrace.train.leaderboard.measure import Measured
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs.status import read_status
-from headrace.train.runs.writing import writing
+from headrace.train.runs.writing import replace, writing
 
+KEPT = "row.json"
+"""file in a row's folder, and a peer's, of what decides its results"""
 PAUSE = 0.1  # seconds between two looks at the runs
 GRACE = 60.0  # seconds beyond its minutes, and for its games, after which a peer's process is ended
 
@@ -39,11 +41,12 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
         quiet: show no progress.
 
     Raises:
-        OptionError: a setting of the row is wrong.
+        OptionError: a setting of the row is wrong, or the folder holds runs with others.
     """
     wishes = row.wishes()
     config, most = side_by_side(row.task, wishes)
-    waiting = [seed for seed in seeds if not result_file(folder, seed).is_file()]
+    keep(folder, row.kept())
+    waiting = [seed for seed in seeds if not _is_known(folder, seed)]
     trained: dict[str, int] = {}
     failures: dict[int, str] = {}
     with Interrupt() as interrupt, Processes(jobs or most) as processes, Display(config.total_steps, quiet) as display:
@@ -87,6 +90,39 @@ def results(folder: Path, seeds: Iterable[int]) -> list[Measured]:
     return [Measured.read(file) for seed in seeds if (file := result_file(folder, seed)).is_file()]
 
 
+def check_kept(folder: Path, kept: dict[str, Any]) -> None:
+    """Raises `OptionError` where a folder's results are those of other settings, as of a row that was changed since.
+
+    Args:
+        folder: of a row's runs, or a peer's.
+        kept: what decides its results, as `Row.kept` returns it.
+    """
+    try:
+        before = json.loads((folder / KEPT).read_text())
+    except (OSError, ValueError):
+        return
+    if isinstance(before, dict) and before != kept:
+        name = next(name for name in {**kept, **before} if before.get(name) != kept.get(name))
+        raise OptionError(
+            f"{folder} was trained with {name}={before.get(name)!r}, not {kept.get(name)!r}: "
+            "remove it to train anew, or name another --out"
+        )
+
+
+def keep(folder: Path, kept: dict[str, Any]) -> None:
+    """Write down what decides a folder's results; raises as `check_kept`."""
+    check_kept(folder, kept)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / KEPT, json.dumps(kept, indent=1) + "\n")
+
+
+def _is_known(folder: Path, seed: int) -> bool:
+    """Whether it is known what a seed is worth; one that failed is trained again."""
+    file = result_file(folder, seed)
+    return file.is_file() and not Measured.read(file).error
+
+
 def _is_over(run_dir: Path, row: Row) -> bool:
     """Whether a run that was begun earlier has nothing left to do."""
     if not (run_dir / "config.json").is_file():
@@ -122,18 +158,21 @@ def train_peer(row: Row, peer: Peer, folder: Path, seeds: Sequence[int], quiet: 
     """Train the seeds of a row with another library, one after the other, on all cores; as `train_row`.
 
     Raises:
-        OptionError: the library is not installed.
+        OptionError: the library is not installed, or the folder holds runs with other settings.
     """
     if not peers.is_installed(peer.who):
         raise OptionError(f"{row.name}: {peer.who} is not installed: pip install {peer.who}, or leave --peers out")
+    keep(folder, row.kept_of(peer))
     for seed in seeds:
-        if result_file(folder, seed).is_file():
+        if _is_known(folder, seed):
             continue
         if not quiet:
             print(f"{row.name}, seed {seed}: {peer.who} {peer.algo}, at most {row.minutes:g} minutes")
         result = _peers_seed(row, peer, folder / f"seed-{seed}", seed)
         if result is None:
             return False
+        if result.error:
+            print(f"{row.name}, seed {seed}: {peer.who} failed: {result.error}")
         result.write(result_file(folder, seed))
     return True
 
@@ -152,16 +191,24 @@ def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | Non
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace.train.leaderboard.peers"],
             stdin=subprocess.PIPE, stdout=output, stderr=output, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C in the terminal is for the process that started it
         )  # fmt: skip
-        try:
-            process.communicate(json.dumps(request).encode() + b"\n", timeout=60 * row.minutes * 2 + GRACE)
-        except KeyboardInterrupt:
+        assert process.stdin is not None
+        with process.stdin, Interrupt() as interrupt:  # which ends with it
+            try:
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                process.stdin.flush()
+                until = time.monotonic() + 60 * row.minutes * 2 + GRACE
+                while process.poll() is None and not interrupt and time.monotonic() < until:
+                    time.sleep(PAUSE)
+            finally:
+                in_time = process.poll() is not None
+                process.kill()
+                process.wait()
+        if interrupt:
             return None
-        except subprocess.TimeoutExpired:
+        if not in_time:
             return measure.failed(seed, row.goals, f"it took more than twice its {row.minutes:g} minutes")
-        finally:
-            process.kill()
-            process.wait()
     if process.returncode:
         return measure.failed(seed, row.goals, f"its process ended with status {process.returncode}; see {log}")
     return _peers_result(folder, seed, row)

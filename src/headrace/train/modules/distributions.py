@@ -210,10 +210,11 @@ class BoxActions:
         self.action_dtype = torch.float32
         self.outputs = self.noise_size = int(np.prod(low.shape))
         bounded = np.isfinite(low) & np.isfinite(high)
+        least, most = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)  # inf - inf is a warning
         numbers = (
             np.where(bounded, 1.0, np.inf),
-            np.where(bounded, (high - low) / 2, 1.0),
-            np.where(bounded, (high + low) / 2, 0.0),
+            (most - least) / 2,
+            (most + least) / 2,
             low,
             high,
         )

@@ -90,6 +90,7 @@ class Agent:
         Raises:
             OptionError: observations or masks have a wrong shape or dtype, there are other rows than in the call before
                 and the policy has a memory of those, or the agent was trained with action masks and none is given.
+            NotFiniteError: an observation holds NaN or infinity.
         """
         generator = None if deterministic else self._generator
         seen, single = batched(observations, self.spec.observation)

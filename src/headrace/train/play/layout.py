@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from headrace.errors import OptionError
+from headrace.errors import NotFiniteError, OptionError
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
 OBSERVATION = "observation"
@@ -23,6 +23,7 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
 
     Raises:
         OptionError: they are nested otherwise, or have another shape or dtype; the message names both.
+        NotFiniteError: one holds NaN or infinity.
     """
     arrays: dict[str, np.ndarray] = {}
     rows: set[int | None] = set()
@@ -60,6 +61,11 @@ def _array(name: str, given: Any, leaf: gym.Space) -> np.ndarray:
             if shape
             else f"{name} has shape {array.shape}; it must be one number of one environment, or [B] of several"
         )
+    if array.ndim > len(shape) and not len(array):
+        raise OptionError(f"{name} has shape {array.shape}, which is of no environment")
+    if array.dtype.kind == "f" and not (finite := np.isfinite(array)).all():
+        place = tuple(np.argwhere(~finite)[0].tolist())
+        raise NotFiniteError(f"{name} holds {array[place]} at {list(place)}: no action follows from it")
     if array.dtype == dtype:
         return array
     if dtype.kind in "iu" and array.dtype.kind in "iu":

@@ -26,6 +26,9 @@ from headrace.train.runs import trust as _trust
 from headrace.train.runs.events import EventLog
 from headrace.train.runs.writing import replace
 
+SEVERAL = ("seeds.json", "sweep.json")
+"""files of folders whose runs are folders in them"""
+
 
 class RunFolder:
     """Paths of one run."""
@@ -60,6 +63,9 @@ class RunFolder:
             run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
+        for name in SEVERAL:
+            if (run.path / name).exists():
+                raise OptionError(f"{run.path} holds several runs, as {name} says: choose another run_dir")
         try:
             run.config_file.touch(exist_ok=False)  # of several runs that begin at the same time, only one succeeds
         except FileExistsError:

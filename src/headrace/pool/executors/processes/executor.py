@@ -327,7 +327,8 @@ class ProcessesExecutor(HostExecutor):
         self._check_there(env_ids.tolist())
         frames = self._call(slots.rendered, dict.fromkeys(env_ids.tolist()))
         if not all(isinstance(frame, np.ndarray) and frame.ndim == 3 for frame in frames):
-            raise RenderError(f"{self._spec.task} draws no frames")
+            why = next((f": {frame}" for frame in frames if isinstance(frame, str)), "")
+            raise RenderError(f"{self._spec.task} draws no frames{why}")
         return np.stack(frames).astype(np.uint8, copy=False)
 
     def call(self, name: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], env_ids: np.ndarray) -> list[Any]:

@@ -60,7 +60,7 @@ def told(slot: Slot, options: Mapping[str, Any]) -> None:
 
 
 def rendered(slot: Slot, _: object) -> Any:
-    """Returns the environment's RGB frame uint8[height, width, 3]; None if it renders nothing.
+    """Returns the environment's RGB frame uint8[height, width, 3]; None if it renders nothing, or in words why not.
 
     Environments are made without a render mode, since some step more slowly with one.
     """
@@ -71,6 +71,8 @@ def rendered(slot: Slot, _: object) -> Any:
         return slot.env.render()
     except NotImplementedError:
         return None
+    except Exception as error:  # such as of an environment that had to be made with a render mode
+        return f"its render raised {type(error).__name__}: {error}"
 
 
 def called(name: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any], slot: Slot, _: object) -> Any:

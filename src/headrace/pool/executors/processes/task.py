@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ON_FAILURE = ("raise", "restart")
 OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
+OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
+"""attributes of Gymnasium's vector environments, stable-baselines3's, and pools"""
 
 
 def in_gymnasium(name: str) -> bool:
@@ -93,6 +95,17 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
         raise
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise OptionError(f"{name} makes a {type(env).__name__}, which is no gymnasium.Env: it has no spaces")
+    if isinstance(env, type):
+        raise OptionError(f"{name} makes the class {env.__qualname__}, not an environment: call it, or give it itself")
+    for space in (env.observation_space, env.action_space):
+        if not isinstance(space, gym.Space):
+            raise OptionError(f"{name} makes a {type(env).__name__} that has {space!r} for a gymnasium.Space")
+    if batch := next((word for word in OF_BATCHES if hasattr(env, word)), None):
+        _close(env, name)
+        raise OptionError(
+            f"{name} makes a {type(env).__name__}, which steps several environments together (it has {batch}): "
+            "give what makes one, and their number as num_envs"
+        )
     try:
         limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or own.get("max_episode_steps") or 0
         fps = float(getattr(env, "metadata", {}).get("render_fps") or 30.0)
