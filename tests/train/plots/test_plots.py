@@ -49,7 +49,6 @@ def test_a_single_point_is_seen(tmp_path):
 
 CODE = """
 import json, sys, headrace
-from nightly import rest_nightly
 if __name__ == "__main__":
     print(headrace.train(sys.argv[1], run_dir=sys.argv[2], **json.loads(sys.argv[3])).plot)
 """

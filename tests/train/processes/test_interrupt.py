@@ -12,14 +12,18 @@ from headrace.train.processes.interrupt import Interrupt
 
 @pytest.mark.parametrize("each", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_asks_and_the_second_raises(each: signal.Signals):
-    before = signal.getsignal(each)
-    with Interrupt() as interrupt:
-        assert not interrupt
-        os.kill(os.getpid(), each)
-        assert interrupt
-        with pytest.raises(KeyboardInterrupt):
+    usual = signal.default_int_handler if each is signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(each, usual)  # another test's library may have left a handler
+    try:
+        with Interrupt() as interrupt:
+            assert not interrupt
             os.kill(os.getpid(), each)
-    assert signal.getsignal(each) is before
+            assert interrupt
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), each)
+        assert signal.getsignal(each) is usual
+    finally:
+        signal.signal(each, before)
 
 
 def test_a_programs_own_handler_of_term_stays():

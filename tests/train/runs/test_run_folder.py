@@ -27,7 +27,6 @@ from headrace.train.runs.folder import RunFolder
 TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False}
 TRAIN = f"""
 import sys, headrace
-from nightly import rest_nightly
 headrace.train("CartPole-v1", total_steps=10**9, run_dir=sys.argv[1], checkpoint_seconds=0.0, **{TINY})
 """
 

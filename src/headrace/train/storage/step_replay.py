@@ -27,6 +27,7 @@ from headrace.train.storage.writer import StepWriter
 
 MARGIN = 32  # one row in so many, the oldest ones, is not drawn any more
 SPARE = 16  # candidates drawn beyond the number that is expected to suffice
+LOOKS = 20  # at what there is to draw: writers may overtake a process that is not running for a moment
 
 
 class Staleness(NamedTuple):
@@ -145,9 +146,13 @@ class StepReplay:
         Raises:
             SequenceError: there are none yet.
         """
-        self._generator, ranges = generator, self.ranges()
-        held = sum(self._transitions(s, low, high) for s, (low, high) in enumerate(ranges))
-        if held <= 0:
+        self._generator = generator
+        for _ in range(LOOKS):
+            ranges = self.ranges()
+            held = sum(self._transitions(s, low, high) for s, (low, high) in enumerate(ranges))
+            if held > 0:
+                break
+        else:
             raise SequenceError("there is nothing to draw yet: wait until `held` is more than 0")
         counts = [(high - low) * self.layout.envs for low, high in ranges]
         wanted, share = math.prod(shape), held / sum(counts)
