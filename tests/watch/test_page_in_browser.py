@@ -134,7 +134,7 @@ def test_seeds_are_joined_and_runs_compared(tmp_path: Path, open_page: Open) -> 
         page.locator("#clear").click()
         choose(page, "× 3 seeds", "seed 1")
         page.locator("section[aria-label=Return] .key", has_text="3 seeds, mean and 95 % interval").wait_for()
-        assert "learning_rate 0.1" in page.locator("section[aria-label=Return] .key").inner_text()
+        page.locator("section[aria-label=Return] .key", has_text="learning_rate 0.1").wait_for()
         settings = page.locator("section[aria-label=Settings]")
         assert settings.locator("tbody tr").count() == 1 and "learning_rate" in settings.inner_text()
         settings.get_by_text("show all").click()
