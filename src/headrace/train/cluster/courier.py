@@ -11,6 +11,7 @@ the steps that it was allowed go to the others. What one raises ends the run as 
 from __future__ import annotations
 
 import dataclasses
+import signal
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -315,6 +316,8 @@ def work(config: Config, shared: Shared, life: int) -> None:
     code = Code.of(vars(config))
     cpus = config.samplers * (config.num_threads or 1)
     with connected(config.ray, cpus) as ray:
+        # Ray's handler of TERM would end this process; the learner, which hears it too, says when that is to be
+        signal.signal(signal.SIGTERM, lambda *_: None)
         shared.board.connected[0] = 1
         courier = Courier(ray, config, shared, code)
         while not shared.counters.stopped:
