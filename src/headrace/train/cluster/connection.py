@@ -29,6 +29,10 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",  # samplers of a local cluster are no less urgent than those without one
 }
+MODE = "RAY_AUTH_MODE"
+TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""variables of Ray's that hold or name a token; a file in the home folder is the other place for one"""
+TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # a second each, at a cluster that is there already
 TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
 """what waits for the end of the process that holds its input, and removes a folder then"""
 
@@ -60,10 +64,13 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
     """Yields the module `ray`, connected to a cluster with at least so many processors; ends the connection.
 
     Raises:
-        OptionError: there is no cluster, it is of another version of Ray or Python, or has too few processors.
+        OptionError: there is no cluster, it is of another version of Ray or Python, asks for a token that is not here,
+            or has too few processors.
     """
-    for name, value in QUIET.items():
+    for name, value in (QUIET if address == LOCAL else QUIET | TRIES).items():
         os.environ.setdefault(name, value)
+    if address != LOCAL and _has_token():  # `ray start` asks for it as soon as there is one
+        os.environ.setdefault(MODE, "token")
     import ray
 
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "include_dashboard": None}
@@ -90,7 +97,11 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
 def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
     try:
         ray.init(**how)
+    except ray.exceptions.AuthenticationError as error:
+        raise _no_token(address) from error
     except ConnectionError as error:
+        if "AuthenticationError" in str(error.__cause__):
+            raise _no_token(address) from error
         raise _nobody(address, str(error)) from error
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
@@ -108,6 +119,17 @@ def _nobody(address: str, reason: str) -> OptionError:
         f"there is no Ray cluster {where} ({first}): start one with  ray start --head --port 6379, "
         "or let the run start its own with  --ray local"
     )
+
+
+def _no_token(address: str) -> OptionError:
+    return OptionError(
+        f"ray={address!r}: the cluster asks for a token, and there is none here, or another one: "
+        "copy ~/.ray/auth_token from its head, or set RAY_AUTH_TOKEN to what  ray get-auth-token  prints there"
+    )
+
+
+def _has_token() -> bool:
+    return any(os.environ.get(name) for name in TOKENS) or (Path.home() / ".ray" / "auth_token").exists()
 
 
 def _check_processors(ray: Any, address: str, cpus: int) -> None:
