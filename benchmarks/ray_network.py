@@ -2,8 +2,8 @@
 
 Two network namespaces are two "machines" (see `torchrun_network.py`, which needs the same permissions). The first has
 the learner and the head of a Ray cluster, the second a node with twelve samplers. For each wire a run learns for a
-while; the age of the newest rows is measured as in `ray_sampling.py`. `ray_model.py` predicts it from the delay and from
-what the parts cost in that same run, in seconds of the clock, as other programs may use the cores as well.
+while; the age of the newest rows is measured as in `ray_sampling.py`. `ray_model.py` predicts it from the delay and the
+costs of the parts in that same run, in seconds of the clock, as other programs may use the cores as well.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def cluster(names: tuple[str, str], samplers: int) -> Iterator[None]:
                 command = ["ip", "netns", "exec", name, *command]
                 out = subprocess.DEVNULL
                 started.append(subprocess.Popen(command, env=environment, stdout=out, stderr=out))
-                time.sleep(5)  # the node gives up at once where there is no head
+                wait_for_head(names[1])  # the node gives up at once where there is none
             yield
         finally:
             for name in names:
@@ -152,6 +152,16 @@ def cluster(names: tuple[str, str], samplers: int) -> Iterator[None]:
                         os.kill(int(pid), signal.SIGKILL)
             for process in started:
                 process.wait(60)
+
+
+def wait_for_head(name: str) -> None:
+    """Until the head answers on the other machine."""
+    probe = f"exec 3<>/dev/tcp/{ADDRESSES[0]}/{PORT}"
+    until = time.monotonic() + NODES
+    while subprocess.run(["ip", "netns", "exec", name, "bash", "-c", probe], capture_output=True).returncode:
+        if time.monotonic() > until:
+            raise SystemExit("the head of the cluster does not answer")
+        time.sleep(0.5)
 
 
 def inside(name: str, args: NetworkArgs) -> dict[str, float]:

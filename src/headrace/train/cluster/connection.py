@@ -6,13 +6,14 @@ Nothing is asked of the network outside: Ray's usage statistics and its dashboar
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,6 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",  # samplers of a local cluster are no less urgent than those without one
 }
-MODE = "RAY_AUTH_MODE"
-TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-"""variables of Ray's that hold or name a token; a file in the home folder is the other place for one"""
 TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # a second each, at a cluster that is there already
 TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
 """what waits for the end of the process that holds its input, and removes a folder then"""
@@ -69,10 +67,10 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
     """
     for name, value in (QUIET if address == LOCAL else QUIET | TRIES).items():
         os.environ.setdefault(name, value)
-    if address != LOCAL and _has_token():  # `ray start` asks for it as soon as there is one
-        os.environ.setdefault(MODE, "token")
     import ray
 
+    if address != LOCAL:
+        _use_token()
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "include_dashboard": None}
     folder = None
     if address == LOCAL:
@@ -128,8 +126,13 @@ def _no_token(address: str) -> OptionError:
     )
 
 
-def _has_token() -> bool:
-    return any(os.environ.get(name) for name in TOKENS) or (Path.home() / ".ray" / "auth_token").exists()
+def _use_token() -> None:
+    """Show the cluster a token if there is one: `ray start` asks for it then, `ray.init` shows it only to ``auto``."""
+    with suppress(ImportError):  # versions of Ray that know no tokens
+        from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
+
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
 def _check_processors(ray: Any, address: str, cpus: int) -> None:
