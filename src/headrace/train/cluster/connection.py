@@ -6,7 +6,6 @@ Nothing is asked of the network outside: Ray's usage statistics and its dashboar
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import shutil
 import socket
@@ -30,6 +29,7 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",  # samplers of a local cluster are no less urgent than those without one
 }
+MODE = "RAY_AUTH_MODE"
 TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # a second each, at a cluster that is there already
 TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
 """what waits for the end of the process that holds its input, and removes a folder then"""
@@ -69,8 +69,6 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
         os.environ.setdefault(name, value)
     import ray
 
-    if address != LOCAL:
-        _use_token()
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "include_dashboard": None}
     folder = None
     if address == LOCAL:
@@ -95,12 +93,12 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
 def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
     try:
         ray.init(**how)
-    except ray.exceptions.AuthenticationError as error:
-        raise _no_token(address) from error
-    except ConnectionError as error:
-        if "AuthenticationError" in str(error.__cause__):
+    except (ConnectionError, ray.exceptions.AuthenticationError) as error:
+        if not _asks_for_token(error):
+            raise _nobody(address, str(error)) from error
+        if not _use_token():
             raise _no_token(address) from error
-        raise _nobody(address, str(error)) from error
+        _init(ray, address, how)
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
             told = " ".join(str(error).split())
@@ -126,13 +124,23 @@ def _no_token(address: str) -> OptionError:
     )
 
 
-def _use_token() -> None:
-    """Show the cluster a token if there is one: `ray start` asks for it then, `ray.init` shows it only to ``auto``."""
+def _asks_for_token(error: Exception) -> bool:
+    return "AuthenticationError" in f"{type(error).__name__} {error.__cause__}"
+
+
+def _use_token() -> bool:
+    """Show the token that is here, from now on; returns whether there is one that was not shown before.
+
+    Ray itself shows it only where the address is ``auto``. A cluster that asks for none must not be shown one: this
+    process would then ask for it, too, of actors that have none.
+    """
+    if MODE in os.environ:
+        return False
     with suppress(ImportError):  # versions of Ray that know no tokens
         from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
 
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        return maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    return False
 
 
 def _check_processors(ray: Any, address: str, cpus: int) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -288,7 +289,7 @@ class Courier:
             raise error
 
     def _again(self, member: Member, words: str) -> None:
-        self._ray.kill(member.handle)
+        self._kill(member)
         self._shared.board.restarts += 1
         self._shared.board.say(f"{words}{RESTARTED}")
         if not member.node:
@@ -302,6 +303,12 @@ class Courier:
         if ends:
             self._ray.wait(ends, num_returns=len(ends), timeout=END)
         for member in self.members:
+            self._kill(member)
+
+    def _kill(self, member: Member) -> None:
+        from ray.exceptions import RayError
+
+        with suppress(RayError):  # one whose creation has failed cannot be killed
             self._ray.kill(member.handle)
 
 
