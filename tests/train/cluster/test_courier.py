@@ -133,28 +133,34 @@ def test_too_few_processors_are_counted(cluster, tmp_path):
 @pytest.mark.nightly
 @LONG
 def test_a_run_outlives_kills_and_a_lost_node_and_finishes(tmp_path):
-    """And what was lost is only what actors had not sent: every step that counts is in the replay."""
-    lines: list[dict] = []
-    chance, removed = random.Random(1), 0
+    """And what was lost is only what actors had not sent: every step that counts is in the replay.
 
-    with nodes(2) as cluster:
+    A sampler takes the only processor of its node: where that is lost, it waits for the next one.
+    """
+    lines: list[dict] = []
+    chance, removed, returned = random.Random(1), 0, 0
+
+    with nodes(2, cpus=1) as cluster:
 
         def look(training, line):
-            nonlocal removed
+            nonlocal removed, returned
             lines.append(line)
             numbers = line["cluster"]
             if numbers["restarts"] < KILLS:
                 kill_one(chance)
-            elif not removed and numbers["nodes"] == 2:
+            elif not removed and numbers["actors"] == ACTORS:
                 cluster.remove_one()
                 removed = numbers["restarts"]
-            elif removed and numbers["actors"] == ACTORS and numbers["restarts"] > removed:
+            elif removed and not returned and numbers["restarts"] > removed and numbers["actors"] < ACTORS:
+                cluster.add()
+                returned = line["step"]
+            elif returned and numbers["actors"] == ACTORS:
                 training.stop()
 
         settings: dict[str, Any] = SETTINGS | {"replay_size": 10**6}
         result = train("Pendulum-v1", run_dir=tmp_path, ray=cluster.address, callback=look, **settings)
         assert result.reason == "interrupted"
-        assert max(line["cluster"]["nodes"] for line in lines) == 2 and lines[-1]["cluster"]["nodes"] == 1
+        assert max(line["cluster"]["nodes"] for line in lines) >= 2 and 0 < returned < result.steps
         check_ratio(lines, 2)
         counted = state(tmp_path)
         rows = counted["replay"]
