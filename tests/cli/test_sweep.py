@@ -16,6 +16,7 @@ from headrace.cli.main import main
 from headrace.train.config.settings import Config
 from headrace.train.runs.folder import RunFolder
 from headrace.train.sweep.summary import summary
+from programs import Program
 
 TINY = ["--num-envs", "4", "--minibatch-size", "64", "--hidden", "8"]
 WORDS = ["CartPole-v1", "--space", "learning_rate=1e-3..1e-2:log", "num_steps=16,32", *TINY]
@@ -53,12 +54,12 @@ def test_it_finds_settings_and_says_how_to_train_with_them(tmp_path: Path, capfd
     assert "already holds runs" in capfd.readouterr().err
 
 
-def started(folder: Path) -> subprocess.Popen[bytes]:
+def started(folder: Path) -> Program:
     """A sweep of two long trials, once both have reported."""
     code = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     words = [*WORDS, "--total-steps", "3000000", "--trials", "2", "--sampler", "random", "--jobs", "2"]
     words += ["--checkpoint-seconds", "0", "--log-steps", "1280", "--run-dir", str(folder)]
-    process = subprocess.Popen([sys.executable, "-c", code, "sweep", *words], stdout=subprocess.DEVNULL)
+    process = Program([sys.executable, "-c", code, "sweep", *words], stdout=subprocess.DEVNULL)
     until = time.monotonic() + 120
     files = [folder / f"trial-{number}" / "metrics.jsonl" for number in (0, 1)]
     while not all(file.exists() and len(file.read_bytes().splitlines()) > 3 for file in files):

@@ -7,7 +7,6 @@ import math
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -34,6 +33,7 @@ from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.workers.evaluator import interval
 from headrace.train.workers.rate_limiter import RateLimiter
 from nightly import rest_nightly
+from programs import Program
 
 SETTINGS: dict[str, Any] = {
     "algo": "ddpg",
@@ -275,11 +275,11 @@ def test_a_run_goes_on_with_its_replay(tmp_path):
 CHILD = "import sys; from headrace.cli.main import main; sys.exit(main())"
 
 
-def begin(tmp_path: Path) -> "subprocess.Popen[bytes]":
+def begin(tmp_path: Path) -> Program:
     """A long run in a process of its own, under way."""
     words = ["train", "Pendulum-v1", "--algo", "ddpg", "--samplers", "2", "--run-dir", str(tmp_path), "--no-video"]
     more = ["--total-steps", "100000000", "--replay-ratio", "None", "--log-steps", "1000", "--stop-at-return", "None"]
-    process = subprocess.Popen([sys.executable, "-c", CHILD, *words, *more], start_new_session=True)
+    process = Program([sys.executable, "-c", CHILD, *words, *more], start_new_session=True)
     until = time.monotonic() + 60
     while not read_metrics(tmp_path / "metrics.jsonl"):
         assert time.monotonic() < until
