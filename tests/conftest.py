@@ -20,6 +20,7 @@ import pytest
 
 import headrace
 from headrace.pool.executors.threads import ThreadsExecutor
+from programs import Program
 
 NATIVE = Path(__file__).parent / "native"
 BUILT = Path(__file__).parents[1] / "build" / "tests"
@@ -109,6 +110,12 @@ def make() -> Any:
     yield make_and_keep
     for pool in made:
         pool.close()
+
+
+@pytest.fixture
+def forked_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes of several runs, of seeds, of a sweep or of a leaderboard, are forked; see `programs`."""
+    monkeypatch.setattr("headrace.train.jobs.processes.Popen", Program)
 
 
 Make = Callable[..., Any]

@@ -22,6 +22,7 @@ TINY = ["--num-envs", "4", "--minibatch-size", "64", "--hidden", "8"]
 WORDS = ["CartPole-v1", "--space", "learning_rate=1e-3..1e-2:log", "num_steps=16,32", *TINY]
 
 
+@pytest.mark.usefixtures("forked_runs")
 def test_it_finds_settings_and_says_how_to_train_with_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
     words = [*WORDS, "--total-steps", "1280", "--sampler", "random", "--trials", "2", "--pruner", "none"]
@@ -68,6 +69,7 @@ def started(folder: Path) -> Program:
     return process
 
 
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_it_goes_on_where_it_was_ended(tmp_path: Path, how: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
@@ -89,6 +91,7 @@ def test_it_goes_on_where_it_was_ended(tmp_path: Path, how: signal.Signals, capf
     assert all(trial["steps"] >= plan["total_steps"] for trial in trials)
 
 
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.nightly
 def test_a_poor_trial_ends_early(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Rates of learning at which nothing is learnt are given up."""
@@ -124,6 +127,7 @@ def test_mistakes_end_it_before_anything_begins(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("forked_runs")
 def test_a_sweep_of_failures_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text("def net(space, outputs):\n    raise ValueError('no network today')\n")

@@ -58,6 +58,7 @@ def test_seeds_are_chosen_by_number_or_name() -> None:
             chosen_seeds(wrong)
 
 
+@pytest.mark.usefixtures("forked_runs")
 def test_each_learns_as_it_does_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     parent = tmp_path / "seeds"
     words = ["CartPole-v1", "--total-steps", "640", "--stop-at-return", "None", *WORDS]
@@ -136,6 +137,7 @@ def test_runs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     assert [result.reason for result in results] == ["finished", "finished"]
 
 
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.nightly
 def test_one_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -74,12 +74,12 @@ def settings_of(algo: str) -> tuple[str, dict[str, Any]]:
     return task, small | own | {"algo": str(file) if ":" in algo else algo, "torch_threads": 1}
 
 
-def learn_100_times(folder: Path) -> None:
-    """With each algorithm, at least 100 updates; what it has learnt then is left in the folder."""
+def learn_100_times(folder: Path, algorithms: list[str]) -> None:
+    """With each of these, at least 100 updates; what it has learnt then is left in the folder."""
     where = place()
     assert where is not None
     store, found = store_of(where), {}
-    for algo in ALGORITHMS:
+    for algo in algorithms:
         task, options = settings_of(algo)
         group = meet(where, store, lambda: False)
         trainer = Trainer(make_config(task, **options), RunFolder(folder), None, group)
