@@ -64,7 +64,7 @@ def serving(*arguments: str | Path, cwd: Path | None = None) -> Iterator[str]:
             yield said.split()[1]
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(60)
 
 
 def get(address: str, **headers: str) -> tuple[int, dict[str, str], bytes]:

@@ -315,7 +315,7 @@ def test_ctrl_c_ends_it_also_with_a_page_open(folder: Path) -> None:
         with talk(server.stdout.readline().split()[1]) as page:
             hear(page, "runs")
             server.send_signal(signal.SIGINT)
-            assert server.wait(15) == 0
+            assert server.wait(60) == 0
         assert server.communicate() == ("", "")
 
 
@@ -384,7 +384,7 @@ def test_the_page_of_a_run_outlives_it_while_somebody_looks(tmp_path: Path, door
         assert hear(page, "runs")["changed"][0]["status"]["kind"] == "killed"
         time.sleep(2.0)
         assert server.poll() is None
-    assert server.wait(15) == 0
+    assert server.wait(60) == 0
     assert server.communicate()[0] == b""
 
 
@@ -396,7 +396,7 @@ def test_the_page_of_a_run_that_nobody_opens_ends_after_it(tmp_path: Path, door:
         assert get(address)[0] == 200
         time.sleep(1.5)
         assert server.poll() is None
-    assert server.wait(15) == 0
+    assert server.wait(60) == 0
 
 
 def test_pages_are_served_side_by_side(address: str, folder: Path) -> None:

@@ -71,9 +71,17 @@ def children(parent: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one whose parent has not yet asked for its status does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def wait_until_gone(pids: list[int]) -> None:
     deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+    while any(map(is_alive, pids)):
         assert time.monotonic() < deadline, "processes were left behind"
         time.sleep(0.01)
 
