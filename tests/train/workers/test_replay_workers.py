@@ -59,13 +59,13 @@ def but(**changes: Any) -> dict[str, Any]:
     return SETTINGS | changes
 
 
-def evaluated(**changes: Any) -> dict[str, Any]:
+def with_evaluator(**changes: Any) -> dict[str, Any]:
     """The same for a run with an evaluator, which takes a core for itself."""
     return but(evaluate_episodes=2, **changes)
 
 
 def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
-    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **evaluated())
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **with_evaluator())
     assert result.reason == "finished"
     assert 3000 <= result.steps < 3000 + 4
     lines = read_metrics(tmp_path / "metrics.jsonl")
@@ -109,7 +109,7 @@ def test_the_screen_shows_rates_and_evaluations(tmp_path, terminal):
     screen = io.StringIO()
     dashboard = Dashboard(screen)
     dashboard.console = Console(file=screen, force_terminal=terminal, width=110, color_system=None)
-    config = make_config("Pendulum-v1", **evaluated(total_steps=1000))
+    config = make_config("Pendulum-v1", **with_evaluator(total_steps=1000))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
         trainer.train(dashboard)
@@ -132,7 +132,7 @@ def test_it_stops_once_it_is_solved(tmp_path):
 
 def test_the_weights_that_solved_it_are_the_best_unless_better_ones_were_evaluated(tmp_path):
     """No evaluation comes before: they begin with learning."""
-    settings = evaluated(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000, learning_starts=100_000)
+    settings = with_evaluator(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000, learning_starts=100_000)
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     best = checkpoints.load(tmp_path / "checkpoints" / "best")
     assert best.counters["best_return"] == result.mean_return
@@ -156,7 +156,7 @@ def test_waiting_for_the_replay_ratio_is_told_apart_from_waiting_for_the_learner
 
 
 def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
-    config = make_config("Pendulum-v1", **evaluated(total_steps=20_000, replay_ratio=0.05))
+    config = make_config("Pendulum-v1", **with_evaluator(total_steps=20_000, replay_ratio=0.05))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     over = threading.Event()
 
@@ -370,7 +370,7 @@ def test_mistakes_are_named(tmp_path, task, settings, words):
 
 
 def test_best_weights_are_those_that_were_evaluated(tmp_path):
-    config = make_config("Pendulum-v1", **evaluated())
+    config = make_config("Pendulum-v1", **with_evaluator())
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
         learning = trainer.policy.acting.clone()
