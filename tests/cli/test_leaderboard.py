@@ -7,6 +7,7 @@ import pytest
 
 from headrace.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("forked_runs")
 POISONED = f"{Path(__file__).parents[1] / 'poisoned_env.py'}:Poisoned-v0"
 BOARD = f"""
 [[row]]
