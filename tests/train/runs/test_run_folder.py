@@ -284,6 +284,17 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(tmp_path
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("path", [None, 3, b"runs/mine"])
+def test_what_is_no_path_is_an_error_that_says_so(path) -> None:
+    calls = [headrace.load, headrace.train.resume, headrace.train.resume_seeds, evaluate, plot_returns]
+    for call in calls if path is not None else calls[:1]:
+        with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
+            call(path)
+    for call in (headrace.train.train, headrace.train.train_seeds) if path is not None else ():
+        with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
+            call("CartPole-v1", run_dir=path, quiet=True, **TINY)
+
+
 def test_a_run_has_a_folder_of_a_name() -> None:
     with pytest.raises(OptionError, match="run_dir is empty"):
         headrace.train.train("CartPole-v1", run_dir="", total_steps=128, quiet=True)

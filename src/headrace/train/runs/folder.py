@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import shutil
 import time
@@ -31,10 +32,14 @@ SEVERAL = ("seeds.json", "sweep.json")
 
 
 class RunFolder:
-    """Paths of one run."""
+    """Paths of one run.
+
+    Raises:
+        OptionError: ``path`` is no path.
+    """
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
+        self.path = folder_path(path)
         self.config_file = self.path / "config.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.events = EventLog(self.path / "events.jsonl")
@@ -166,6 +171,13 @@ class RunFolder:
     def write_config(self, config: Config) -> None:
         """Write ``config.json``, replacing an older one atomically."""
         replace(self.config_file, config.to_json())
+
+
+def folder_path(run_dir: object) -> Path:
+    """Returns a run folder's path; raises `OptionError` for an object that is no path."""
+    if not isinstance(run_dir, str | os.PathLike):
+        raise OptionError(f"run_dir={run_dir!r} must be the path of a run folder, such as 'runs/mine'")
+    return Path(run_dir)
 
 
 def fresh_path(task: str) -> Path:
