@@ -11,6 +11,7 @@ from rich.console import Console
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
 from headrace.machine import readable
+from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.processes.torchrun import refuse
 from headrace.train.tuning.measure import Probe
@@ -73,7 +74,7 @@ def run(argv: list[str]) -> int:
         overrides["env_options"] = parse_options(args.option)
     config = make_config(args.task, **overrides)
     found = find_scale(config, seconds=args.seconds, memory_share=args.memory_share, again=args.again)
-    words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.settings(config).items())
+    words = " ".join(f"{option_of(name)} {value}" for name, value in found.settings(config).items())
     print(f"  train with it:  headrace train {args.task} --scale   (or: {words})")
     return 0
 

@@ -21,6 +21,7 @@ from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.train import Result, resume, resume_seeds, train, train_seeds
+from headrace.train.config.command import setting_of
 from headrace.train.config.fields import settings_of
 from headrace.train.config.make import DECIDING, algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
@@ -127,7 +128,7 @@ def run(argv: list[str]) -> int:
         refuse(asked_for)
     if args.jobs and not args.seeds:
         raise OptionError("--jobs is how many of several --seeds are trained at once: name them, too")
-    if args.seeds and any(_name(word) == "seed" for word in argv if word.startswith("--")):
+    if args.seeds and any(setting_of(word) == "seed" for word in argv if word.startswith("--")):
         raise OptionError("--seeds says which seeds are trained, such as --seeds 1,2,7: leave --seed out")
     if args.resume is not None:
         _, config = RunFolder.open(args.resume)
@@ -157,11 +158,7 @@ def run(argv: list[str]) -> int:
 def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
     """Go on with the runs of several seeds; the command may be the one that began them, with --resume."""
     plan = Plan.read(folder)
-    values = {"task": plan.task, **plan.settings}
-    if "--trust" in argv:
-        code.remember(code.named(values))
-    else:
-        code.check(values, folder)
+    code.admit({"task": plan.task, **plan.settings}, folder, "--trust" in argv)
     kept = [word for word, before in zip(argv, ("", *argv), strict=False) if "--resume" not in (word, before)]
     kept = [word for word in kept if not word.startswith("--resume=")]
     named = _named(kept)
@@ -207,7 +204,7 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
     Returns:
         Its record for the run, None where nothing was measured; and the settings that follow.
     """
-    given = {_name(word) for word in argv if word.startswith("--")} | asked.keys()
+    given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
     chosen = {"samplers", "num_envs"} | ({"minibatch_size"} if args.tune == "all" else set())
     if not find_algorithm(args.algo).capabilities.replay or given & chosen:
         return None, {}
@@ -250,20 +247,15 @@ def _named(argv: Sequence[str]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for word, following in itertools.pairwise((*argv, "")):
         value = word.partition("=")[2] or following
-        if word.startswith("--") and _name(word) in DECIDING:
-            named[_name(word)] = value
-        elif word.startswith("--") and _name(word) == "resume" and value:
+        if word.startswith("--") and setting_of(word) in DECIDING:
+            named[setting_of(word)] = value
+        elif word.startswith("--") and setting_of(word) == "resume" and value:
             named["resume"] = value
-        elif word.startswith("--") and _name(word) == "policies":
+        elif word.startswith("--") and setting_of(word) == "policies":
             named["policies"] = parse_json(value)
-        elif word.startswith("--") and _name(word) == "samplers" and value.removeprefix("-").isdigit():
+        elif word.startswith("--") and setting_of(word) == "samplers" and value.removeprefix("-").isdigit():
             named["samplers"] = int(value)
     return named
-
-
-def _name(word: str) -> str:
-    """The setting that an option is for."""
-    return word.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,7 +303,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
 def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
     """Raises `OptionError` for an option that is a setting, but none that this algorithm uses."""
     for word in argv:
-        name = _name(word)
+        name = setting_of(word)
         for each in (name, name.removeprefix("no_")):
             if word.startswith("--") and each not in offered and (users := who_uses(each)):
                 raise OptionError(f"{word} would not be used by {algo}: it is for {users}")

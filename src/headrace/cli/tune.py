@@ -12,6 +12,7 @@ from rich.console import Console
 
 from headrace.cli.options import parse_options
 from headrace.errors import OptionError
+from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, settled
 from headrace.train.processes.torchrun import refuse
@@ -90,7 +91,7 @@ def run(argv: list[str]) -> int:
     found = find_tuning(config, console, table=True, **how)
     for words in found.ended:
         console.print(f"  {words}", soft_wrap=True)
-    settings = " ".join(f"--{name.replace('_', '-')} {_word(value)}" for name, value in found.settings(config).items())
+    settings = " ".join(f"{option_of(name)} {_word(value)}" for name, value in found.settings(config).items())
     console.print(f"the same by hand:  headrace train {args.task} --algo {args.algo} {settings}", soft_wrap=True)
     return 0
 

@@ -112,7 +112,7 @@ def test_runs_that_begin_together_get_folders_of_their_own(tmp_path):
 @pytest.mark.parametrize("name", ["seeds.json", "sweep.json"])
 def test_a_folder_of_several_runs_is_no_folder_of_one(tmp_path: Path, name: str):
     (tmp_path / name).write_text("{}")
-    with pytest.raises(OptionError, match=f"holds several runs, as {name} says"):
+    with pytest.raises(OptionError, match=f"already holds runs, as {name} says"):
         RunFolder.create(tmp_path, make_config("Pendulum-v1"))
     assert [each.name for each in tmp_path.iterdir()] == [name]
 

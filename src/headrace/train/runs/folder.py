@@ -61,20 +61,11 @@ class RunFolder:
             OptionError: the folder already holds a run, or cannot be made.
             StorageError: files cannot be written there.
         """
-        if isinstance(path, str) and not path:
-            raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
-        try:
-            run = cls(path if path is not None else fresh_path(config.task))
-            run.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
-        for name in SEVERAL:
-            if (run.path / name).exists():
-                raise OptionError(f"{run.path} holds several runs, as {name} says: choose another run_dir")
+        run = cls(make_folder(path, config.task))
         try:
             run.config_file.touch(exist_ok=False)  # of several runs that begin at the same time, only one succeeds
         except FileExistsError:
-            raise OptionError(f"{run.path} already holds a run: resume it, or choose another run_dir") from None
+            raise OptionError(_taken(run.path)) from None
         except OSError as error:
             raise StorageError(f"{run.config_file} cannot be written: {error.strerror}") from error
         try:
@@ -115,10 +106,7 @@ class RunFolder:
         """
         run = cls(path)
         values = run._values()
-        if trust:
-            _trust.remember(_trust.named(values))
-        else:
-            _trust.check(values, run.path)
+        _trust.admit(values, run.path, trust)
         return run, run._config(values)
 
     @classmethod
@@ -178,6 +166,34 @@ def folder_path(run_dir: object) -> Path:
     if not isinstance(run_dir, str | os.PathLike):
         raise OptionError(f"run_dir={run_dir!r} must be the path of a run folder, such as 'runs/mine'")
     return Path(run_dir)
+
+
+def make_folder(path: str | Path | None, task: str) -> Path:
+    """Make a folder for a new run, or for several, and return it; by default ``runs/TASK-DATE-TIME``.
+
+    Raises:
+        OptionError: it already holds a run or runs, or cannot be made.
+    """
+    if isinstance(path, str) and not path:
+        raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
+    try:
+        folder = fresh_path(task) if path is None else folder_path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
+    for name in SEVERAL:
+        if (folder / name).exists():
+            raise OptionError(
+                f"{folder} already holds runs, as {name} says: go on with them (--resume {folder}), or choose another "
+                "run_dir"
+            )
+    if (folder / "config.json").exists():
+        raise OptionError(_taken(folder))
+    return folder
+
+
+def _taken(folder: Path) -> str:
+    return f"{folder} already holds a run: resume it, or choose another run_dir"
 
 
 def fresh_path(task: str) -> Path:
