@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace
+from headrace.cli.options import optional
 from headrace.envs import FAMILIES
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.registry import nearest
@@ -33,7 +34,7 @@ class EnvsArgs:
       headrace envs atari         a whole family
     """
 
-    filter: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[FILTER]")] = ""
+    filter: Annotated[str, tyro.conf.Positional, optional("[FILTER]")] = ""
     """part of a name, a pattern with * and ?, or a family"""
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli import train as training
+from headrace.cli.options import optional
 from headrace.errors import OptionError
 from headrace.train.config.command import option_of, setting_of, train_command
 from headrace.train.config.make import DECIDING
@@ -49,28 +50,28 @@ class SweepArgs:
       headrace sweep --resume runs/CartPole-v1-20260101-120000 --trials 60
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
-    space: tuple[str, ...] = ()
-    """what is varied: name=low..high, name=low..high:log, name=value,value,…, or a TOML or JSON file"""
+    space: Annotated[tuple[str, ...], optional("NAME=VALUES …")] = ()
+    """settings to vary: name=low..high, name=low..high:log, name=value,value,…, or a TOML or JSON file"""
     trials: int = 20
     """how many runs"""
     sampler: Name = "tpe"
-    """where settings come from: random needs nothing else, tpe and gp are Optuna's"""
+    """how settings are chosen: at random, or by Optuna's tpe or gp"""
     pruner: Rule = "median"
-    """which trials end early: those below the median of the others, all but the best third, or none"""
+    """which trials end early: those below the median of the others (median), all but the best third (halving), none"""
     metric: Literal["final", "area"] = "final"
-    """what is to be large: the last mean return, or the mean return over all steps"""
+    """what is maximised: the last mean return (final), or the mean return over all steps (area)"""
     sampler_seed: int = 1
     """seed of the sampler; that of the runs is --seed"""
     jobs: int = 0
     """how many runs at once; 0 for as many as the cores allow"""
-    run_dir: Path | None = None
-    """folder for the sweep; a new one in runs/ by default"""
-    resume: Path | None = None
-    """a sweep to go on with, instead of a task"""
+    run_dir: Annotated[Path | None, optional("PATH")] = None
+    """folder for the sweep; by default a new one in runs/"""
+    resume: Annotated[Path | None, optional("PATH")] = None
+    """folder of a sweep to go on with, instead of a task"""
     trust: bool = False
-    """with --resume: run the code of files that the sweep names, though it was not begun here"""
+    """with --resume: run the code in files that the sweep names, also if it was not begun on this machine"""
     quiet: bool = False
     """show no progress"""
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import JSON, parse_json, parse_options
+from headrace.cli.options import JSON, TaskOptions, optional, parse_json, parse_options
 from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
@@ -33,19 +33,19 @@ from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 
 GROUPS = {
-    "run": "what is trained, for how long, and where",
-    "environments": "what is stepped",
-    "network": "what acts",
-    "learning": "how it learns",
-    "exploration": "how it finds what it does not know",
-    "replay": "what it learns from",
-    "workers": "what other processes do, where there are any",
+    "run": "algorithm, length and device",
+    "environments": "the environments of the task",
+    "network": "the policy's network",
+    "learning": "optimiser, returns and normalisation",
+    "exploration": "how actions explore",
+    "replay": "the replay, and the ratio of updates to steps",
+    "workers": "samplers, evaluator and learner in processes of their own",
     "policies": "several policies, and networks of other runs",
-    "files": "what the run leaves behind",
+    "files": "files that the run writes",
 }
 """group of settings → its description in the help; an algorithm's own group comes after ``learning``"""
 ELSEWHERE = {"task", "env_options", "copies"}
-"""settings that are no options of this name: an argument, --option, and what is a policy's alone"""
+"""settings without an option of their name: an argument, --option, and a setting of single policies"""
 
 
 @dataclass(frozen=True)
@@ -56,27 +56,30 @@ class RunArgs:
         values: the settings by name, those of the task and the network included.
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
-    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """a task option as name=value; may be repeated"""
-    run_dir: Path | None = None
-    """folder for the run; a new one in runs/ by default"""
-    resume: Path | None = None
-    """a run to go on with, instead of a task"""
+    option: TaskOptions = ()
+    run_dir: Annotated[Path | None, optional("PATH")] = None
+    """folder for the run; by default a new one in runs/"""
+    resume: Annotated[Path | None, optional("PATH")] = None
+    """folder of a run to go on with, instead of a task"""
     trust: bool = False
-    """with --resume: run the code of files that the run names, though it was not begun here"""
+    """with --resume: run the code in files that the run names, also if it was not begun on this machine"""
     quiet: bool = False
     """show no progress"""
     scale: bool = False
-    """train with the num_envs and minibatch_size that are fastest here: measured once, then remembered"""
-    tune: Literal["speed", "all", "none"] = "speed"
-    """for algorithms with a replay, and long runs: what headrace tune is to find, once on this machine. speed: threads,
-    and how many samplers share the environments, which does not change what is learnt; all: also num_envs and
-    minibatch_size, with what follows from it, which does. Nothing where samplers or num_envs is given; for all, nor
-    where minibatch_size is"""
-    seeds: str = ""
-    """train with several seeds, each a run of its own in one folder: how many, such as 5, or which, such as 1,2,7"""
+    """train with the num_envs and minibatch_size that are fastest on this machine: measured once, then remembered"""
+    tune: Annotated[
+        Literal["speed", "all", "none"],
+        tyro.conf.arg(
+            help="what to tune first for algorithms with a replay, as headrace tune does; short runs are not tuned, "
+            "and a result is remembered. speed: threads and samplers, which do not change what is learnt; all: also "
+            "num_envs and minibatch_size, which do, with learning rates and replay ratio. Nothing is tuned if samplers "
+            "or num_envs is given, nor, with all, if minibatch_size is"
+        ),
+    ] = "speed"
+    seeds: Annotated[str, optional("SEEDS")] = ""
+    """train with several seeds, each as a run in one folder: a number of seeds, such as 5, or seeds, such as 1,2,7"""
     jobs: int = 0
     """with --seeds: how many runs at once; 0 for as many as the cores allow"""
     values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
@@ -127,7 +130,7 @@ def run(argv: list[str]) -> int:
     ):
         refuse(asked_for)
     if args.jobs and not args.seeds:
-        raise OptionError("--jobs is how many of several --seeds are trained at once: name them, too")
+        raise OptionError("--jobs is the number of --seeds that are trained at once: give --seeds, too")
     if args.seeds and any(setting_of(word) == "seed" for word in argv if word.startswith("--")):
         raise OptionError("--seeds says which seeds are trained, such as --seeds 1,2,7: leave --seed out")
     if args.resume is not None:
@@ -279,10 +282,11 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
                 continue
             offered.add(name)
             hint = JSON if name in ("schedules", "policies", "curriculum") else None
-            marks = (tyro.conf.arg(help=known.help.replace("%", "%%")), *([hint] if hint else []))
+            default = defaults[name]
+            shown = {"help_behavior_hint": "(default: none)"} if default in ("", (), {}) else {}
+            marks = (tyro.conf.arg(help=known.help.replace("%", "%%"), **shown), *([hint] if hint else []))
             type_ = Literal[algorithm.capabilities.presets] if name == "preset" else types[name]
             kind = Annotated[(Any if hint else type_, *marks)]
-            default = defaults[name]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
     _check_offered(argv, offered, str(defaults["algo"]))
     order = list(GROUPS)
@@ -290,7 +294,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     parts = []
     for name in sorted(groups, key=lambda each: ranks[each]):
         made = dataclasses.make_dataclass(name, groups[name], frozen=True)
-        made.__doc__ = GROUPS.get(name, f"what {name} alone has")
+        made.__doc__ = GROUPS.get(name, f"settings of {name} alone")
         parts.append((name, Annotated[made, tyro.conf.arg(name=name)], field(default_factory=made)))
     everything = dataclasses.make_dataclass("TrainArgs", parts, bases=(RunArgs,), frozen=True)
     everything.__doc__ = DESCRIPTION
