@@ -283,8 +283,11 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             offered.add(name)
             hint = JSON if name in ("schedules", "policies", "curriculum") else None
             default = defaults[name]
-            shown = {"help_behavior_hint": "(default: none)"} if default in ("", (), {}) else {}
-            marks = (tyro.conf.arg(help=known.help.replace("%", "%%"), **shown), *([hint] if hint else []))
+            shown = "(default: none)" if default in ("", (), {}) else None
+            marks = (
+                tyro.conf.arg(help=known.help.replace("%", "%%"), help_behavior_hint=shown),
+                *([hint] if hint else []),
+            )
             type_ = Literal[algorithm.capabilities.presets] if name == "preset" else types[name]
             kind = Annotated[(Any if hint else type_, *marks)]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
