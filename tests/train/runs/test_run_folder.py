@@ -113,7 +113,7 @@ def test_runs_that_begin_together_get_folders_of_their_own(tmp_path):
 @pytest.mark.parametrize("name", ["seeds.json", "sweep.json"])
 def test_a_folder_of_several_runs_is_no_folder_of_one(tmp_path: Path, name: str):
     (tmp_path / name).write_text("{}")
-    with pytest.raises(OptionError, match=f"holds several runs, as {name} says"):
+    with pytest.raises(OptionError, match=f"already holds runs, as {name} says"):
         RunFolder.create(tmp_path, make_config("Pendulum-v1"))
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
@@ -283,6 +283,17 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(tmp_path
     with pytest.raises(StateError, match="no checkpoint to go on from"):
         headrace.train.resume(tmp_path / "run", quiet=True)
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("path", [None, 3, b"runs/mine"])
+def test_what_is_no_path_is_an_error_that_says_so(path) -> None:
+    calls = [headrace.load, headrace.train.resume, headrace.train.resume_seeds, evaluate, plot_returns]
+    for call in calls if path is not None else calls[:1]:
+        with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
+            call(path)
+    for call in (headrace.train.train, headrace.train.train_seeds) if path is not None else ():
+        with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
+            call("CartPole-v1", run_dir=path, quiet=True, **TINY)
 
 
 def test_a_run_has_a_folder_of_a_name() -> None:

@@ -90,6 +90,11 @@ class Job:
         return self.metrics.lines[-1]["step"] if self.metrics.lines else 0
 
     @property
+    def seconds(self) -> float:
+        """Seconds of training so far."""
+        return self.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if self.metrics.lines else 0.0
+
+    @property
     def mean_return(self) -> float | None:
         """The return that it reported last."""
         return next((line["return"] for line in reversed(self.metrics.lines) if line.get("return") is not None), None)

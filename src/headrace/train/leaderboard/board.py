@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from headrace.errors import OptionError
 from headrace.train.config.checks import check_storable, describe, matches
+from headrace.train.config.command import train_command
 
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
@@ -109,22 +109,7 @@ class Row:
 
     def command(self, seed: int) -> str:
         """Returns the command that trains one seed outside of the board."""
-        words = ["headrace", "train", self.task]
-        for name, value in {**self.wishes(), "seed": seed}.items():
-            words += _option(name, value)
-        return shlex.join(words)
-
-
-def _option(name: str, value: Any) -> list[str]:
-    """A setting as words of a command line."""
-    option = name.replace("_", "-")
-    if name == "env_options":
-        return [word for own, each in value.items() for word in ("--option", f"{own}={each}")]
-    if isinstance(value, bool):
-        return [f"--{'' if value else 'no-'}{option}"]
-    if isinstance(value, list | tuple):
-        return [f"--{option}", *map(str, value)]
-    return [f"--{option}", str(value)]
+        return train_command(self.task, {**self.wishes(), "seed": seed})
 
 
 def read_board(file: str | Path = DEFAULT) -> list[Row]:
