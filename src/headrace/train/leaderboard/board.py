@@ -80,8 +80,8 @@ class Row:
         algo: the algorithm.
         settings: others, keywords of `headrace.train.train`.
         games: episodes that the trained agent plays without exploration.
-        judge: what reaches a goal: the last ``games`` episodes of "training", or "games" that a checkpoint plays without
-            exploration, as where one that explores falls.
+        judge: what reaches a goal: the last ``games`` episodes of "training", or "games" that a checkpoint plays
+            without exploration, as where one that explores falls.
         published, peers: see there.
     """
 

@@ -19,6 +19,8 @@ from headrace.train.runs.writing import replace
 from headrace.version import __version__
 
 VERSIONS = ("torch", "numpy", "gymnasium", "mujoco", "ale-py", "warp-lang", "stable-baselines3")
+SHOWN = ("name", "task", "algo", "goals", "total_steps", "minutes", "games", "judge")
+"""what the JSON says of a row"""
 JSON, PAGE = "leaderboard.json", "index.html"
 MINUTE = 60.0
 
@@ -132,9 +134,9 @@ def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Seconds to a return</title><style>{STYLE}</style><h1>Seconds to a return</h1>",
         f"<p>{escape(where['processor'])}, {where['cores']} cores; {escape(versions)}. Time is that of training; a "
-        "return counts as reached when the mean of the last games of training first was as much; where a row says so, of "
-        "games that a checkpoint plays without exploration. The last column is "
-        "the mean of as many games of the trained agent, over the seeds.</p>",
+        "return counts as reached when the mean of the last games of training first was as much; where a row says so, "
+        "of games that a checkpoint plays without exploration. The last column is the mean of as many games of the "
+        "trained agent, over the seeds.</p>",
         _table(head, lines),
         *(_section(entry) for entry in entries),
         "</html>\n",
