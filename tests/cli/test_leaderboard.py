@@ -123,7 +123,7 @@ def test_games_of_its_checkpoints_judge_a_row_that_says_so(tmp_path: Path, capfd
     assert low["steps"] == next(step for step, mean in earned.items() if step and mean >= 15)
     assert low["seconds"] > 0
     assert "judged by games without exploration" in (tmp_path / "out" / "index.html").read_text()
-    with pytest.raises(OptionError, match="step-000000000007.* or one of step-"):
+    with pytest.raises(OptionError, match=r"step-000000000007.* or one of step-"):
         evaluate(run, 4, which="step-000000000007")
 
 
