@@ -75,7 +75,7 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
             if seed in failures:
                 result = measure.failed(seed, row.goals, failures[seed])
             else:
-                result = measure.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games)
+                result = measure.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games, row.judge)
             result.write(result_file(folder, seed))
     return True
 
