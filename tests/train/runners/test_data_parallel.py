@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import platform
 import pty
 import signal
 import socket
@@ -29,6 +30,7 @@ from headrace.train.collect.setup import make_collector, make_policies, training
 from headrace.train.config.make import only
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.normalisation import RunningStatistics
 from headrace.train.processes.start import worker_context
 from headrace.train.runners import data_parallel as parallel
@@ -140,8 +142,11 @@ def test_statistics_are_those_of_all_observations(tmp_path):
     for name, tensor in expected.state().items():
         torch.testing.assert_close(found[f"normaliser.{name}"], tensor, atol=1e-9, rtol=1e-9)
     assert found["values.count"] == 256 and found["values.variance"] > 0
-    (line,) = facts(tmp_path / "run")
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert line["step"] == 256
+    ranks = line["time"]["ranks"]
+    assert list(ranks) == ["0", "1"] and ranks["0"]["host"] == ranks["1"]["host"] == platform.node()
+    assert all(each["steps_per_second"] > 0 and each["device"] == "cpu" for each in ranks.values())
 
 
 def twin(rank: int, port: int, folder: Path, config: Config) -> None:

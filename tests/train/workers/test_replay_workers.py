@@ -352,6 +352,17 @@ def test_the_rate_limiter_keeps_the_ratio():
     assert counters.allowed[0] == 3000
 
 
+@pytest.mark.parametrize("ratio", [0.01, 1 / 16, 1 / 49, 1 / 3, 0.3, 1.0, 2.5])
+def test_samplers_may_always_go_on_to_the_next_update(ratio: float):
+    """Also where that takes more steps than they may be ahead: else neither they nor the learner would ever move."""
+    counters = Counters(1)
+    config = make_config("Pendulum-v1", **but(replay_ratio=ratio, num_envs=1, total_steps=10**9))
+    limiter = RateLimiter(config, counters)
+    for updates in range(2000):
+        limiter.note(updates)
+        assert limiter.due(int(counters.allowed[0])) > updates
+
+
 @pytest.mark.parametrize(
     ("task", "settings", "words"),
     [
