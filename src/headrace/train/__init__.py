@@ -74,7 +74,8 @@ def train(
     Args:
         task: name of the task.
         algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``,
-            ``"xqc"`` or ``"dqn"``; or a class of a user's, as ``"file.py:Class"`` or ``"package.module:Class"``.
+            ``"xqc"``, ``"flashsac"`` or ``"dqn"``; or a class of a user's, as ``"file.py:Class"`` or
+            ``"package.module:Class"``.
         total_steps, seed, device: as in `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.

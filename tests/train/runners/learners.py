@@ -38,6 +38,7 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "dqn": ("CartPole-v1", REPLAY),
     "crossq": ("Pendulum-v1", REPLAY),
     "xqc": ("Pendulum-v1", REPLAY),
+    "flashsac": ("Pendulum-v1", REPLAY | {"critic_hidden": (16,)}),
     "pqn": ("CartPole-v1", {}),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }

@@ -90,6 +90,15 @@ class Policy:
         """
         return values if self.value_normaliser is None else self.value_normaliser.restored(values)
 
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill the noise of actions that explore, in place, and return it.
+
+        Args:
+            noise: float32[T, B, noise_size] for the steps of a rollout, or float32[B, noise_size] for the next step.
+            generator: where it comes from.
+        """
+        return self.distribution.draw(noise, generator)
+
     def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
         """All updates that are due after one rollout, ``step`` agent steps into the run.
 

@@ -27,9 +27,9 @@ class CommonConfig:
     task: str = setting(REQUIRED, "Name of the task, as `headrace envs` lists it.", group="run", shared=True)
     algo: str = setting(
         "ppo",
-        "Learning algorithm: ppo, a2c, pqn, ddpg, td3, sac, crossq, xqc or dqn; or a class of your own, file.py:Class "
-        "or package.module:Class. ddpg, td3, sac, crossq and xqc are for continuous actions, dqn and pqn for one "
-        "discrete action. All but ppo, a2c and pqn learn from a replay.",
+        "Learning algorithm: ppo, a2c, pqn, ddpg, td3, sac, crossq, xqc, flashsac or dqn; or a class of your own, "
+        "file.py:Class or package.module:Class. ddpg, td3, sac, crossq, xqc and flashsac are for continuous actions, "
+        "dqn and pqn for one discrete action. All but ppo, a2c and pqn learn from a replay.",
         group="run",
     )
     preset: str = setting(
