@@ -16,15 +16,16 @@ from pages import line, serving, wait_for, write_run, write_sweep
 from headrace.train.runs.events import EventLog
 from headrace.train.tuning.measure import Probe, Size
 from headrace.train.tuning.tune import Tuning
+from programs import Program
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 Open = Callable[..., Any]
 
 
-def train(path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def train(path: Path, *arguments: str) -> Program:
     command = [sys.executable, "-m", "headrace.cli.main", "train", "CartPole-v1", "--run-dir", str(path), "--quiet",
                "--no-video", "--no-tensorboard", *arguments]  # fmt: skip
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    return Program(command, stdout=subprocess.DEVNULL)
 
 
 def status(page: Any) -> str:

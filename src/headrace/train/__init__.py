@@ -25,7 +25,7 @@ from headrace.train.processes.torchrun import refuse
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
-from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.folder import RunFolder, folder_path, make_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +74,8 @@ def train(
     Args:
         task: name of the task.
         algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``,
-            ``"xqc"`` or ``"dqn"``; or a class of a user's, as ``"file.py:Class"`` or ``"package.module:Class"``.
+            ``"xqc"``, ``"flashsac"`` or ``"dqn"``; or a class of a user's, as ``"file.py:Class"`` or
+            ``"package.module:Class"``.
         total_steps, seed, device: as in `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.
@@ -142,7 +143,8 @@ def train_seeds(
     config, most = side_by_side(task, overrides)
     decided = {name: getattr(config, name) for name in ("samplers", "actor_device") if hasattr(config, name)}
     plan = several.Plan(task, several.plain(overrides | decided), numbers)
-    folder = several.new_folder(None if run_dir is None else Path(run_dir), plan)
+    folder = make_folder(run_dir, task)
+    plan.write(folder)
     return several.run_seeds(folder, plan, config, jobs or most, quiet)
 
 
@@ -172,13 +174,9 @@ def resume_seeds(
 
     refuse("training with several seeds")
     guard_main()
-    folder = Path(run_dir)
+    folder = folder_path(run_dir)
     plan = several.Plan.read(folder)
-    values = {"task": plan.task, **plan.settings}
-    if trust:
-        code.remember(code.named(values))
-    else:
-        code.check(values, folder)
+    code.admit({"task": plan.task, **plan.settings}, folder, trust)
     plan = several.changed_plan(plan, changes, CONTINUABLE).with_seeds(seeds)
     config, most = side_by_side(plan.task, plan.settings)
     plan.write(folder)

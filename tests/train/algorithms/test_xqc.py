@@ -19,7 +19,7 @@ train: Any = headrace.train
 
 
 def critics(atoms: int = 11, bound: float = 5.0) -> CategoricalCritics:
-    return CategoricalCritics(4, (8,), "relu", Renorm(), atoms, bound)
+    return CategoricalCritics([NormalisedPerceptron(4, atoms, (8,), "relu", Renorm()) for _ in range(2)], atoms, bound)
 
 
 def projected(chances: np.ndarray, shift: float, factor: float, values: np.ndarray) -> np.ndarray:

@@ -58,6 +58,7 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
         (ROW + "algo = 3", "algo=3 must be str"),
         (ROW + "settings = 3", "settings=3 must be dict"),
         (ROW + "settings = { day = 2026-01-01 }", "as config.json holds it"),
+        (ROW + 'judge = "me"', "judge='me' must be"),
         (ROW + "games = 1.5", "games=1.5 must be int"),
         (ROW.replace("1000", "1e3"), "total_steps=1000.0 must be int"),
         (ROW + PUBLISHED.replace("475", '"475"'), "goal='475' must be float"),

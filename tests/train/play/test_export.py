@@ -38,6 +38,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "sac": ("Pendulum-v1", {"algo": "sac"}),
     "crossq": ("Pendulum-v1", {"algo": "crossq", "hidden": (16, 16), "critic_hidden": (8,)}),
     "xqc": ("Pendulum-v1", {"algo": "xqc", "hidden": (16, 16), "critic_hidden": (8,)}),
+    "flashsac": ("Pendulum-v1", {"algo": "flashsac", "hidden": (16, 16), "critic_hidden": (8,)}),
     "td3": ("Pendulum-v1", {"algo": "td3"}),
     "dqn": ("CartPole-v1", {"algo": "dqn"}),
     "pqn": ("CartPole-v1", {"algo": "pqn"}),

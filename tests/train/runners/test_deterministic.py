@@ -30,6 +30,7 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "sac": ("Pendulum-v1", REPLAY),
     "crossq": ("Pendulum-v1", REPLAY),
     "xqc": ("Pendulum-v1", REPLAY),
+    "flashsac": ("Pendulum-v1", REPLAY | {"critic_hidden": (16,)}),
     "td3": ("Pendulum-v1", REPLAY),
     "ddpg": ("Pendulum-v1", REPLAY),
 }
@@ -43,7 +44,7 @@ def stopped_half_way(run: Path, copy: Path) -> None:
         shutil.rmtree(later)
 
 
-@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "dqn", "sac", "xqc"))
+@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "dqn", "sac", "xqc", "flashsac"))
 def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
     task, settings = ALGORITHMS[algo]
     options = OPTIONS | settings | {"env_options": {"max_episode_steps": 30}}

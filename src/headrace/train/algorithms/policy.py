@@ -90,6 +90,15 @@ class Policy:
         """
         return values if self.value_normaliser is None else self.value_normaliser.restored(values)
 
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill the noise of actions that explore, in place, and return it.
+
+        Args:
+            noise: float32[T, B, noise_size] for the steps of a rollout, or float32[B, noise_size] for the next step.
+            generator: where it comes from.
+        """
+        return self.distribution.draw(noise, generator)
+
     def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
         """All updates that are due after one rollout, ``step`` agent steps into the run.
 
@@ -146,7 +155,8 @@ class Policy:
             for name, normaliser in self.normalisers.items():
                 normaliser.load(checkpoints.group(name, model))
         except (KeyError, RuntimeError) as error:
-            raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+            words = _difference(self.model(), model) or str(error).partition("\n")[0]
+            raise StateError(f"the checkpoint does not fit this configuration: {words}") from error
 
     def optimisers(self) -> dict[str, Tensor]:
         """The optimisers' part of a checkpoint."""
@@ -170,3 +180,13 @@ class Policy:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))
         losses = saved.get(self.prefix("losses"))
         self.losses = None if losses is None else losses.to(self.device)
+
+
+def _difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str | None:
+    """Returns in words the first tensor that a checkpoint lacks, or has in another shape; None if there is none."""
+    for name, tensor in ours.items():
+        if name not in theirs:
+            return f"it holds no {name}"
+        if theirs[name].shape != tensor.shape:
+            return f"{name} has shape {list(theirs[name].shape)} there, and {list(tensor.shape)} here"
+    return None

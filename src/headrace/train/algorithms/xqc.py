@@ -21,7 +21,7 @@ from headrace.train.algorithms.crossq import CrossQ
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms.xqc import XQCConfig, XQCDeclaration
-from headrace.train.modules.batch_renorm import Renorm
+from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics, normalise_weights
 from headrace.train.storage.device_replay import Transitions
 
@@ -37,7 +37,9 @@ class XQC(XQCDeclaration, CrossQ):
         return distribution, network
 
     def _make_critics(self, columns: int, hidden: tuple[int, ...], activation: str, how: Renorm) -> nn.Module:
-        return CategoricalCritics(columns, hidden, activation, how, self.config.atoms, self.config.value_bound)
+        atoms = self.config.atoms
+        critics = [NormalisedPerceptron(columns, atoms, hidden, activation, how) for _ in range(2)]
+        return CategoricalCritics(critics, atoms, self.config.value_bound)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
@@ -54,10 +56,8 @@ class XQC(XQCDeclaration, CrossQ):
         both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
         logits, after = critic.of_batch(*both).split(rows, 1)
         with torch.no_grad():
-            means = critic.expected(after)
-            lower = after[means.argmin(0), torch.arange(rows, device=after.device)].softmax(1)
             shift = (batch.rewards - batch.discounts * alpha * log_prob) / critic.size
-            wanted = critic.projected(lower, shift, batch.discounts)
+            wanted = critic.projected(critic.lower(after), shift, batch.discounts)
             values = critic.expected(logits).mean() * critic.size
         loss = -batch.mean((wanted * logits.log_softmax(2)).sum(2)).sum()
         return Losses({"critic": loss}, (loss, values))

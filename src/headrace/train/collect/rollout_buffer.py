@@ -143,9 +143,9 @@ class Experience:
     def draw(self, generator: torch.Generator) -> None:
         """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
         if generator.device.type == self.noise.device.type:
-            self.distribution.draw(self.noise, generator)
+            self.policy.draw(self.noise, generator)
         else:
-            self.noise.copy_(self.distribution.draw(torch.empty(self.noise.shape), generator))
+            self.noise.copy_(self.policy.draw(torch.empty(self.noise.shape), generator))
 
     def act(self, t: int, envs: slice) -> Tensor:
         """Run the policy on some environments at step t and note what it did; returns their columns' actions."""

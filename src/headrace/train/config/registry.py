@@ -176,6 +176,12 @@ for _name, _workers in _OURS.items():
         workers=_workers,
     )
 register_algorithm(
+    "flashsac",
+    "headrace.train.algorithms.flash_sac:FlashSAC",
+    declaration="headrace.train.config.algorithms.flash_sac:FlashSACDeclaration",
+    workers=True,
+)
+register_algorithm(
     "crossq",
     "headrace.train.algorithms.crossq:CrossQ",
     declaration="headrace.train.config.algorithms.crossq:CrossQDeclaration",

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from headrace.errors import OptionError
 from headrace.train.config.checks import check_storable, describe, matches
+from headrace.train.config.command import train_command
 
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GAMES = 20  # episodes that a trained agent plays, unless a row says otherwise
 NEEDED = ("name", "task", "goals", "total_steps", "minutes")
+# Of a row that is judged by games: all checkpoints are kept, one for each so many seconds.
+CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Row:
         algo: the algorithm.
         settings: others, keywords of `headrace.train.train`.
         games: episodes that the trained agent plays without exploration.
+        judge: what reaches a goal: the last ``games`` episodes of "training", or "games" that a checkpoint plays
+            without exploration, as where one that explores falls.
         published, peers: see there.
     """
 
@@ -89,6 +93,7 @@ class Row:
     algo: str = "ppo"
     settings: dict[str, Any] = field(default_factory=dict)
     games: int = GAMES
+    judge: Literal["training", "games"] = "training"
     published: tuple[Published, ...] = ()
     peers: tuple[Peer, ...] = ()
 
@@ -105,26 +110,12 @@ class Row:
     def wishes(self) -> dict[str, Any]:
         """Returns the keywords of `headrace.train.train` with which each seed is trained."""
         ends = {"total_steps": self.total_steps, "stop_at_return": max(self.goals), "stop_episodes": self.games}
-        return {"algo": self.algo, "video": False, "viewer": False, **ends, **self.settings}
+        kept = CHECKPOINTS if self.judge == "games" else {}
+        return {"algo": self.algo, "video": False, "viewer": False, **ends, **kept, **self.settings}
 
     def command(self, seed: int) -> str:
         """Returns the command that trains one seed outside of the board."""
-        words = ["headrace", "train", self.task]
-        for name, value in {**self.wishes(), "seed": seed}.items():
-            words += _option(name, value)
-        return shlex.join(words)
-
-
-def _option(name: str, value: Any) -> list[str]:
-    """A setting as words of a command line."""
-    option = name.replace("_", "-")
-    if name == "env_options":
-        return [word for own, each in value.items() for word in ("--option", f"{own}={each}")]
-    if isinstance(value, bool):
-        return [f"--{'' if value else 'no-'}{option}"]
-    if isinstance(value, list | tuple):
-        return [f"--{option}", *map(str, value)]
-    return [f"--{option}", str(value)]
+        return train_command(self.task, {**self.wishes(), "seed": seed})
 
 
 def read_board(file: str | Path = DEFAULT) -> list[Row]:

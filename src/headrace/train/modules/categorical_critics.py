@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
+from headrace.train.modules.batch_renorm import NormalisedPerceptron
 
 MOST_DISCOUNT = 0.9999
 LEAST_SIZE = 1e-6
@@ -23,11 +23,10 @@ MEMORY = 0.999  # what estimates keep at each batch
 
 
 class CategoricalCritics(nn.Module):
-    """Two critics of inputs and actions, each a `NormalisedPerceptron` that answers logits of ``atoms`` values.
+    """Critics of inputs and actions, each of which answers logits of ``atoms`` values.
 
     Args:
-        inputs: columns of inputs and actions together.
-        hidden, activation, how: of the perceptrons.
+        critics: networks [B, D + A] → [B, atoms] that are called, and have ``of_batch``, as `NormalisedPerceptron`.
         atoms: number of values, at least 2.
         bound: the largest, in units of `size`.
 
@@ -36,11 +35,9 @@ class CategoricalCritics(nn.Module):
         moments: estimated mean of rewards and of their squares, and the weight of both, float32[3].
     """
 
-    def __init__(
-        self, inputs: int, hidden: tuple[int, ...], activation: str, how: Renorm, atoms: int = 101, bound: float = 5.0
-    ):
+    def __init__(self, critics: Iterable[nn.Module], atoms: int = 101, bound: float = 5.0):
         super().__init__()
-        self.critics = nn.ModuleList(NormalisedPerceptron(inputs, atoms, hidden, activation, how) for _ in range(2))
+        self.critics = nn.ModuleList(critics)
         self.size = nn.Parameter(torch.ones(()), requires_grad=False)
         self.moments = nn.Parameter(torch.zeros(3), requires_grad=False)
         self.register_buffer("values", torch.linspace(-bound, bound, atoms), persistent=False)
@@ -59,6 +56,11 @@ class CategoricalCritics(nn.Module):
     def expected(self, logits: Tensor) -> Tensor:
         """Returns the means of distributions, [..., atoms] to [...], in units of `size`."""
         return logits.softmax(-1) @ self.values
+
+    def lower(self, logits: Tensor) -> Tensor:
+        """Returns the chances, [B, atoms], that the critic with the lower mean gives; logits [K, B, atoms]."""
+        number = self.expected(logits).argmin(0)
+        return logits[number, torch.arange(logits.shape[1], device=logits.device)].softmax(1)
 
     def projected(self, chances: Tensor, shift: Tensor, factor: Tensor) -> Tensor:
         """Returns the distribution of ``shift + factor · value``, on the values that there are.

@@ -98,7 +98,7 @@ class Sampler(ABC):
 
     def _choose(self, observations: Tensor) -> Acted:
         """The policy's actions for observations, sampled."""
-        return act(self.policy, observations, self._inputs, self.distribution.draw(self._noise, self._generator))
+        return act(self.policy, observations, self._inputs, self.policy.draw(self._noise, self._generator))
 
     def _count(self, rewards: np.ndarray, steps: np.ndarray | int, ends: np.ndarray) -> None:
         """Add a step's rewards to the episodes' returns and its steps to their lengths; report those that ended."""

@@ -1,0 +1,128 @@
+"""FlashSAC: soft actor-critic for many environments and few, large updates, whose networks keep their size.
+
+Many environments fill a replay faster than a learner can use it. So updates are few, and each gets much out of a large
+batch: with networks that are deep and wide, which stay trainable as weights, features and gradients are bounded
+(`headrace.train.modules.residual_tower`), critics that answer distributions, and targets that follow slowly.
+Exploration is to reach far: noise is kept for several steps, as many as a zeta distribution says.
+
+Sources: Kim et al. 2026 (arXiv:2604.04539); Haarnoja et al. 2018 (arXiv:1812.05905) for the losses; Bellemare et al.
+2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by what returns were
+in the environments: the critics' unit is estimated from what they learn from (`CategoricalCritics`). The learning
+rate stays as it is, and a rollout begins with new noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.errors import OptionError
+from headrace.train.algorithms.crossq import CrossQ
+from headrace.train.algorithms.off_policy import Losses
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.sac import SoftActorCritic
+from headrace.train.config.algorithms.flash_sac import FlashSACConfig, FlashSACDeclaration
+from headrace.train.modules.batch_renorm import Renorm
+from headrace.train.modules.categorical_critics import CategoricalCritics
+from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.network import input_size
+from headrace.train.modules.repeated_noise import RepeatedNoise
+from headrace.train.modules.residual_tower import ResidualActor, ResidualTower, normalise_units
+from headrace.train.storage.device_replay import Transitions
+
+NEVER = 2**62  # batches
+DEVIATION = 0.15
+"""standard deviation of the normals whose entropy is aimed at, in units of half the action range"""
+
+
+class FlashSAC(FlashSACDeclaration, CrossQ):
+    """A stochastic policy π, critics that answer distributions of Q, their targets, and the temperature α.
+
+    Values, rewards and α are in units of the size that returns are estimated to have.
+
+    Attributes:
+        network: a `SoftActorCritic` of residual towers.
+        target_entropy: what the actor's entropy is to be, in nats.
+
+    Raises:
+        OptionError: the actions are not continuous and bounded, or blocks are not of one width.
+    """
+
+    config: FlashSACConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # it is more, and nobody sets it
+    target_parts = ("critic",)
+
+    def _make(self) -> tuple[Any, nn.Module]:
+        config, inputs = self.config, input_size(self.agent_group.observation)
+        self.actor_every, self.betas = config.policy_delay, (config.adam_beta, 0.999)
+        self._repeated = RepeatedNoise(config.noise_repeats)
+        distribution = SquashedGaussian(self.agent_group.action, self.device)
+        actions = distribution.noise_size
+        normal = actions / 2 * math.log(2 * math.pi * math.e * DEVIATION**2)
+        self.target_entropy = normal if config.target_entropy is None else config.target_entropy
+        how = config.activation, Renorm(config.batch_momentum, warm_up=NEVER)
+        actor = ResidualActor(inputs, 2 * actions, *_blocks("hidden", config.hidden), *how)
+        shape = _blocks("critic_hidden", config.critic_hidden or config.hidden)
+        towers = [ResidualTower(inputs + actions, config.atoms, *shape, *how) for _ in range(2)]
+        critic = CategoricalCritics(towers, config.atoms, config.value_bound)
+        network = SoftActorCritic(actor, critic, config.initial_temperature)
+        normalise_units(network)
+        return distribution, network
+
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        return self._repeated.draw(noise, generator)
+
+    def critic_losses(self, batch: Transitions) -> Losses:
+        """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
+
+        z is distributed as the target says whose mean of (s', a') is the lower one. Distributions of (s, a) and
+        (s', a') are of one batch, for critics and targets alike.
+        """
+        critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
+        critic.observe(batch.rewards, batch.discounts)
+        rows = len(batch.rewards)
+        with torch.no_grad():
+            following, log_prob = self._sample(self.network.actor(batch.following))
+            both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
+            after = self.targets.critic.of_batch(*both)[:, rows:]
+            alpha = self.network.temperature.log.exp()
+            shift = batch.rewards / critic.size - batch.discounts * alpha * log_prob
+            wanted = critic.projected(critic.lower(after), shift, batch.discounts)
+        logits = critic.of_batch(*both)[:, :rows]
+        loss = -batch.mean((wanted * logits.log_softmax(2)).sum(2)).sum()
+        return Losses({"critic": loss}, (loss, critic.expected(logits.detach()).mean() * critic.size))
+
+    def actor_losses(self, batch: Transitions) -> Losses:
+        """``mean(α log π(a|s) - min Q(s, a))``; of the temperature, ``-log α · mean(log π(a|s) + target entropy)``.
+
+        The actor is normalised by states and what followed them together; the critics judge by running statistics.
+        """
+        params = self.network.actor.of_batch(torch.cat((batch.inputs, batch.following)))[: len(batch.rewards)]
+        actions, log_prob = self._sample(params)
+        log_alpha = self.network.temperature.log
+        alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
+        values = self.network.critic(batch.inputs, actions).amin(0) / self.network.critic.size
+        loss = (alpha * log_prob - values).mean()
+        temperature = (log_alpha * (entropy - self.target_entropy)).sum()
+        return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
+
+    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """As `OffPolicy.improve_critics`; parameters have their lengths afterwards."""
+        measured = super().improve_critics(batch, rates)
+        normalise_units(self.network.critic)
+        return measured
+
+    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """As `OffPolicy.improve_actor`; parameters have their lengths afterwards."""
+        measured = super().improve_actor(batch, rates)
+        normalise_units(self.network.actor)
+        return measured
+
+
+def _blocks(name: str, widths: tuple[int, ...]) -> tuple[int, int]:
+    """The width of blocks and their number."""
+    if len(set(widths)) != 1:
+        raise OptionError(f"{name}={widths}: flashsac's blocks are all of one width, as in 128 128")
+    return widths[0], len(widths)

@@ -1,0 +1,54 @@
+"""Noise that is kept for several steps, so that exploration goes somewhere instead of trembling in place.
+
+It is kept for n steps with a chance in proportion to n⁻², up to a longest: mostly for one, now and then for many.
+
+Source: Dabney et al. 2021 (arXiv:2006.01782) for the zeta distribution; Kim et al. 2026 (arXiv:2604.04539) for noise in
+place of actions, all environments together.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+EXPONENT = 2.0
+
+
+class RepeatedNoise:
+    """Draws standard normal noise, the same for some steps on end.
+
+    Args:
+        longest: steps at most; 1 for new noise in each.
+    """
+
+    def __init__(self, longest: int):
+        weights = torch.arange(1, longest + 1, dtype=torch.float64) ** -EXPONENT
+        self._cumulative = (weights / weights.sum()).cumsum(0)[:-1].float()
+        self._left = 0
+        self._kept: Tensor | None = None
+
+    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        """Fill noise in place, and return it.
+
+        Args:
+            noise: float32[T, B, A], the steps of a rollout, which begins with new noise; or float32[B, A], one step,
+                which goes on with the last call's noise where that was for more steps and as many rows.
+        """
+        return self._rollout(noise, generator) if noise.dim() == 3 else self._step(noise, generator)
+
+    def _rollout(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        ends = self._lengths(len(noise), generator).cumsum(0)
+        now = torch.searchsorted(ends, torch.arange(len(noise), device=noise.device), right=True)
+        return noise.copy_(torch.empty_like(noise).normal_(generator=generator)[now])
+
+    def _step(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        if self._left and self._kept is not None and self._kept.shape == noise.shape:
+            self._left -= 1
+            return noise.copy_(self._kept)
+        self._left = int(self._lengths(1, generator)) - 1
+        self._kept = noise.normal_(generator=generator).clone()
+        return noise
+
+    def _lengths(self, count: int, generator: torch.Generator) -> Tensor:
+        chance = torch.rand(count, generator=generator, device=generator.device)
+        return 1 + torch.bucketize(chance, self._cumulative.to(chance.device), right=True)
