@@ -3,8 +3,8 @@
 Two network namespaces are two "machines" (see `torchrun_network.py`, which needs the same permissions). The first has
 the learner and the head of a Ray cluster, the second a node with twelve samplers. For each wire a run learns for a
 while; the age of the newest rows is measured as in `ray_sampling.py`. `ray_model.py` predicts it from the costs of the
-parts in that run, in seconds of the clock, and the delay. What a node takes to fetch weights is fitted where there is no delay,
-and the ways that this takes at the least one; longer delays are then predictions.
+parts in that run, in seconds of the clock, and the delay. What a node takes to fetch weights is fitted where there is
+no delay, and the ways that this takes at the least one; longer delays are then predictions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.processes.counters import PARTS
 from headrace.train.runs.folder import RunFolder
 from ray_model import Costs, ModelArgs, Queue
-from ray_sampling import Sampling, used
+from ray_sampling import BEGIN, Sampling, used
 from torchrun_network import ADDRESSES, two_machines
 
 PORT = 6399
@@ -56,7 +56,7 @@ class NetworkArgs:
     """milliseconds that a packet takes, none and the least one first"""
     loss: float = 0.5
     """per cent of the packets that are lost, where there is a delay"""
-    seconds: float = 20.0
+    seconds: float = 15.0
     """of each measurement"""
     measure: bool = False
     """measure once, beside a cluster that is there: what the script calls itself for"""
@@ -66,6 +66,16 @@ class NetworkArgs:
 
 class Behind(Sampling):
     """A run whose samplers are behind the wire."""
+
+    def begin(self) -> None:
+        """Start, and learn until every sampler steps: the ratio lets those that begin last step only then."""
+        self._start()
+        until = time.monotonic() + BEGIN
+        while not (self.counters.steps > 0).all():
+            self._learn(0.1)
+            self._watch_workers()
+            if time.monotonic() > until:
+                raise SystemExit(f"samplers do not begin: {self.counters.steps.tolist()} steps")
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Rates, the age of the newest rows, and what the parts cost: all but the courier's in seconds of the clock."""
