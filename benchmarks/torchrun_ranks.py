@@ -3,8 +3,8 @@
 Each process has one thread and one core, and as many environments as the other. Steps a second are those of whole
 training, from the run's own metrics, after its first fifth: to be measured on a machine that does nothing else.
 
-Returns are PPO's on CartPole-v1 after so many steps: in one process with all environments and whole minibatches, and in
-two with half of each.
+Returns are those of as many agent steps: in one process with all environments and whole minibatches, and in two with
+half of each, and from a replay also with half of it each, and twice the updates for each of a process's own steps.
 """
 
 from __future__ import annotations
@@ -30,8 +30,51 @@ TASKS = {
 }
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 """runs → the quantile of Student's t for a 95 % interval of their mean"""
-CARTPOLE = {"num_steps": 64, "epochs": 4}
 WANTED = 1.7
+HALVED = ("num_envs", "minibatch_size", "replay_size", "learning_starts")
+"""settings that each of two processes has half of"""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Runs of one process whose returns are compared with those of two.
+
+    Attributes:
+        task, steps, seeds: agent steps of each run, and how many there are.
+        settings: of one process.
+    """
+
+    task: str
+    steps: int
+    seeds: int
+    settings: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The algorithm and the task."""
+        return f"{self.settings['algo'].upper()} on {self.task}"
+
+    def of_each(self, ranks: int) -> dict[str, Any]:
+        """The settings of each of so many processes."""
+        found = {name: value // ranks if name in HALVED else value for name, value in self.settings.items()}
+        if "replay_ratio" in found:
+            found["replay_ratio"] *= ranks
+        return found
+
+
+LEARNING = (
+    Learning(
+        "CartPole-v1", 60_000, 10, {"algo": "ppo", "num_envs": 32, "num_steps": 64, "minibatch_size": 256, "epochs": 4}
+    ),
+    Learning("HalfCheetah-v5", 300_000, 3, {"algo": "ppo", "num_envs": 16, "num_steps": 128, "minibatch_size": 512}),
+    Learning(
+        "Pendulum-v1",
+        16_000,
+        3,
+        {"algo": "sac", "num_envs": 8, "minibatch_size": 128}
+        | {"replay_size": 100_000, "replay_ratio": 1.0, "learning_starts": 1000},
+    ),
+)
 
 
 @dataclass
@@ -42,10 +85,13 @@ class RanksArgs:
     """turns of each"""
     steps: int = 20_000
     """agent steps that one process trains for in a turn"""
-    seeds: int = 6
-    """runs of each way whose returns are compared; those that the JSON file has are not done again"""
-    learning_steps: int = 60_000
-    """agent steps of those"""
+    seeds: int | None = None
+    """runs of each way whose returns are compared, None for the usual number; those that the JSON file has are not done
+    again"""
+    learning_steps: int | None = None
+    """agent steps of those; None for the usual number"""
+    learning: tuple[str, ...] = tuple(each.task for each in LEARNING)
+    """tasks whose returns are compared"""
     tasks: tuple[str, ...] = tuple(TASKS)
     """those whose speed is measured"""
     parts: tuple[str, ...] = ("speed", "returns")
@@ -54,14 +100,14 @@ class RanksArgs:
     """folder for the JSON file"""
 
 
-def trained(ranks: int, task: str, folder: Path, **options: Any) -> list[dict[str, Any]]:
-    """The metrics of a run with so many processes."""
+def trained(ranks: int, task: str, folder: Path, cores: int, **options: Any) -> list[dict[str, Any]]:
+    """The metrics of a run with so many processes on so many cores."""
     words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     common = "--num-threads=1 --torch-threads=1 --no-video --no-viewer --quiet --checkpoint-seconds=9999".split()
     launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}"] if ranks > 1 else []
     command = [sys.executable, *launcher, "-m", "headrace", "train", task, f"--run-dir={folder}", *common, *words]
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[:ranks])
+    os.sched_setaffinity(0, sorted(before)[:cores])
     try:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
     finally:
@@ -87,7 +133,7 @@ def speeds(args: RanksArgs) -> dict[str, Any]:
             for ranks in (1, 2) if turn % 2 == 0 else (2, 1):
                 with tempfile.TemporaryDirectory() as folder:
                     lines = trained(
-                        ranks, task, Path(folder, "run"), total_steps=args.steps * ranks, log_steps=1, **options
+                        ranks, task, Path(folder, "run"), ranks, total_steps=args.steps * ranks, log_steps=1, **options
                     )
                 turns[ranks].append(speed(lines))
         pairs = list(zip(turns[1], turns[2], strict=True))
@@ -99,22 +145,32 @@ def speeds(args: RanksArgs) -> dict[str, Any]:
     return found
 
 
-def returns(args: RanksArgs, known: dict[str, Any], keep: Callable[[dict[str, Any]], None]) -> None:
+def returns(args: RanksArgs, found: dict[str, Any], keep: Callable[[], None]) -> None:
     """Mean returns over the second half of runs, with one process and with two; seeds that are known are kept."""
-    if known.get("steps") != args.learning_steps or known.get("settings") != CARTPOLE:
-        known = {"steps": args.learning_steps, "settings": CARTPOLE, "1": [], "2": []}
-    for seed in range(1, args.seeds + 1):
-        for ranks in (1, 2):
-            if len(known[str(ranks)]) >= seed:
-                continue
-            sizes = {"num_envs": 32 // ranks, "minibatch_size": 256 // ranks, "seed": seed}
-            with tempfile.TemporaryDirectory() as folder:
-                total = args.learning_steps
-                lines = trained(ranks, "CartPole-v1", Path(folder, "run"), total_steps=total, **sizes, **CARTPOLE)
-            late = [line["return"] for line in lines if line["step"] > total / 2 and line["return"] is not None]
-            known[str(ranks)].append(round(statistics.mean(late), 1))
-            keep(known)
-    keep(known | compared(known["1"], known["2"]))
+    for each in LEARNING:
+        if each.task not in args.learning:
+            continue
+        steps, seeds = args.learning_steps or each.steps, args.seeds or each.seeds
+        known = found.get(each.name, {})
+        if known.get("steps") != steps or known.get("settings") != each.settings:
+            known = {"steps": steps, "settings": each.settings, "1": [], "2": []}
+        found[each.name] = known
+        for seed in range(1, seeds + 1):
+            for ranks in (1, 2):
+                if len(known[str(ranks)]) < seed:
+                    known[str(ranks)].append(late_return(each, ranks, steps, seed))
+                    keep()
+        known |= compared(known["1"], known["2"])
+    keep()
+
+
+def late_return(learning: Learning, ranks: int, steps: int, seed: int) -> float:
+    """The mean return over the second half of a run."""
+    options = learning.of_each(ranks) | {"seed": seed, "total_steps": steps, "log_steps": steps // 50}
+    with tempfile.TemporaryDirectory() as folder:
+        lines = trained(ranks, learning.task, Path(folder, "run"), 2, samplers=0, stop_at_return=None, **options)
+    late = [line["return"] for line in lines if line["step"] > steps / 2 and line["return"] is not None]
+    return round(statistics.mean(late), 1)
 
 
 def compared(one: list[float], two: list[float]) -> dict[str, Any]:
@@ -144,12 +200,17 @@ def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
         mark = "≥" if each["ratio"] >= WANTED else "short of"
         beside = f"{each['ratio']:.2f} × ({mark} {WANTED})"
         found.append({what: f"{task}, agent steps/s", **medians, "beside one": beside})
-    if "interval" in (known := record.get("returns", {})):
+    for name, known in record.get("returns", {}).items():
+        if "interval" not in known:
+            continue
         low, high = known["interval"]
-        means = [f"{statistics.mean(known[ranks]):.1f}" for ranks in ("1", "2")]
-        name = f"CartPole-v1, mean return of {len(known['1'])} seeds (95 %)"
-        apart = "{:+.1f} … {:+.1f}".format(*known["difference_interval"])
-        found.append({what: name, one: f"{means[0]} ({low:.1f} … {high:.1f})", two: means[1], "beside one": apart})
+        means = [f"{statistics.mean(known[ranks]):,.1f}" for ranks in ("1", "2")]
+        label = f"{name}, mean return of {len(known['1'])} seeds (95 %)"
+        apart = "{:+,.1f} … {:+,.1f}".format(*known["difference_interval"])
+        inside = "" if known["inside"] else " (outside)"
+        found.append(
+            {what: label, one: f"{means[0]} ({low:,.1f} … {high:,.1f})", two: means[1] + inside, "beside one": apart}
+        )
     return found
 
 
@@ -159,16 +220,15 @@ def main(args: RanksArgs) -> None:
     record = heading(name, "PPO with two of torchrun's processes")
     record |= {key: found for key in ("speed", "returns") if (found := earlier(args.out, name, key))}
 
-    def keep(found: dict[str, Any]) -> None:
-        record["returns"] = found
-        write(args.out, record)
+    compared_before = record.setdefault("returns", {})
 
     if "speed" in args.parts:
         record["speed"] = speeds(args)
     if "returns" in args.parts:
-        returns(args, record.get("returns", {}), keep)
+        returns(args, compared_before, lambda: write(args.out, record))
     passed = {task: found["ratio"] >= WANTED for task, found in record.get("speed", {}).items()}
-    record["passed"] = passed | ({"returns": record["returns"]["inside"]} if "returns" in record else {})
+    passed |= {name: found["inside"] for name, found in compared_before.items() if "inside" in found}
+    record["passed"] = passed
     record["rows"] = rows(record)
     write(args.out, record)
     show(record)

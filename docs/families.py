@@ -21,11 +21,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 import headrace
-from headrace.cli.envs import space_text
 from headrace.envs import FAMILIES
 from headrace.envs.atari.options import AtariOptions
 from headrace.envs.meanings import action_meanings
 from headrace.errors import OptionError
+from headrace.pool.structure import space_text
 
 DOCS = Path(__file__).parent
 PAGES = {family: DOCS / f"{family.replace('_', '-')}.md" for family in FAMILIES} | {

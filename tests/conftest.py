@@ -20,12 +20,13 @@ import pytest
 
 import headrace
 from headrace.pool.executors.threads import ThreadsExecutor
+from programs import Program
 
 NATIVE = Path(__file__).parent / "native"
 BUILT = Path(__file__).parents[1] / "build" / "tests"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Hear Ctrl-C, which some tests send to themselves: shells start what runs in the background deaf to it.
 
     Processes of tests that have a cache of their own find compiled kernels where all others do.
@@ -34,6 +35,10 @@ def pytest_configure() -> None:
     os.environ.setdefault("WARP_CACHE_PATH", str(caches / "warp"))
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput") and importlib.util.find_spec("torch"):
+        from headrace.train.processes.start import worker_context
+
+        worker_context()  # of all tests: a server that a pool starts first has no torch, which each worker then imports
 
 
 def pytest_collection_finish() -> None:
@@ -105,6 +110,12 @@ def make() -> Any:
     yield make_and_keep
     for pool in made:
         pool.close()
+
+
+@pytest.fixture
+def forked_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes of several runs, of seeds, of a sweep or of a leaderboard, are forked; see `programs`."""
+    monkeypatch.setattr("headrace.train.jobs.processes.Popen", Program)
 
 
 Make = Callable[..., Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -13,14 +12,14 @@ from typing import Any
 
 import torch
 
+from headrace.train.processes.start import worker_context
+
 LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def started(target: Callable, *arguments: object) -> BaseProcess:
     """A new process that runs a function, forked from one that has torch loaded already and one thread."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headrace.train.storage.step_replay", "safetensors.numpy"])
-    process = context.Process(target=target, args=arguments)
+    process = worker_context().Process(target=target, args=arguments)
     process.start()
     return process
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import programs
 from headrace.cli.main import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -123,7 +124,7 @@ def headrace(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]
     """Run a command; ends the test as skipped where something optional is missing."""
     code = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "COLUMNS": "100"}
-    done = subprocess.run(
+    done = programs.run(
         [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=280
     )
     if done.returncode and ("pip install" in done.stderr or "no CUDA" in done.stderr):
@@ -182,7 +183,7 @@ def _prepare(folder: Path, page: Path, line: str, trained: Callable[[str], Path]
     (folder / "policies.json").write_text(own)
     for block in blocks:  # the files that the page's code writes
         if re.search(r"^Path\(\"[\w.]+\"\)\.write_text", block, re.MULTILINE):
-            subprocess.run([sys.executable, "-c", block], cwd=folder, check=True)
+            programs.run([sys.executable, "-c", block], cwd=folder, check=True)
     asked = line.partition("--run-dir")[0]
     wanted = {"first"} if re.search(r"runs(?!/a2c|/sweep|/cheetah)", asked) or line == "headrace watch" else set()
     wanted |= {kind for kind in ("a2c", "sweep", "cheetah") if f"runs/{kind}" in asked}
@@ -199,7 +200,7 @@ def _watched(words: list[str], folder: Path) -> None:
     """Show the page until it says where it is; ends the test as skipped where something optional is missing."""
     code = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     quietly = ["--no-browser"] if words[1] == "watch" else []
-    process = subprocess.Popen(
+    process = programs.Program(
         [sys.executable, "-u", "-c", code, *words[1:], *quietly],
         cwd=folder,
         stdout=subprocess.PIPE,

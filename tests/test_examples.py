@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import programs
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*.py"))
 ARGUMENTS = {
@@ -36,7 +38,7 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
     if "jax" in program.name:
         pytest.importorskip("jax")
     command = [sys.executable, str(program), *ARGUMENTS.get(program.name, [])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = programs.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     for run in tmp_path.glob("runs/*/config.json"):

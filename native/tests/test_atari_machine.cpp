@@ -208,6 +208,10 @@ class Match {
   std::vector<std::pair<int, int>> steps_;   // since then: frame, and action or reset
 };
 
+// in frame 6,848 of what is played here the game's program crashes, and runs on in the picture chip's registers
+const Run kCrashing{"bowling", 0, 1};
+constexpr int kCrashed = 7000;
+
 bool alike(const std::filesystem::path& roms, const Run& run, int frames) {
   Match match(roms, run);
   const auto found = match.play(frames);
@@ -333,7 +337,7 @@ int main(int argc, char** argv) {
     console.reset();
     return played(console, frames, 0) < 0;
   }
-  int bad = argc == 2 && !explained(roms);
+  int bad = argc == 2 ? !explained(roms) + !alike(roms, kCrashing, kCrashed) : 0;
   for (const Run& run : runs) bad += !alike(roms, run, frames);
   std::printf("%zu runs, %d different\n", runs.size(), bad);
   return bad != 0;

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import programs
 from headrace.cli.main import main
 from headrace.testing import CHECKS
 
@@ -79,7 +80,7 @@ def test_a_mistake_in_the_file_is_one_message_with_its_line(file: str, capsys: p
 
 def commanded(*argv: str) -> subprocess.CompletedProcess[str]:
     """The command as a person starts it: a crash ends that process alone."""
-    return subprocess.run([sys.executable, "-m", "headrace.cli.main", *argv], capture_output=True, text=True)
+    return programs.run([sys.executable, "-m", "headrace.cli.main", *argv], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("command", ["check", "bench", "train"])

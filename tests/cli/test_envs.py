@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from headrace.cli.envs import space_text
 from headrace.cli.main import main
+from headrace.pool.structure import space_text
 
 SPACES = [
     (gym.spaces.Discrete(3), "3 choices"),

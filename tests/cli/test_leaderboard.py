@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import main
+from headrace.errors import OptionError
+from headrace.train.play.evaluate import evaluate
 
+pytestmark = pytest.mark.usefixtures("forked_runs")
 POISONED = f"{Path(__file__).parents[1] / 'poisoned_env.py'}:Poisoned-v0"
 BOARD = f"""
 [[row]]
@@ -29,6 +32,15 @@ algo = "PPO"
 num_envs = 4
 settings = {{ n_steps = 64, batch_size = 64, n_epochs = 2 }}
 source = "chosen for this test"
+[[row]]
+name = "judged"
+task = "CartPole-v1"
+goals = [15, 600]
+total_steps = 3000
+minutes = 5
+games = 4
+judge = "games"
+settings = {{ num_envs = 16, tensorboard = false, checkpoint_seconds = 0 }}
 [[row]]
 name = "broken"
 task = "{POISONED}"
@@ -86,6 +98,35 @@ def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.Captu
     assert "headrace train CartPole-v1" in page
     assert page.count("data:image/svg+xml") == 1
     assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_games_of_its_checkpoints_judge_a_row_that_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A goal is reached by the first checkpoint whose games without exploration are worth as much."""
+    (tmp_path / "board.toml").write_text(BOARD)
+    words = [
+        "leaderboard",
+        "judged",
+        "--board",
+        str(tmp_path / "board.toml"),
+        "--out",
+        str(tmp_path / "out"),
+        "--quiet",
+    ]
+    assert main(words) == 0
+    (row,) = json.loads((tmp_path / "out" / "leaderboard.json").read_text())["rows"]
+    assert row["judge"] == "games"
+    low, high = row["seeds"][0]["reached"]
+    assert high["steps"] is None  # of 500 at most
+    run = tmp_path / "out" / "judged" / "seed-1"
+    earned = {
+        int(path.name.removeprefix("step-")): evaluate(run, 4, which=path.name).mean_return
+        for path in sorted((run / "checkpoints").glob("step-*"))
+    }
+    assert low["steps"] == next(step for step, mean in earned.items() if step and mean >= 15)
+    assert low["seconds"] > 0
+    assert "judged by games without exploration" in (tmp_path / "out" / "index.html").read_text()
+    with pytest.raises(OptionError, match=r"step-000000000007.* or one of step-"):
+        evaluate(run, 4, which="step-000000000007")
 
 
 SHORT = """

@@ -20,7 +20,9 @@ def test_help_names_every_command(argv: list[str], capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    assert f"headrace {command}" in capsys.readouterr().out.split("examples:")[1]
+    out = capsys.readouterr().out
+    assert f"headrace {command}" in out.split("examples:")[1]
+    assert "default: '')" not in out and "default: )" not in out
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,11 +16,13 @@ from headrace.cli.main import main
 from headrace.train.config.settings import Config
 from headrace.train.runs.folder import RunFolder
 from headrace.train.sweep.summary import summary
+from programs import Program
 
 TINY = ["--num-envs", "4", "--minibatch-size", "64", "--hidden", "8"]
 WORDS = ["CartPole-v1", "--space", "learning_rate=1e-3..1e-2:log", "num_steps=16,32", *TINY]
 
 
+@pytest.mark.usefixtures("forked_runs")
 def test_it_finds_settings_and_says_how_to_train_with_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
     words = [*WORDS, "--total-steps", "1280", "--sampler", "random", "--trials", "2", "--pruner", "none"]
@@ -53,12 +55,12 @@ def test_it_finds_settings_and_says_how_to_train_with_them(tmp_path: Path, capfd
     assert "already holds runs" in capfd.readouterr().err
 
 
-def started(folder: Path) -> subprocess.Popen[bytes]:
+def started(folder: Path) -> Program:
     """A sweep of two long trials, once both have reported."""
     code = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     words = [*WORDS, "--total-steps", "3000000", "--trials", "2", "--sampler", "random", "--jobs", "2"]
     words += ["--checkpoint-seconds", "0", "--log-steps", "1280", "--run-dir", str(folder)]
-    process = subprocess.Popen([sys.executable, "-c", code, "sweep", *words], stdout=subprocess.DEVNULL)
+    process = Program([sys.executable, "-c", code, "sweep", *words], stdout=subprocess.DEVNULL)
     until = time.monotonic() + 120
     files = [folder / f"trial-{number}" / "metrics.jsonl" for number in (0, 1)]
     while not all(file.exists() and len(file.read_bytes().splitlines()) > 3 for file in files):
@@ -67,6 +69,7 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_it_goes_on_where_it_was_ended(tmp_path: Path, how: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
@@ -88,6 +91,7 @@ def test_it_goes_on_where_it_was_ended(tmp_path: Path, how: signal.Signals, capf
     assert all(trial["steps"] >= plan["total_steps"] for trial in trials)
 
 
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.nightly
 def test_a_poor_trial_ends_early(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Rates of learning at which nothing is learnt are given up."""
@@ -123,6 +127,7 @@ def test_mistakes_end_it_before_anything_begins(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("forked_runs")
 def test_a_sweep_of_failures_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text("def net(space, outputs):\n    raise ValueError('no network today')\n")

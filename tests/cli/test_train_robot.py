@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import programs
 
 pytest.importorskip("torch")
 pytest.importorskip("mujoco")  # its library must be there first
@@ -24,7 +25,7 @@ def test_a_robot_task_trains_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "arm.py").write_text(found[1])
     command = [sys.executable, "-c", "from headrace.cli.main import main; main()", "train", "arm.py"]
     settings = ["--total-steps", "8192", "--seed", "1", "--normalise-observations", "--no-video"]
-    done = subprocess.run([*command, *settings], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    done = programs.run([*command, *settings], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])

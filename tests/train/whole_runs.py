@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.runs.checkpoint import load, newest
+from programs import Program
 
 SMALL: dict[str, Any] = {
     "num_envs": 8,
@@ -47,12 +47,13 @@ def assert_same_run(one: Path, two: Path) -> None:
         assert torch.equal(tensor, b[name]), name
 
 
-def start(task: str, run_dir: Path, options: dict) -> subprocess.Popen:
-    """A run in a process of its own."""
+def start(task: str, run_dir: Path, options: dict, *, start_new_session: bool = False) -> Program:
+    """A run in a process of its own, and in a session of its own as of a terminal, if that is asked for."""
     code = (
         "import sys, json, headrace\nheadrace.train.train(sys.argv[1], run_dir=sys.argv[2], **json.loads(sys.argv[3]))"
     )
-    return subprocess.Popen([sys.executable, "-c", code, task, str(run_dir), json.dumps(options)])
+    command = [sys.executable, "-c", code, task, str(run_dir), json.dumps(options)]
+    return Program(command, start_new_session=start_new_session)
 
 
 def wait_for_lines(run_dir: Path, count: int) -> None:

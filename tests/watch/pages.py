@@ -20,6 +20,7 @@ from typing import Any
 from headrace.train.config.settings import make_config
 from headrace.train.runs.events import EventLog
 from headrace.train.sweep.trials import Plan, Trial, append
+from programs import Program
 
 
 def line(step: int, seconds: float, earned: float, **more: Any) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def write_run(path: Path, *, lines: int = 50, end: str | None = "finished", **se
 def serving(*arguments: str | Path, cwd: Path | None = None) -> Iterator[str]:
     """``headrace watch`` with these arguments, in a process of its own; the address that it prints."""
     command = [sys.executable, "-m", "headrace.cli.main", "watch", "--no-browser", "--port", "0", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd) as server:
+    with Program(command, stdout=subprocess.PIPE, text=True, cwd=cwd) as server:
         try:
             assert server.stdout
             said = server.stdout.readline()
@@ -63,7 +64,7 @@ def serving(*arguments: str | Path, cwd: Path | None = None) -> Iterator[str]:
             yield said.split()[1]
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(60)
 
 
 def get(address: str, **headers: str) -> tuple[int, dict[str, str], bytes]:

@@ -16,15 +16,16 @@ from pages import line, serving, wait_for, write_run, write_sweep
 from headrace.train.runs.events import EventLog
 from headrace.train.tuning.measure import Probe, Size
 from headrace.train.tuning.tune import Tuning
+from programs import Program
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 Open = Callable[..., Any]
 
 
-def train(path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def train(path: Path, *arguments: str) -> Program:
     command = [sys.executable, "-m", "headrace.cli.main", "train", "CartPole-v1", "--run-dir", str(path), "--quiet",
                "--no-video", "--no-tensorboard", *arguments]  # fmt: skip
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    return Program(command, stdout=subprocess.DEVNULL)
 
 
 def status(page: Any) -> str:
@@ -202,6 +203,34 @@ def test_what_the_tuner_measured_is_a_picture(tmp_path: Path, open_page: Open) -
         widths = [bar.evaluate("each => each.style.getPropertyValue('--part')") for bar in card.locator(".bar").all()]
         assert sorted(map(float, widths))[:2] == [0.0, 0.0] and max(map(float, widths)) == 1.0
         assert "too little memory" in card.inner_text()
+
+
+def test_processes_that_train_together_are_listed(tmp_path: Path, open_page: Open) -> None:
+    """With where each is and how fast; runs of one process have no such list."""
+    write_run(tmp_path / "alone")
+    path = write_run(tmp_path / "together", seed=2)
+    with (path / "metrics.jsonl").open("a") as more:
+        for step in (20_000, 30_000):
+            told = line(step, step / 500, 1.0)
+            told["time"]["ranks"] = {
+                str(rank): {"host": f"node-{rank // 2}{HOSTILE}", "device": f"cuda:{rank % 2}"}
+                | {"steps_per_second": 1500 + rank, "cores": 0.5 * rank, "gpu": 0.25}
+                for rank in range(4)
+            }
+            more.write(json.dumps(told) + "\n")
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator("#join").uncheck()
+        page.locator("#list .item", has_text="seed 2").click()
+        card = page.locator("section[aria-label=Processes]")
+        card.get_by_text("4 on 2 machines").wait_for()
+        rows = card.locator("tbody tr").all_inner_texts()
+        assert rows[3].split("\t") == ["3", f"node-1{HOSTILE}", "cuda:1", "1,503", "1.5", "25 %"]
+        rates = page.locator("[data-figure]", has_text="Steps per second, by rank")
+        rates.scroll_into_view_if_needed()
+        wait_for(lambda: "rank 3" in (rates.locator(".chart").get_attribute("aria-label") or ""))
+        page.locator("#list .item", has_text="seed 1").click()
+        card.wait_for(state="hidden")
 
 
 @pytest.mark.nightly

@@ -23,6 +23,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs import lock
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import write_live
+from programs import Program
 
 QUICK: dict[str, Any] = {"tensorboard": False, "video": False, "stop_at_return": None}
 TURNS: dict[str, Any] = {"samplers": 0, "learning_starts": 32, "minibatch_size": 16, "num_envs": 2}
@@ -33,7 +34,7 @@ class Shown:
 
     def __init__(self, run: Path, *arguments: str):
         command = [sys.executable, "-m", "headrace.watch.player", str(run), *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = Program(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def next(self) -> tuple[dict[str, Any], bytes]:
         return json.loads(self._part()), self._part()

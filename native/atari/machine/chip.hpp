@@ -25,6 +25,9 @@ class TIADebug;
 
 namespace headrace::atari {
 
+// does the chip answer there? It does in many places
+constexpr bool in_chip(std::uint32_t address) { return (address & 0x1080) == 0; }
+
 class Chip {
  public:
   static constexpr std::uint32_t kWait = 0x02;   // the register WSYNC

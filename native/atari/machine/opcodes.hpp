@@ -10,10 +10,10 @@
 
 namespace headrace::atari {
 
-// in bytes, operand included; the twelve opcodes that stop the chip have none
+// bytes that are read before anything else, operand included. JSR reads its third after it has written to the stack. The
+// twelve opcodes that stop the chip have no operand.
 constexpr std::uint8_t length_of(unsigned opcode) {
   const unsigned column = opcode & 0x1f;
-  if (opcode == 0x20) return 3;                            // JSR
   if (opcode == 0x40 || opcode == 0x60) return 1;          // RTI, RTS
   if ((opcode & 0x0f) == 0x02 && opcode != 0x82 && opcode != 0xa2 && opcode != 0xc2 && opcode != 0xe2) return 1;
   switch (column & 0x0f) {

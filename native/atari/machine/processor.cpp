@@ -9,12 +9,21 @@
 // they follow from: `zero` is 0 where Z is set, bit 7 of `sign` is N. `pc` counts from the window's `origin`, which
 // begins a page of the 6502, so that one comparison tells whether it is still inside. `left` is -1 at the
 // last instruction, and below it nothing follows.
+//
+// What was last on the data bus is known where it is read: it is the last byte of the instruction or pointer before. Only a
+// program that itself lies in the picture chip's registers, as that of a game that has crashed may, needs what an earlier
+// instruction has left there. Jumps note it, as they may lead there; all others do so where instructions are
+// fetched one by one.
 
 #define BYTE1 code[pc + 1]
 #define WORD1 (code[pc + 1] | code[pc + 2] << 8)
-#define IN_CHIP(address) (((address) & 0x1080) == 0)
 
 #define ADDRESS(pc) ((pc) + origin)
+
+// ---- what is left on the data bus: by a jump, by any other instruction
+#define JUMP_BUS(value) bus_ = static_cast<std::uint8_t>(value)
+#define BUS(value) \
+  if (!kPlain) JUMP_BUS(value)
 
 // ---- going on: the next instruction
 #define NEXT                        \
@@ -33,7 +42,7 @@
     const Page& page_ = pages[(p_ & 0x1fff) >> 6];                      \
     if (page_.directPeekBase) {                                         \
       to = page_.directPeekBase[p_ & 0x3f];                             \
-    } else if (IN_CHIP(p_)) {                                           \
+    } else if (in_chip(p_)) {                                           \
       to = chip_.read(p_, cycles, static_cast<std::uint8_t>(bus));      \
       if (!kPlain && watcher_) watched(false, p_, to, cycles);          \
     } else {                                                            \
@@ -66,7 +75,7 @@
     const Page& page_ = pages[((address) & 0x1fff) >> 6];             \
     if (page_.directPokeBase) {                                       \
       page_.directPokeBase[(address) & 0x3f] = (value);               \
-    } else if (IN_CHIP(address)) {                                    \
+    } else if (in_chip(address)) {                                    \
       POKE_CHIP(address, value, true);                                \
     } else {                                                          \
       poke_device(address, static_cast<std::uint8_t>(value), cycles); \
@@ -85,7 +94,7 @@
 
 #define POKE_ZERO(address, value)            \
   do {                                       \
-    if (IN_CHIP(address))                    \
+    if (in_chip(address))                    \
       POKE_CHIP(address, value, true);       \
     else if (kPlain)                         \
       ram[(address) & 0x7f] = (value);       \
@@ -97,7 +106,8 @@
 #define PUSH(value, after_read)                                     \
   do {                                                              \
     const std::uint32_t s_ = 0x100u + sp--;                         \
-    if (IN_CHIP(s_))                                                \
+    BUS(value);                                                     \
+    if (in_chip(s_))                                                \
       POKE_CHIP(s_, value, after_read);                             \
     else                                                            \
       POKE_ZERO(s_, static_cast<std::uint8_t>(value));              \
@@ -139,7 +149,7 @@
 #define READ_indirect_x(...) READS(indirect_x, AT_indirect_x, , PEEK, __VA_ARGS__)
 #define READ_indirect_y(...) READS(indirect_y, AT_indirect_y, CROSSED, PEEK, __VA_ARGS__)
 #define READS(mode, find, more, peek_, ...) \
-  { COST(mode, read); find; more; std::uint8_t value; peek_(value, at, bus); __VA_ARGS__; } NEXT;
+  { COST(mode, read); find; more; std::uint8_t value; peek_(value, at, bus); BUS(value); __VA_ARGS__; } NEXT;
 
 #define WRITE_zero(...)       WRITES(zero, AT_zero, POKE_ZERO, __VA_ARGS__)
 #define WRITE_zero_x(...)     WRITES(zero_x, AT_zero_x, POKE_ZERO, __VA_ARGS__)
@@ -152,7 +162,7 @@
 #define WRITES(mode, find, poke_, ...)                              \
   {                                                                       \
     COST(mode, write); find; static_cast<void>(bus);                      \
-    std::uint8_t value; __VA_ARGS__; poke_(at, value);                    \
+    std::uint8_t value; __VA_ARGS__; BUS(value); poke_(at, value);        \
   } NEXT;
 
 #define MODIFY_zero(...)       MODIFIES(zero, AT_zero, PEEK_ZERO, POKE_ZERO, __VA_ARGS__)
@@ -165,7 +175,7 @@
 #define MODIFIES(mode, find, peek_, poke_, ...)                     \
   {                                                                       \
     COST(mode, modify); find;                                             \
-    std::uint8_t value; peek_(value, at, bus); __VA_ARGS__; poke_(at, value); \
+    std::uint8_t value; peek_(value, at, bus); __VA_ARGS__; BUS(value); poke_(at, value); \
   } NEXT;
 
 #define BRANCH(...)                                                                  \
@@ -174,6 +184,7 @@
     const std::uint64_t next = pc + 2;                                                     \
     pc = next;                                                                             \
     if (__VA_ARGS__) {                                                                     \
+      JUMP_BUS(code[next - 1]);                                                            \
       pc = next + static_cast<std::uint64_t>(static_cast<std::int8_t>(code[next - 1]));    \
       cycles += ((next ^ pc) & 0xff00) ? 2 : 1;                                            \
     }                                                                                      \
@@ -307,37 +318,41 @@
     carry = flags & 0x01;                   \
   }
 // the first byte pulled is not used
-#define PULL(to) { std::uint32_t s_ = 0x100u + sp++; PEEK(to, s_, bus); bus = to; }
-#define TOP(to) { std::uint32_t s_ = 0x100u + sp; PEEK(to, s_, bus); bus = to; }
+#define PULL(to) { std::uint32_t s_ = 0x100u + sp++; PEEK(to, s_, bus); bus = to; BUS(to); }
+#define TOP(to) { std::uint32_t s_ = 0x100u + sp; PEEK(to, s_, bus); bus = to; BUS(to); }
 #define PHA cycles += 3; pc += 1; PUSH(a, true);
 #define PHP cycles += 3; pc += 1; PUSH(STATUS, true);
 #define PLA cycles += 4; pc += 1; std::uint8_t bus = opcode, value; PULL(value) TOP(value) SET(a, value);
 #define PLP cycles += 4; pc += 1; std::uint8_t bus = opcode, value; PULL(value) TOP(value) SET_STATUS(value)
 #define GO(address) pc = static_cast<std::uint64_t>(address) - origin
-#define JMP cycles += 3; GO(WORD1);
+#define JUMP(low, high) JUMP_BUS(high), GO((low) | (high) << 8)   // the address's high byte comes last
+#define JMP cycles += 3; JUMP(BYTE1, code[pc + 2]);
 #define JMP_INDIRECT   /* the pointer's second byte lies in the same page */ \
   cycles += 5; const std::uint32_t at = WORD1; std::uint32_t low, high;      \
-  PEEK(low, at, at >> 8); PEEK(high, (at & 0xff00) | ((at + 1) & 0xff), low); GO(low | high << 8);
+  PEEK(low, at, at >> 8); PEEK(high, (at & 0xff00) | ((at + 1) & 0xff), low); JUMP(low, high);
 #define JSR                                                                                 \
-  cycles += 6; const std::uint64_t to = WORD1, back = ADDRESS(pc + 2);                      \
+  cycles += 6; const std::uint64_t back = ADDRESS(pc + 2);                                  \
+  std::uint32_t low = BYTE1, high = code[pc + 2];                                           \
   std::uint8_t bus = BYTE1, value; TOP(value) static_cast<void>(value);                     \
-  PUSH(back >> 8, true); PUSH(back, false); GO(to);
+  PUSH(back >> 8, true); PUSH(back, false);                                                 \
+  if (!kPlain && !reach) high = fetched(static_cast<std::uint32_t>(back), cycles);   /* then */ \
+  JUMP(low, high);
 #define RTS                                                                                 \
   cycles += 6; std::uint8_t bus = opcode, low, high; PULL(low) PULL(low) TOP(high)          \
-  const std::uint32_t back = low | high << 8; PEEK(low, back, bus); GO((back + 1) & 0xffff);
+  const std::uint32_t back = low | high << 8; PEEK(low, back, bus); JUMP_BUS(low); GO((back + 1) & 0xffff);
 #define RTI                                                                                 \
   cycles += 6; std::uint8_t bus = opcode, low, high; PULL(low) PULL(low) SET_STATUS(low)    \
-  PULL(low) TOP(high) GO(low | high << 8);
+  PULL(low) TOP(high) JUMP(low, high);
 #define BRK                                                                                 \
   cycles += 7; B = true; const std::uint64_t back = ADDRESS(pc + 2);                                 \
   PUSH(back >> 8, true); PUSH(back, false); PUSH(STATUS, false); I = true;                          \
-  std::uint8_t low, high; PEEK(low, 0xfffe, 0); PEEK(high, 0xffff, 0); GO(low | high << 8);
+  std::uint8_t low, high; PEEK(low, 0xfffe, 0); PEEK(high, 0xffff, 0); JUMP(low, high);
 #define JAM cycles += 2; pc += 1; IR = opcode; myExecutionStatus |= FatalErrorBit; left = -1;
 
 namespace headrace::atari {
 
 template <bool kPlain>
-bool Processor::run(std::uint32_t number) {
+std::uint32_t Processor::run(std::uint32_t number) {
   static const void* const kLabels[256] = {
 #define X(opcode, mode, operation) &&op_##opcode,
 #include "opcodes.inc"
@@ -351,6 +366,7 @@ bool Processor::run(std::uint32_t number) {
   bool decimal_mode = D;
   const std::uint8_t* code = nullptr;
   auto left = static_cast<std::int32_t>(number) - 1;
+  std::uint32_t rest = 0;
 
   NEXT;
 
@@ -359,7 +375,12 @@ last:
 refill:
   if (pc >= reach) {
     const auto at = static_cast<std::uint32_t>(ADDRESS(pc) & 0xffff);
-    const Window found = window(at, cycles);
+    Window found = window(at);
+    if (kPlain ? !found.reach : found.reach && plain_) {   // to the other kind
+      rest = static_cast<std::uint32_t>(left + 2);
+      goto done;
+    }
+    if (!found.reach) found = instruction(at, cycles);
     code = found.code, origin = found.origin, reach = found.reach;
     pc = at - origin;
   }
@@ -379,18 +400,20 @@ done:
   N = sign & 0x80, V = overflow, D = decimal_mode, notZ = zero, C = carry;
   set_cycles(cycles);
   if (chip_.finished()) myExecutionStatus |= StopExecutionBit;
-  return !(myExecutionStatus & FatalErrorBit);
+  return rest;
 }
 
 bool Processor::execute(std::uint32_t number) {
   myExecutionStatus &= FatalErrorBit;
   if (myExecutionStatus) return false;
   // a watched boot has the memory behind a device, see boot_cache.hpp
-  const bool plain = pages_[0x80 >> 6].directPokeBase != nullptr && !watcher_;
+  plain_ = pages_[0x80 >> 6].directPokeBase != nullptr && !watcher_;
   chip_.take(mySystem->tia());
-  const bool well = plain ? run<true>(number) : run<false>(number);
+  take_bus();
+  for (bool plain = plain_; number > 0; plain = !plain) number = plain ? run<true>(number) : run<false>(number);
+  give_bus();
   chip_.give(mySystem->tia());
-  return well;
+  return !(myExecutionStatus & FatalErrorBit);
 }
 
 }  // namespace headrace::atari

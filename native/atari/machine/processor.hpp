@@ -48,16 +48,21 @@ class Processor final : public ale::stella::M6502 {
     std::int32_t instructions = 0;
   };
 
-  // plain: memory is the host's, and nobody watches
+  // Runs so many instructions, and returns how many are left to the other kind. Plain: program and memory are the host's,
+  // and nobody watches. The other also fetches instructions one by one, and keeps up what is on the data bus.
   template <bool kPlain>
-  bool run(std::uint32_t number);
+  std::uint32_t run(std::uint32_t number);
 
-  Window window(std::uint32_t pc, std::uint32_t cycles);
+  Window window(std::uint32_t pc) const;   // without reach: the instruction has to be fetched
+  Window instruction(std::uint32_t pc, std::uint32_t cycles);
+  std::uint8_t fetched(std::uint32_t address, std::uint32_t cycles);
   Rounds waiting(std::uint8_t opcode, std::uint32_t address, const std::uint8_t* branch, std::uint32_t pc,
                  std::uint32_t cycles, std::int32_t left) const;
   std::uint8_t peek_device(std::uint32_t address, std::uint32_t cycles);
   void poke_device(std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
   bool watched(bool write, std::uint32_t address, std::uint32_t value, std::uint32_t cycles);
+  void take_bus();   // from the emulator's system, and back
+  void give_bus() const;
   void set_cycles(std::uint32_t cycles) { mySystem->incrementCycles(cycles - mySystem->cycles()); }
 
   const Page* pages_;
@@ -66,6 +71,8 @@ class Processor final : public ale::stella::M6502 {
   std::uint32_t switching_ = 0x1000;      // an access here may change which pages lie where
   Chip chip_;
   Watcher* watcher_ = nullptr;
+  bool plain_ = false;   // may anything run plain?
+  std::uint8_t bus_ = 0;
   std::array<std::uint8_t, 3> fetched_{};   // an instruction read through a device
 };
 

@@ -27,6 +27,7 @@ constexpr std::uint32_t kOpcodePage = 0x100, kBank = 0x1000, kTimerAt = 0x0284;
 HEADRACE_EXPOSE(Timer, M6532::myTimer);
 HEADRACE_EXPOSE(Shift, M6532::myIntervalShift);
 HEADRACE_EXPOSE(SetAt, M6532::myCyclesWhenTimerSet);
+HEADRACE_EXPOSE(Bus, System::myDataBusState);
 
 }  // namespace
 
@@ -47,34 +48,51 @@ Processor::Processor(System& system) : M6502(1), pages_(&system.getPageAccess(0)
   }
 }
 
-// As many pages around the program counter as lie side by side in the host's memory, less two bytes, so that
-// whole instructions are inside; or, where a device answers, the one instruction. The first page of the host's must be
-// the first quarter of one of the 6502's.
-Processor::Window Processor::window(std::uint32_t pc, std::uint32_t cycles) {
+// As many pages around the program counter as lie side by side in the host's memory, less three bytes, so that
+// whole instructions are inside, and none ends where the chip's registers begin anew. The first page of the host's must
+// be the first quarter of one of the 6502's.
+Processor::Window Processor::window(std::uint32_t pc) const {
+  constexpr std::uint32_t margin = 3;
   if (banks_ && (pc & kBank)) {
     const std::uint32_t origin = pc & ~(kBank - 1);
-    if (pc - origin < kBank - 2) return {banks_ + (pc & 2 * kBank ? 0 : kBank), origin, kBank - 2};
+    if (pc - origin < kBank - margin) return {banks_ + (pc & 2 * kBank ? 0 : kBank), origin, kBank - margin};
   }
   const int page = static_cast<int>((pc & 0x1fff) / kPageSize);
   const std::uint8_t* const here = pages_[page].directPeekBase;
-  if (here) {
-    int first = page, last = page;
-    while (first > 0 && pages_[first - 1].directPeekBase == here - (page - first + 1) * kPageSize) --first;
-    while (last < kPages - 1 && pages_[last + 1].directPeekBase == here + (last + 1 - page) * kPageSize) ++last;
-    const std::uint32_t origin = (pc & ~0x1fffu) + static_cast<std::uint32_t>(first) * kPageSize;
-    const std::uint32_t reach = static_cast<std::uint32_t>(last - first + 1) * kPageSize - 2;
-    if (origin % kOpcodePage == 0 && pc - origin < reach) return {here - (page - first) * kPageSize, origin, reach};
-  }
-  auto fetch = [this](std::uint32_t address, std::uint32_t at) {
-    const Page& from = pages_[(address & 0x1fff) / kPageSize];
-    if (from.directPeekBase) return from.directPeekBase[address % kPageSize];
-    return peek_device(address & 0xffff, at);
-  };
-  fetched_[0] = fetch(pc, cycles);
-  for (std::uint32_t i = 1; i < kLengths[fetched_[0]]; ++i) fetched_[i] = fetch(pc + i, cycles);
+  if (!here) return {};
+  int first = page, last = page;
+  while (first > 0 && pages_[first - 1].directPeekBase == here - (page - first + 1) * kPageSize) --first;
+  while (last < kPages - 1 && pages_[last + 1].directPeekBase == here + (last + 1 - page) * kPageSize) ++last;
+  const std::uint32_t origin = (pc & ~0x1fffu) + static_cast<std::uint32_t>(first) * kPageSize;
+  const std::uint32_t reach = static_cast<std::uint32_t>(last - first + 1) * kPageSize - margin;
+  if (origin % kOpcodePage || pc - origin >= reach) return {};
+  return {here - (page - first) * kPageSize, origin, reach};
+}
+
+// the one instruction, wherever it lies; its operand is read when the time that it takes has been counted
+Processor::Window Processor::instruction(std::uint32_t pc, std::uint32_t cycles) {
+  const std::uint8_t opcode = fetched_[0] = fetched(pc, cycles);
+  cycles += myInstructionSystemCycleTable[opcode];
+  for (std::uint32_t i = 1; i < kLengths[opcode]; ++i) fetched_[i] = fetched(pc + i, cycles);
   const std::uint32_t origin = pc & ~(kOpcodePage - 1);
   return {fetched_.data() - (pc - origin), origin, 0};
 }
+
+std::uint8_t Processor::fetched(std::uint32_t address, std::uint32_t cycles) {
+  address &= 0xffff;
+  if (const std::uint8_t* memory = pages_[(address & 0x1fff) / kPageSize].directPeekBase) {
+    bus_ = memory[address % kPageSize];
+  } else if (in_chip(address)) {
+    bus_ = chip_.read(address, cycles, bus_);
+    if (watcher_) watched(false, address, bus_, cycles);
+  } else {
+    bus_ = peek_device(address, cycles);
+  }
+  return bus_;
+}
+
+void Processor::take_bus() { bus_ = mySystem->getDataBusState(); }
+void Processor::give_bus() const { mySystem->*member(Bus{}) = bus_; }
 
 // A load of the timer or of its flag, before a branch back to it: as many rounds as the branch is sure to be taken, as
 // the timer runs down and has not yet run out. Then every round takes the same time and leaves nothing behind.
@@ -139,7 +157,7 @@ bool Processor::load(Deserializer& in) {
 
 bool install(System& system) {
   for (int page = 0; page < kPages; ++page)   // of a few rare kinds of cartridges the chip's pages are theirs
-    if ((page * kPageSize & 0x1080) == 0 && system.getPageAccess(page).device != &system.tia()) return false;
+    if (in_chip(static_cast<std::uint32_t>(page * kPageSize)) && system.getPageAccess(page).device != &system.tia()) return false;
   auto* before = &system.m6502();
   auto* processor = new Processor(system);
   system.attach(processor);   // which owns it

@@ -62,7 +62,7 @@ class Spy final : public ale::stella::Device {
 // on all pages of the chip's
 void answer(System& system, ale::stella::Device& device) {
   for (std::uint16_t page = 0; page < kPages; ++page)
-    if ((page * kPageSize & 0x1080) == 0) system.setPageAccess(page, {nullptr, nullptr, &device});
+    if (in_chip(page * kPageSize)) system.setPageAccess(page, {nullptr, nullptr, &device});
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace
-from headrace.cli.options import parse_options
+from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
 
 ACTION_SETS = 16
@@ -37,8 +37,8 @@ class BenchArgs:
 
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """name of the task; headrace envs lists them"""
-    num_envs: tuple[int, ...] = ()
-    """sizes of pool to measure (default: 1 8 64 1024; 1 8 64 for tasks that show images)"""
+    num_envs: Annotated[tuple[int, ...], optional("INT …")] = ()
+    """numbers of environments to measure; by default 1 8 64 1024, for tasks with images 1 8 64"""
     seconds: float = 2.0
     """length of one measurement"""
     repeats: int = 5
@@ -46,13 +46,12 @@ class BenchArgs:
     asynchronous: Annotated[bool, tyro.conf.arg(name="async")] = False
     """send and recv half of the environments at a time, instead of step"""
     compare: bool = False
-    """measure EnvPool in turns beside it, where it is installed and has the task"""
+    """measure EnvPool, too, in turns, if it is installed and has the task"""
     num_threads: int = 0
-    """threads that run environments; 0 for one a core"""
+    """threads that run environments; 0 for one on each core"""
     device: str = "cpu"
     """where kernel environments run: cpu or cuda"""
-    option: tyro.conf.UseAppendAction[tuple[str, ...]] = field(default=())
-    """a task option as name=value; may be repeated"""
+    option: TaskOptions = ()
 
 
 Turn = Callable[[float], float]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import headrace
-from headrace.cli.options import parse_options
+from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
 from headrace.testing import CHECKS
 from headrace.testing.report import MARKS, Report, Result, run_checks
@@ -36,16 +36,15 @@ class CheckArgs:
 
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """name of the task, or the file that registers it"""
-    only: tuple[str, ...] = ()
-    """names of the checks to run (default: all)"""
+    only: Annotated[tuple[str, ...], optional("CHECK …")] = ()
+    """names of the checks to run; all by default"""
     seed: int = 0
     """seed of the environments and of the random actions"""
     num_envs: int = 5
     """environments in a pool"""
     steps: int = 100
     """steps of one run"""
-    option: tyro.conf.UseAppendAction[tuple[str, ...]] = field(default=())
-    """a task option as name=value; may be repeated"""
+    option: TaskOptions = ()
 
 
 def run(argv: list[str]) -> int:

@@ -6,18 +6,18 @@ import fnmatch
 from dataclasses import dataclass
 from typing import Annotated
 
-import gymnasium as gym
-import numpy as np
 import tyro
 from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
 import headrace
+from headrace.cli.options import optional
 from headrace.envs import FAMILIES
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.registry import nearest
 from headrace.pool.spec import AgentType
+from headrace.pool.structure import space_text
 
 DETAILED = 12
 """longest list of tasks that is shown as a table; asking a simulator for its spaces takes a moment"""
@@ -34,7 +34,7 @@ class EnvsArgs:
       headrace envs atari         a whole family
     """
 
-    filter: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[FILTER]")] = ""
+    filter: Annotated[str, tyro.conf.Positional, optional("[FILTER]")] = ""
     """part of a name, a pattern with * and ?, or a family"""
 
 
@@ -114,19 +114,3 @@ def _describe(task: str) -> tuple[str, ...]:
 
 def _count(kind: AgentType) -> str:
     return f"{kind.count} {kind.name}{'s' * (kind.count > 1)}"
-
-
-def space_text(space: gym.Space) -> str:
-    """Returns a short description of a space: ``float32[4]``, ``2 choices``, ``float32[1] in [-2, 2]``."""
-    if isinstance(space, gym.spaces.Discrete):
-        return f"{space.n} choices" + (f" from {space.start}" if space.start else "")
-    if isinstance(space, gym.spaces.MultiDiscrete):
-        return f"{' x '.join(map(str, space.nvec.ravel()))} choices"
-    if isinstance(space, gym.spaces.Dict):
-        return ", ".join(f"{key}: {space_text(sub)}" for key, sub in space.spaces.items())
-    text = f"{space.dtype}{list(space.shape or ())}"
-    if isinstance(space, gym.spaces.Box) and space.dtype != np.uint8 and space.is_bounded():
-        low, high = np.unique(space.low), np.unique(space.high)
-        if len(low) == len(high) == 1:
-            return f"{text} in [{low[0]:g}, {high[0]:g}]"
-    return text

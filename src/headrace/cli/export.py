@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headrace.cli.options import check_file
+from headrace.cli.options import check_file, optional
 from headrace.cli.trust import agreed
 from headrace.train import load
 
@@ -30,13 +30,13 @@ class ExportArgs:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """the run folder that headrace train named"""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """where the policy goes: a name that ends in .onnx or .pt"""
-    policy: str | None = None
-    """which policy, where the run has several"""
+    """the file to write: its name ends in .onnx or .pt"""
+    policy: Annotated[str | None, optional("NAME")] = None
+    """which of several policies; a run of one needs none"""
     checkpoint: Literal["best", "newest"] = "best"
     """which of the run's checkpoints to load"""
     trust: bool = False
-    """run the code of files that the run names, though it was not trained here"""
+    """run the code in files that the run names, also if it was not trained on this machine"""
 
 
 def run(argv: list[str]) -> int:

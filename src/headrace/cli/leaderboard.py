@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from headrace.cli.options import optional
 from headrace.errors import OptionError
 from headrace.train.jobs.seeds import chosen_seeds
 from headrace.train.leaderboard import report
@@ -34,10 +35,10 @@ class LeaderboardArgs:
       headrace leaderboard halfcheetah --peers
     """
 
-    rows: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="ROWS…")] = ()
+    rows: Annotated[tuple[str, ...], tyro.conf.Positional, optional("ROWS…")] = ()
     """which rows; all by default"""
-    board: Path = DEFAULT
-    """a TOML file of rows; by default the one that comes with Headrace"""
+    board: Annotated[Path, optional("FILE")] = DEFAULT
+    """a TOML file with rows; by default the one that comes with Headrace"""
     seeds: str = "1"
     """how many seeds of each row, such as 3, or which, such as 1,2,7"""
     jobs: int = 0
@@ -45,7 +46,7 @@ class LeaderboardArgs:
     out: Path = Path("runs/leaderboard")
     """the folder to write to"""
     peers: bool = False
-    """train with the other libraries that rows name, too, where they are installed"""
+    """train with the other libraries that rows name, too, if they are installed"""
     list: bool = False
     """print the rows, and train nothing"""
     quiet: bool = False

@@ -10,11 +10,24 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from headrace.errors import OptionError
+
+
+def optional(metavar: str, help: str | None = None) -> Any:
+    """Returns the mark of an argument that may be left out: its help shows neither None as a type nor a default."""
+    return tyro.conf.arg(metavar=metavar, help=help, help_behavior_hint="")
+
+
+TaskOptions = Annotated[
+    tyro.conf.UseAppendAction[tuple[str, ...]],
+    tyro.conf.arg(metavar="NAME=VALUE", help="an option of the task, such as frame_skip=2"),
+]
+"""the type of an argument ``--option``, for `parse_options`"""
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from headrace.cli.options import check_file
+from headrace.cli.options import check_file, optional
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
@@ -47,27 +47,27 @@ class PlayArgs:
     checkpoint: Literal["best", "newest"] = "best"
     """which of the run's checkpoints to load"""
     sample: bool = False
-    """draw actions from the policy, as in training, instead of taking the likeliest; the film never does"""
+    """draw actions from the policy, as in training, instead of the most likely ones; not in the video"""
     seed: int = 1000
     """seed of the environments"""
     film: bool = True
     """make a video"""
-    video: Path | None = None
-    """where the video goes; into the run's episodes/ by default"""
+    video: Annotated[Path | None, optional("FILE")] = None
+    """file of the video, .mp4; by default in the run's episodes/"""
     in_3d: Annotated[bool, tyro.conf.arg(name="3d")] = False
     """show a robot in 3D in a browser until Ctrl-C, and print and record nothing; needs headrace[viewer3d]"""
     port: int = 0
-    """with --3d, where the browser finds it; any that is free by default"""
+    """with --3d, the port of the page; 0 for any that is free"""
     max_steps: int = 1500
-    """longest part of the episode that is filmed, in agent steps"""
+    """agent steps after which a video ends, at the latest"""
     trust: bool = False
-    """run the code of files that the run names, though it was not trained here"""
-    log: str | None = None
-    """arrays of the environment's state to write down over one episode, with actions and rewards: x,y or all"""
+    """run the code in files that the run names, also if it was not trained on this machine"""
+    log: Annotated[str | None, optional("NAMES")] = None
+    """write one episode as arrays, with actions and rewards: names of state arrays such as x,y; or all"""
     log_env: int = 0
-    """which replica's episode that is"""
-    log_file: Path | None = None
-    """where it goes, as NumPy's npz (numpy.load reads it); into the run's folder by default"""
+    """with --log, the number of the environment whose episode is written"""
+    log_file: Annotated[Path | None, optional("FILE")] = None
+    """with --log, the file in NumPy's format npz; by default episode.npz in the run folder"""
 
 
 def run(argv: list[str]) -> int:

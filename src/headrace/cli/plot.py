@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from headrace.cli.options import check_file
+from headrace.cli.options import check_file, optional
 from headrace.errors import OptionError
 from headrace.train.plots.bands import Mean
 from headrace.train.plots.baselines import read_baselines
@@ -30,23 +30,28 @@ class PlotArgs:
       headrace plot runs --baseline published.csv --returns evaluation
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS…")] = (Path("runs"),)
-    """run folders, or folders that hold some; runs/ by default"""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, optional("RUNS…")] = (Path("runs"),)
+    """run folders, or folders of runs; runs/ by default"""
     out: Path = Path("plot.png")
     """the file to write: .png, .svg or .pdf"""
     mean: Mean = "iqm"
-    """the middle over seeds; iqm is the interquartile mean, of the middle half"""
+    """the mean over seeds; iqm is the interquartile mean, of the middle half"""
     x: Literal["both", "steps", "seconds"] = "both"
-    """what the returns are drawn over"""
+    """the horizontal axis: agent steps, seconds of training, or one panel for each"""
     returns: Source = "training"
-    """of training's episodes, or of evaluations, where runs have some"""
+    """the returns of training episodes, or of evaluations, which runs with samplers have"""
     smooth: float = 0.0
-    """draw means over so much of each run's length before a point, such as 0.05; the caption says so"""
-    baseline: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
-    """a CSV file of others' results, with the columns name, step, return, and if you like low, high, seconds, task; a
-    single row without a step is a level; may be repeated"""
-    labels: tuple[str, ...] = ()
-    """names of the groups in the legend, in the order in which the command lists them"""
+    """smooth each curve by a mean over this share of its length, such as 0.05; the caption says so"""
+    baseline: Annotated[
+        tyro.conf.UseAppendAction[tuple[Path, ...]],
+        tyro.conf.arg(
+            metavar="FILE",
+            help="a CSV file of results to compare with: columns name, step, return, and optionally low, high, "
+            "seconds, task; a single row without a step is a horizontal line",
+        ),
+    ] = ()
+    labels: Annotated[tuple[str, ...], optional("NAME …")] = ()
+    """names of the groups in the legend, in the order in which the command prints them"""
 
 
 def run(argv: list[str]) -> int:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import parse_options
+from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
 from headrace.machine import readable
+from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.processes.torchrun import refuse
 from headrace.train.tuning.measure import Probe
@@ -33,28 +34,27 @@ class ScaleArgs:
       headrace scale CartPole-v1 --forget
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
-    device: str | None = None
-    """where to train: cpu, cuda or cuda:i"""
-    algo: str | None = None
+    device: Annotated[str | None, optional("DEVICE")] = None
+    """where to train: cpu, cuda or cuda:i; as headrace train by default, like the next four"""
+    algo: Annotated[str | None, optional("NAME")] = None
     """learning algorithm"""
-    network: str | None = None
-    """the network, as headrace train names it"""
-    hidden: tuple[int, ...] | None = None
+    network: Annotated[str | None, optional("NAME")] = None
+    """the network"""
+    hidden: Annotated[tuple[int, ...] | None, optional("INT …")] = None
     """widths of its hidden layers"""
-    num_steps: int | None = None
+    num_steps: Annotated[int | None, optional("INT")] = None
     """steps of every environment in one rollout"""
-    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """a task option as name=value; may be repeated"""
+    option: TaskOptions = ()
     seconds: float = 2.0
     """length of one measurement"""
     memory_share: float = 0.8
     """share of the free memory that training may take"""
     again: bool = False
-    """measure anew although it is known"""
+    """measure again, although there is a result from earlier"""
     forget: bool = False
-    """forget what was found for TASK, or for all tasks, and measure nothing"""
+    """remove the results for TASK, or for all tasks, and measure nothing"""
 
 
 def run(argv: list[str]) -> int:
@@ -73,7 +73,7 @@ def run(argv: list[str]) -> int:
         overrides["env_options"] = parse_options(args.option)
     config = make_config(args.task, **overrides)
     found = find_scale(config, seconds=args.seconds, memory_share=args.memory_share, again=args.again)
-    words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.settings(config).items())
+    words = " ".join(f"{option_of(name)} {value}" for name, value in found.settings(config).items())
     print(f"  train with it:  headrace train {args.task} --scale   (or: {words})")
     return 0
 

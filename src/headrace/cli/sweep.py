@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -13,7 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli import train as training
+from headrace.cli.options import optional
 from headrace.errors import OptionError
+from headrace.train.config.command import option_of, setting_of, train_command
 from headrace.train.config.make import DECIDING
 from headrace.train.config.registry import DEFAULT_PRESET
 from headrace.train.config.settings import Config
@@ -22,7 +23,7 @@ from headrace.train.jobs.seeds import plain
 from headrace.train.launch.checks import side_by_side
 from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import trust as code
-from headrace.train.runs.folder import fresh_path
+from headrace.train.runs.folder import make_folder
 from headrace.train.sweep.pruning import Rule
 from headrace.train.sweep.samplers import Name, find_sampler
 from headrace.train.sweep.search import Sweep, best_of, setting_word
@@ -49,28 +50,28 @@ class SweepArgs:
       headrace sweep --resume runs/CartPole-v1-20260101-120000 --trials 60
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
-    space: tuple[str, ...] = ()
-    """what is varied: name=low..high, name=low..high:log, name=value,value,…, or a TOML or JSON file"""
+    space: Annotated[tuple[str, ...], optional("NAME=VALUES …")] = ()
+    """settings to vary: name=low..high, name=low..high:log, name=value,value,…, or a TOML or JSON file"""
     trials: int = 20
     """how many runs"""
     sampler: Name = "tpe"
-    """where settings come from: random needs nothing else, tpe and gp are Optuna's"""
+    """how settings are chosen: at random, or by Optuna's tpe or gp"""
     pruner: Rule = "median"
-    """which trials end early: those below the median of the others, all but the best third, or none"""
+    """which trials end early: those below the median of the others (median), all but the best third (halving), none"""
     metric: Literal["final", "area"] = "final"
-    """what is to be large: the last mean return, or the mean return over all steps"""
+    """what is maximised: the last mean return (final), or the mean return over all steps (area)"""
     sampler_seed: int = 1
     """seed of the sampler; that of the runs is --seed"""
     jobs: int = 0
     """how many runs at once; 0 for as many as the cores allow"""
-    run_dir: Path | None = None
-    """folder for the sweep; a new one in runs/ by default"""
-    resume: Path | None = None
-    """a sweep to go on with, instead of a task"""
+    run_dir: Annotated[Path | None, optional("PATH")] = None
+    """folder for the sweep; by default a new one in runs/"""
+    resume: Annotated[Path | None, optional("PATH")] = None
+    """folder of a sweep to go on with, instead of a task"""
     trust: bool = False
-    """with --resume: run the code of files that the sweep names, though it was not begun here"""
+    """with --resume: run the code in files that the sweep names, also if it was not begun on this machine"""
     quiet: bool = False
     """show no progress"""
 
@@ -98,7 +99,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     to = own
     for word in argv:
         if word.startswith("--"):
-            to = own if word.removeprefix("--").partition("=")[0].replace("-", "_") in names else rest
+            to = own if setting_of(word) in names else rest
         elif word == "-h":
             to = own
         to.append(word)
@@ -110,12 +111,12 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
     if not args.task:
         raise OptionError("which task? headrace sweep TASK --space …, such as CartPole-v1; headrace envs lists them")
     for word in rest:
-        if word.startswith("--") and word.removeprefix("--").partition("=")[0].replace("-", "_") in REFUSED:
+        if word.startswith("--") and setting_of(word) in REFUSED:
             raise OptionError(f"{word} is for headrace train, not for a sweep")
     asked = plain(training.overrides(training.parse([args.task, *rest])))
     space = read_space(args.space, asked["algo"])
     if twice := space.keys() & asked.keys():
-        raise OptionError(f"{min(twice)} is varied by --space: leave --{min(twice).replace('_', '-')} out")
+        raise OptionError(f"{min(twice)} is varied by --space: leave {option_of(min(twice))} out")
     defaults = {"stop_at_return": None, "video": False}
     settings = {name: value for name, value in defaults.items() if name not in space} | asked
     find_sampler(args.sampler, space, args.sampler_seed)
@@ -124,7 +125,9 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
         args.task, settings, plain_space(space), config.total_steps, args.trials, args.sampler, args.pruner,
         args.metric, args.sampler_seed,
     )  # fmt: skip
-    return _new_folder(args.run_dir, plan), plan, config, most
+    folder = make_folder(args.run_dir, plan.task)
+    plan.write(folder)
+    return folder, plan, config, most
 
 
 def _checked(task: str, settings: dict[str, Any], space: Space) -> tuple[Config, int]:
@@ -136,18 +139,6 @@ def _checked(task: str, settings: dict[str, Any], space: Space) -> tuple[Config,
     return found
 
 
-def _new_folder(path: Path | None, plan: Plan) -> Path:
-    try:
-        folder = path if path is not None else fresh_path(plan.task)
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"there can be no sweep in {path or 'runs/'}: {error.strerror}") from error
-    if any((folder / name).exists() for name in ("sweep.json", "seeds.json", "config.json")):
-        raise OptionError(f"{folder} already holds runs: --resume {folder} goes on with a sweep; or choose another")
-    plan.write(folder)
-    return folder
-
-
 def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan, Config, int]:
     """A sweep that was begun earlier: as `_begin`; the number of its trials may change."""
     folder = args.resume
@@ -155,7 +146,7 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
     plan = Plan.read(folder)
     if args.task not in ("", plan.task):
         raise OptionError(f"{folder} is a sweep of {plan.task}: leave {args.task} out")
-    given = {word.removeprefix("--").partition("=")[0].replace("-", "_") for word in own if word.startswith("--")}
+    given = {setting_of(word) for word in own if word.startswith("--")}
     for name, value in (("sampler", args.sampler), ("pruner", args.pruner), ("metric", args.metric)):
         if name in given and value != getattr(plan, name):
             raise OptionError(f"--{name} cannot change in the middle of a sweep: it is {getattr(plan, name)}")
@@ -163,11 +154,7 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
         raise OptionError("--space cannot change in the middle of a sweep: leave it out")
     if args.run_dir is not None:
         raise OptionError("--run-dir is for new sweeps: leave it out, or --resume")
-    values = {"task": plan.task, **plan.settings}
-    if args.trust:
-        code.remember(code.named(values))
-    else:
-        code.check(values, folder)
+    code.admit({"task": plan.task, **plan.settings}, folder, args.trust)
     if rest:
         asked = plain(training.overrides(training.parse([plan.task, *rest])))
         wrong = [name for name, value in asked.items() if name not in DECIDING or f"--{name}" in rest]
@@ -228,18 +215,6 @@ def _table(plan: Plan, trials: Sequence[Trial]) -> Table:
 
 def command(plan: Plan, trial: Trial) -> str:
     """Returns the command that trains with a trial's settings."""
-    words = ["headrace", "train", plan.task]
-    for name, value in (plan.settings | trial.settings).items():
-        if name == "env_options":
-            words += [word for option, each in value.items() for word in ("--option", f"{option}={each}")]
-        elif isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
-        elif isinstance(value, dict):
-            import json
-
-            words += [f"--{name.replace('_', '-')}", json.dumps(value)]
-        elif isinstance(value, list):
-            words += [f"--{name.replace('_', '-')}", *map(str, value)]
-        elif (name, value) not in (("network", "auto"), ("preset", DEFAULT_PRESET)):
-            words += [f"--{name.replace('_', '-')}", repr(value) if isinstance(value, float) else str(value)]
-    return shlex.join(words)
+    said = [("network", "auto"), ("preset", DEFAULT_PRESET)]
+    settings = plan.settings | trial.settings
+    return train_command(plan.task, {name: value for name, value in settings.items() if (name, value) not in said})

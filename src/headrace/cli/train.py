@@ -16,11 +16,12 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import JSON, parse_json, parse_options
+from headrace.cli.options import JSON, TaskOptions, optional, parse_json, parse_options
 from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.train import Result, resume, resume_seeds, train, train_seeds
+from headrace.train.config.command import setting_of
 from headrace.train.config.fields import settings_of
 from headrace.train.config.make import DECIDING, algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
@@ -32,19 +33,19 @@ from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
 
 GROUPS = {
-    "run": "what is trained, for how long, and where",
-    "environments": "what is stepped",
-    "network": "what acts",
-    "learning": "how it learns",
-    "exploration": "how it finds what it does not know",
-    "replay": "what it learns from",
-    "workers": "what other processes do, where there are any",
+    "run": "algorithm, length and device",
+    "environments": "the environments of the task",
+    "network": "the policy's network",
+    "learning": "optimiser, returns and normalisation",
+    "exploration": "how actions explore",
+    "replay": "the replay, and the ratio of updates to steps",
+    "workers": "samplers, evaluator and learner in processes of their own",
     "policies": "several policies, and networks of other runs",
-    "files": "what the run leaves behind",
+    "files": "files that the run writes",
 }
 """group of settings → its description in the help; an algorithm's own group comes after ``learning``"""
 ELSEWHERE = {"task", "env_options", "copies"}
-"""settings that are no options of this name: an argument, --option, and what is a policy's alone"""
+"""settings without an option of their name: an argument, --option, and a setting of single policies"""
 
 
 @dataclass(frozen=True)
@@ -55,27 +56,30 @@ class RunArgs:
         values: the settings by name, those of the task and the network included.
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
-    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """a task option as name=value; may be repeated"""
-    run_dir: Path | None = None
-    """folder for the run; a new one in runs/ by default"""
-    resume: Path | None = None
-    """a run to go on with, instead of a task"""
+    option: TaskOptions = ()
+    run_dir: Annotated[Path | None, optional("PATH")] = None
+    """folder for the run; by default a new one in runs/"""
+    resume: Annotated[Path | None, optional("PATH")] = None
+    """folder of a run to go on with, instead of a task"""
     trust: bool = False
-    """with --resume: run the code of files that the run names, though it was not begun here"""
+    """with --resume: run the code in files that the run names, also if it was not begun on this machine"""
     quiet: bool = False
     """show no progress"""
     scale: bool = False
-    """train with the num_envs and minibatch_size that are fastest here: measured once, then remembered"""
-    tune: Literal["speed", "all", "none"] = "speed"
-    """for algorithms with a replay, and long runs: what headrace tune is to find, once on this machine. speed: threads,
-    and how many samplers share the environments, which does not change what is learnt; all: also num_envs and
-    minibatch_size, with what follows from it, which does. Nothing where samplers or num_envs is given; for all, nor
-    where minibatch_size is"""
-    seeds: str = ""
-    """train with several seeds, each a run of its own in one folder: how many, such as 5, or which, such as 1,2,7"""
+    """train with the num_envs and minibatch_size that are fastest on this machine: measured once, then remembered"""
+    tune: Annotated[
+        Literal["speed", "all", "none"],
+        tyro.conf.arg(
+            help="what to tune first for algorithms with a replay, as headrace tune does; short runs are not tuned, "
+            "and a result is remembered. speed: threads and samplers, which do not change what is learnt; all: also "
+            "num_envs and minibatch_size, which do, with learning rates and replay ratio. Nothing is tuned if samplers "
+            "or num_envs is given, nor, with all, if minibatch_size is"
+        ),
+    ] = "speed"
+    seeds: Annotated[str, optional("SEEDS")] = ""
+    """train with several seeds, each as a run in one folder: a number of seeds, such as 5, or seeds, such as 1,2,7"""
     jobs: int = 0
     """with --seeds: how many runs at once; 0 for as many as the cores allow"""
     values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
@@ -126,8 +130,8 @@ def run(argv: list[str]) -> int:
     ):
         refuse(asked_for)
     if args.jobs and not args.seeds:
-        raise OptionError("--jobs is how many of several --seeds are trained at once: name them, too")
-    if args.seeds and any(_name(word) == "seed" for word in argv if word.startswith("--")):
+        raise OptionError("--jobs is the number of --seeds that are trained at once: give --seeds, too")
+    if args.seeds and any(setting_of(word) == "seed" for word in argv if word.startswith("--")):
         raise OptionError("--seeds says which seeds are trained, such as --seeds 1,2,7: leave --seed out")
     if args.resume is not None:
         _, config = RunFolder.open(args.resume)
@@ -157,11 +161,7 @@ def run(argv: list[str]) -> int:
 def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
     """Go on with the runs of several seeds; the command may be the one that began them, with --resume."""
     plan = Plan.read(folder)
-    values = {"task": plan.task, **plan.settings}
-    if "--trust" in argv:
-        code.remember(code.named(values))
-    else:
-        code.check(values, folder)
+    code.admit({"task": plan.task, **plan.settings}, folder, "--trust" in argv)
     kept = [word for word, before in zip(argv, ("", *argv), strict=False) if "--resume" not in (word, before)]
     kept = [word for word in kept if not word.startswith("--resume=")]
     named = _named(kept)
@@ -207,7 +207,7 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
     Returns:
         Its record for the run, None where nothing was measured; and the settings that follow.
     """
-    given = {_name(word) for word in argv if word.startswith("--")} | asked.keys()
+    given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
     chosen = {"samplers", "num_envs"} | ({"minibatch_size"} if args.tune == "all" else set())
     if not find_algorithm(args.algo).capabilities.replay or given & chosen:
         return None, {}
@@ -250,20 +250,15 @@ def _named(argv: Sequence[str]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for word, following in itertools.pairwise((*argv, "")):
         value = word.partition("=")[2] or following
-        if word.startswith("--") and _name(word) in DECIDING:
-            named[_name(word)] = value
-        elif word.startswith("--") and _name(word) == "resume" and value:
+        if word.startswith("--") and setting_of(word) in DECIDING:
+            named[setting_of(word)] = value
+        elif word.startswith("--") and setting_of(word) == "resume" and value:
             named["resume"] = value
-        elif word.startswith("--") and _name(word) == "policies":
+        elif word.startswith("--") and setting_of(word) == "policies":
             named["policies"] = parse_json(value)
-        elif word.startswith("--") and _name(word) == "samplers" and value.removeprefix("-").isdigit():
+        elif word.startswith("--") and setting_of(word) == "samplers" and value.removeprefix("-").isdigit():
             named["samplers"] = int(value)
     return named
-
-
-def _name(word: str) -> str:
-    """The setting that an option is for."""
-    return word.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,10 +282,14 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
                 continue
             offered.add(name)
             hint = JSON if name in ("schedules", "policies", "curriculum") else None
-            marks = (tyro.conf.arg(help=known.help.replace("%", "%%")), *([hint] if hint else []))
+            default = defaults[name]
+            shown = "(default: none)" if default in ("", (), {}) else None
+            marks = (
+                tyro.conf.arg(help=known.help.replace("%", "%%"), help_behavior_hint=shown),
+                *([hint] if hint else []),
+            )
             type_ = Literal[algorithm.capabilities.presets] if name == "preset" else types[name]
             kind = Annotated[(Any if hint else type_, *marks)]
-            default = defaults[name]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
     _check_offered(argv, offered, str(defaults["algo"]))
     order = list(GROUPS)
@@ -298,7 +297,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     parts = []
     for name in sorted(groups, key=lambda each: ranks[each]):
         made = dataclasses.make_dataclass(name, groups[name], frozen=True)
-        made.__doc__ = GROUPS.get(name, f"what {name} alone has")
+        made.__doc__ = GROUPS.get(name, f"settings of {name} alone")
         parts.append((name, Annotated[made, tyro.conf.arg(name=name)], field(default_factory=made)))
     everything = dataclasses.make_dataclass("TrainArgs", parts, bases=(RunArgs,), frozen=True)
     everything.__doc__ = DESCRIPTION
@@ -311,7 +310,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
 def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
     """Raises `OptionError` for an option that is a setting, but none that this algorithm uses."""
     for word in argv:
-        name = _name(word)
+        name = setting_of(word)
         for each in (name, name.removeprefix("no_")):
             if word.startswith("--") and each not in offered and (users := who_uses(each)):
                 raise OptionError(f"{word} would not be used by {algo}: it is for {users}")

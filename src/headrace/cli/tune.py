@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import parse_options
+from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
+from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, settled
 from headrace.train.processes.torchrun import refuse
@@ -45,32 +46,31 @@ class TuneArgs:
       headrace tune HalfCheetah-v5 --forget
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = ""
+    task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
     algo: str = "sac"
     """learning algorithm, one that has a replay"""
-    device: str | None = None
-    """where the learner is: cpu, cuda or cuda:i"""
-    hidden: tuple[int, ...] | None = None
+    device: Annotated[str | None, optional("DEVICE")] = None
+    """device of the learner: cpu, cuda or cuda:i; as headrace train by default, like the next three"""
+    hidden: Annotated[tuple[int, ...] | None, optional("INT …")] = None
     """widths of the network's hidden layers"""
-    total_steps: int | None = None
-    """agent steps of the run that it is for"""
-    replay_ratio: Annotated[str, tyro.conf.arg(metavar="FLOAT|None")] = ""
-    """updates for every step; None lets samplers and learner go as fast as they can"""
-    ray: str = ""
-    """the Ray cluster whose nodes sample: auto, an address, or local"""
+    total_steps: Annotated[int | None, optional("INT")] = None
+    """agent steps of the run to tune for"""
+    replay_ratio: Annotated[str, optional("FLOAT|None")] = ""
+    """updates for each step; None lets samplers and learner go as fast as they can"""
+    ray: Annotated[str, optional("CLUSTER")] = ""
+    """the Ray cluster whose nodes sample: auto, an address, or local; by default this machine samples"""
     scope: Scope = "all"
-    """speed: leave the minibatch as it is, and let samplers share the environments that there are"""
-    option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """a task option as name=value; may be repeated"""
+    """speed: keep the minibatch and the total number of environments, which decide what is learnt"""
+    option: TaskOptions = ()
     seconds: float = 1.0
-    """length of one measurement, after everything runs"""
+    """length of one measurement, after its warm-up"""
     limit: float = LIMIT
-    """seconds after which no further measurement is begun"""
+    """seconds after which no further measurement begins"""
     again: bool = False
-    """measure anew although it is known"""
+    """measure again, although there is a result from earlier"""
     forget: bool = False
-    """forget what was found for tasks like TASK, or for all, and measure nothing"""
+    """remove the results for tasks like TASK, or all, and measure nothing"""
 
 
 def run(argv: list[str]) -> int:
@@ -90,7 +90,7 @@ def run(argv: list[str]) -> int:
     found = find_tuning(config, console, table=True, **how)
     for words in found.ended:
         console.print(f"  {words}", soft_wrap=True)
-    settings = " ".join(f"--{name.replace('_', '-')} {_word(value)}" for name, value in found.settings(config).items())
+    settings = " ".join(f"{option_of(name)} {_word(value)}" for name, value in found.settings(config).items())
     console.print(f"the same by hand:  headrace train {args.task} --algo {args.algo} {settings}", soft_wrap=True)
     return 0
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import tyro
 
+from headrace.cli.options import optional
 from headrace.errors import OptionError
 
 RUNS = Path("runs")
@@ -29,14 +30,14 @@ class WatchArgs:
       headrace watch --host 0.0.0.0
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUNS …]")] = ()
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, optional("[RUNS …]")] = ()
     """run folders, or folders of runs; runs/ by default"""
-    port: int | None = None
-    """where to listen; 7420 or any that is free by default"""
+    port: Annotated[int | None, optional("INT")] = None
+    """port of the page; by default 7420, or any that is free"""
     host: str = "127.0.0.1"
-    """an address of this machine; others than loopback can be reached from other machines"""
+    """address of this machine to listen at; all but the default can be reached from other machines"""
     browser: bool = True
-    """open the page; else only say where it is"""
+    """open the page in a browser; otherwise only print its address"""
 
 
 def run(argv: list[str]) -> int:

@@ -88,3 +88,19 @@ def one_row(value: Any) -> Any:
 
 def _parts(space: gym.spaces.Dict | gym.spaces.Tuple) -> Any:
     return space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
+
+
+def space_text(space: gym.Space) -> str:
+    """Returns a short description of a space: ``float32[4]``, ``2 choices``, ``float32[1] in [-2, 2]``."""
+    if isinstance(space, gym.spaces.Discrete):
+        return f"{space.n} choices" + (f" from {space.start}" if space.start else "")
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return f"{' x '.join(map(str, space.nvec.ravel()))} choices"
+    if isinstance(space, gym.spaces.Dict):
+        return ", ".join(f"{key}: {space_text(sub)}" for key, sub in space.spaces.items())
+    text = f"{space.dtype}{list(space.shape or ())}"
+    if isinstance(space, gym.spaces.Box) and space.dtype != np.uint8 and space.is_bounded():
+        low, high = np.unique(space.low), np.unique(space.high)
+        if len(low) == len(high) == 1:
+            return f"{text} in [{low[0]:g}, {high[0]:g}]"
+    return text

@@ -25,7 +25,7 @@ from headrace.train.processes.torchrun import refuse
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
-from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.folder import RunFolder, folder_path, make_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,7 +143,8 @@ def train_seeds(
     config, most = side_by_side(task, overrides)
     decided = {name: getattr(config, name) for name in ("samplers", "actor_device") if hasattr(config, name)}
     plan = several.Plan(task, several.plain(overrides | decided), numbers)
-    folder = several.new_folder(None if run_dir is None else Path(run_dir), plan)
+    folder = make_folder(run_dir, task)
+    plan.write(folder)
     return several.run_seeds(folder, plan, config, jobs or most, quiet)
 
 
@@ -173,13 +174,9 @@ def resume_seeds(
 
     refuse("training with several seeds")
     guard_main()
-    folder = Path(run_dir)
+    folder = folder_path(run_dir)
     plan = several.Plan.read(folder)
-    values = {"task": plan.task, **plan.settings}
-    if trust:
-        code.remember(code.named(values))
-    else:
-        code.check(values, folder)
+    code.admit({"task": plan.task, **plan.settings}, folder, trust)
     plan = several.changed_plan(plan, changes, CONTINUABLE).with_seeds(seeds)
     config, most = side_by_side(plan.task, plan.settings)
     plan.write(folder)

@@ -109,6 +109,7 @@ class Run:
             "return": _number(last.get("return")),
             "returns": _returns(last),
             "seconds": _number(_inside(last, "time").get("seconds")),
+            "ranks": _ranks(last),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),
         }
 
@@ -175,6 +176,17 @@ def _returns(line: dict[str, Any]) -> dict[str, float]:
     policies = _inside(line, "policies")
     found = {name: _number(_inside(policies, name).get("return")) for name in policies}
     return {name: value for name, value in found.items() if value is not None} if len(policies) > 1 else {}
+
+
+def _ranks(line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The processes that train together, by rank: where each is, and how fast; none of a run of one process."""
+    told = _inside(_inside(line, "time"), "ranks")
+    return [
+        {"rank": rank}
+        | {name: str(_inside(told, rank).get(name, "")) for name in ("host", "device")}
+        | {name: _number(_inside(told, rank).get(name)) for name in ("steps_per_second", "cores", "gpu")}
+        for rank in told
+    ]
 
 
 def _number(value: Any) -> float | None:

@@ -97,3 +97,14 @@ def test_training_in_it(task: str, tmp_path: Path) -> None:
     total = 3 * N * steps
     result = train(task, run_dir=tmp_path, quiet=True, total_steps=total, video=False, **settings)
     assert result.steps == total
+
+
+def test_a_maze_that_lets_another_environment_render_has_frames() -> None:
+    pytest.importorskip("gymnasium_robotics", reason="gymnasium_robotics is not installed")
+    with headrace.make("gymnasium_robotics:PointMaze_UMaze-v3", num_envs=1, seed=1) as pool:
+        pool.reset()
+        try:
+            frames = pool.render()
+        except headrace.errors.RenderError as error:
+            pytest.skip(f"no OpenGL here: {error}")
+        assert frames.shape == (1, 480, 480, 3) and frames.std() > 10

@@ -12,12 +12,22 @@ import torch
 import headrace
 from collecting import collecting
 from device_waits import NothingWaits
+from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.algorithms.off_policy import Updater
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
 from updates import a_policy, some_transitions
 from whole_runs import SMALL, assert_same_run, facts
+
+PICTURES = """
+import gymnasium as gym
+import numpy as np
+
+class Pictures(gym.Env):
+    observation_space = gym.spaces.Box(0, 255, (3, 40, 40), np.uint8)
+    action_space = gym.spaces.Box(-1, 1, (2,))
+"""
 
 train: Any = headrace.train
 CONTINUOUS = ["ddpg", "td3", "sac"]
@@ -107,3 +117,15 @@ def test_products_are_as_precise_as_asked(precision):
     collector, _ = collecting("device", config)
     collector.pool.close()
     assert torch.get_float32_matmul_precision() == precision
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3", "xqc"])
+def test_images_are_refused_with_what_to_use_instead(tmp_path: Path, algo, monkeypatch) -> None:
+    (tmp_path / "pictures.py").write_text(PICTURES)
+    monkeypatch.chdir(tmp_path)
+    words = (
+        rf"algo='{algo}' .*, not cnn, which images such as Box.*uint8\) need: ppo, a2c have one .*network='mlp' takes"
+    )
+    with pytest.raises(OptionError, match=words):
+        headrace.train.train("pictures.py:Pictures", algo, run_dir="run", quiet=True)
+    assert not Path("run").exists()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from headrace.errors import OptionError
 from headrace.train import train
+from headrace.train.cluster.connection import QUIET
+from train.cluster.nodes import wait_until
 
 
 def refused(tmp_path, ray: str, words: str, **changes) -> None:
@@ -34,6 +42,49 @@ def test_nobody_at_an_address_is_named_at_once(tmp_path):
 @pytest.mark.parametrize("ray", ["ray://10.0.0.1:10001", "10.0.0.1", "somewhere", ":6379"])
 def test_what_is_no_address_is_named(tmp_path, ray):
     refused(tmp_path, ray, "must be local, auto or the address of a cluster's head")
+
+
+@pytest.mark.nightly
+def test_a_cluster_that_asks_for_a_token_is_reached_with_it(tmp_path):
+    """As every cluster does once Ray has written a token; without it the error says what to copy."""
+    ray, token = Path(sys.executable).with_name("ray"), "0123456789abcdef" * 4
+    (tmp_path / "home").mkdir()
+    home = {"HOME": str(tmp_path / "home"), "RAY_AUTH_TOKEN": token, "RAY_AUTH_MODE": "token"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="hr", dir="/tmp") as folder:
+        at = [f"--port={port}", "--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--num-cpus=1"]
+        small = ["--include-dashboard=false", "--object-store-memory=80000000"]
+        head = subprocess.Popen(
+            [ray, "start", "--head", "--block", *at, *small], env=os.environ | QUIET | home, stdout=subprocess.DEVNULL
+        )
+        try:
+            wait_until(lambda: answers(port), "the start of the cluster")
+            del home["RAY_AUTH_MODE"]
+            assert connected_by(port, home) == "1"
+            assert "OptionError" in (said := connected_by(port, {"HOME": home["HOME"]}))
+            assert f"ray='127.0.0.1:{port}': the cluster asks for a token" in said
+        finally:
+            left = psutil.Process(head.pid).children(recursive=True)
+            for process in (head, *left):
+                process.kill()
+            head.wait()
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+def connected_by(port: int, environment: dict[str, str]) -> str:
+    """What a program says of the number of nodes that it has found."""
+    code = "from headrace.train.cluster.connection import connected\n"
+    code += f"with connected('127.0.0.1:{port}', 1) as ray: print(len(ray.nodes()))"
+    told = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | environment
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=told, timeout=200)
+    return ran.stdout.strip() or ran.stderr
 
 
 def test_a_run_without_samplers_has_no_use_for_it(tmp_path):

@@ -18,6 +18,7 @@ from headrace.errors import OptionError, StateError, TrustError
 from headrace.train.jobs.processes import MetricsTail
 from headrace.train.jobs.seeds import chosen_seeds
 from headrace.train.logging.metrics import read_metrics
+from programs import Program
 
 TINY: dict[str, Any] = {"num_envs": 4, "num_steps": 16, "minibatch_size": 64, "hidden": [8], "video": False}
 WORDS = ["--num-envs", "4", "--num-steps", "16", "--minibatch-size", "64", "--hidden", "8", "--no-video"]
@@ -57,6 +58,7 @@ def test_seeds_are_chosen_by_number_or_name() -> None:
             chosen_seeds(wrong)
 
 
+@pytest.mark.usefixtures("forked_runs")
 def test_each_learns_as_it_does_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     parent = tmp_path / "seeds"
     words = ["CartPole-v1", "--total-steps", "640", "--stop-at-return", "None", *WORDS]
@@ -78,7 +80,7 @@ def test_each_learns_as_it_does_alone(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "already holds runs" in capfd.readouterr().err
 
 
-def started(parent: Path, *more: str) -> subprocess.Popen[str]:
+def started(parent: Path, *more: str) -> Program:
     """Two seeds of a long run at once, once both have reported."""
     words = ["CartPole-v1", "--total-steps", "3000000", "--stop-at-return", "None", *WORDS, *more]
     words += [
@@ -93,7 +95,7 @@ def started(parent: Path, *more: str) -> subprocess.Popen[str]:
         "--run-dir",
         str(parent),
     ]
-    process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = Program(command(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     files = [parent / f"seed-{seed}" / "metrics.jsonl" for seed in (1, 2)]
     until = time.monotonic() + 120
     while not all(file.exists() and len(file.read_bytes().splitlines()) > 3 for file in files):
@@ -135,6 +137,7 @@ def test_runs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     assert [result.reason for result in results] == ["finished", "finished"]
 
 
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.nightly
 def test_one_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -69,6 +69,7 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
         (ROW + "algo = 3", "algo=3 must be str"),
         (ROW + "settings = 3", "settings=3 must be dict"),
         (ROW + "settings = { day = 2026-01-01 }", "as config.json holds it"),
+        (ROW + 'judge = "me"', "judge='me' must be"),
         (ROW + "games = 1.5", "games=1.5 must be int"),
         (ROW.replace("1000", "1e3"), "total_steps=1000.0 must be int"),
         (ROW + PUBLISHED.replace("475", '"475"'), "goal='475' must be float"),
@@ -94,4 +95,13 @@ def test_a_row_is_known_again_from_what_was_kept_of_it(row: board.Row) -> None:
     again = board.Row.from_kept(row.name, kept)
     assert again.kept() == kept
     assert again.command(2) == row.command(2)
-    assert (again.goals, again.games, again.settings) == (row.goals, row.games, row.settings)
+    assert (again.goals, again.games, again.settings, again.judge) == (row.goals, row.games, row.settings, row.judge)
+
+
+def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:
+    (row,) = board.read_board(written(tmp_path, ROW + 'judge = "games"\nsettings = { keep_checkpoints = 5 }\n'))
+    again = board.Row.from_kept(row.name, json.loads(json.dumps(row.kept())))
+    assert (again.judge, again.settings) == ("games", {"keep_checkpoints": 5})
+    assert row.wishes()["checkpoint_seconds"] == again.wishes()["checkpoint_seconds"] == 10
+    (other,) = board.read_board(written(tmp_path, ROW))
+    assert row.kept() != other.kept()

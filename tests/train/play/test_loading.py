@@ -83,8 +83,25 @@ def test_the_nonlinearity_must_be_that_of_what_is_loaded(tmp_path, algo):
 
 def test_a_network_of_another_shape_is_named(tmp_path):
     source = trained(tmp_path / "source", "ppo")
-    with pytest.raises(OptionError, match=r"load=.*source"):
+    with pytest.raises(OptionError, match=r"load=.*source.* has shape \[16, 3\] there, and \[18, 3\] here$"):
         train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, **(TINY | {"load": source, "hidden": (9,)}))
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (
+            "MountainCarContinuous-v0",
+            r"Pendulum-v1, whose observation is float32\[3\]; that of .* is float32\[2\]: load",
+        ),
+        ("Acrobot-v1", r"Pendulum-v1, whose observation is float32\[3\]; that of .* is float32\[6\]: load"),
+    ],
+)
+def test_a_run_of_a_task_with_other_spaces_is_named_before_there_is_a_folder(tmp_path, task, words):
+    source = trained(tmp_path / "source", "ppo")
+    with pytest.raises(OptionError, match=words):
+        train(task, run_dir=tmp_path / "run", quiet=True, load=str(source), **TINY)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_without_a_checkpoint_is_named(tmp_path):

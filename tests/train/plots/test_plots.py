@@ -18,6 +18,7 @@ from headrace.train.logging.metrics import read_metrics
 from headrace.train.plots.figures import plot_returns
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from programs import Program
 
 pytest.importorskip("matplotlib")
 Image = pytest.importorskip("PIL.Image")
@@ -75,7 +76,7 @@ def test_ctrl_c_leaves_a_curve_and_says_how_to_see_more(tmp_path, task, settings
     settings = settings | {"log_steps": 10**9, "total_steps": 10**9, "tensorboard": False, "stop_at_return": None}
     (tmp_path / "script.py").write_text(CODE)
     command = [sys.executable, str(tmp_path / "script.py"), task, str(run.path), json.dumps(settings)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = Program(command, stdout=subprocess.PIPE, text=True)
     until = time.monotonic() + 120
     while not enough(run):
         assert time.monotonic() < until, "nothing happened"

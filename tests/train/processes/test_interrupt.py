@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -35,3 +36,25 @@ def test_a_programs_own_handler_of_term_stays():
         assert heard == [signal.SIGTERM] and not interrupt
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_rays_handler_of_term_is_no_programs_own(monkeypatch: pytest.MonkeyPatch):
+    """``ray.init`` installs one that exits, before there could be a checkpoint; it is there again afterwards."""
+    worker: Any = pytest.importorskip("ray._private.worker")
+    monkeypatch.setattr(worker.ray._private.services, "canonicalize_bootstrap_address_or_die", _no_cluster)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(ConnectionError):
+            worker.init(address="10.0.0.1:6379")
+        rays = signal.getsignal(signal.SIGTERM)
+        assert callable(rays)
+        with Interrupt() as interrupt:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert interrupt
+        assert signal.getsignal(signal.SIGTERM) is rays
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _no_cluster(*_: Any) -> None:
+    raise ConnectionError

@@ -22,6 +22,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.processes import page
 from headrace.train.processes.page import Page, address_of, page_of
 from headrace.train.runs.folder import RunFolder
+from programs import Program
 
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 TINY: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "total_steps": 64}
@@ -172,7 +173,7 @@ def test_a_killed_trainer_leaves_nothing_that_listens(tmp_path):
     code = (
         f"import sys, headrace; headrace.train('CartPole-v1', run_dir=sys.argv[1], **{TINY | {'total_steps': 10**9}})"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "run"], stdout=subprocess.DEVNULL)
+    process = Program([sys.executable, "-c", code, tmp_path / "run"], stdout=subprocess.DEVNULL)
     run = RunFolder(tmp_path / "run")
     try:
         wait_for(lambda: address_of(run) is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import socket
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
 from headrace.train.runners.meeting import meet, part, store_of
 from headrace.train.runners.synchronous import Trainer
@@ -49,8 +49,7 @@ MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn", "crossq", "pqn")
 
 def both(work: Callable[..., None], *arguments: Any) -> None:
     """Call ``work(*arguments)`` in two processes, which are told that they are two, and wait for them."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headrace.train.runners.synchronous"])  # which both would import
+    context = worker_context()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     processes = [context.Process(target=_as_rank, args=(rank, port, work, arguments)) for rank in range(2)]
@@ -76,12 +75,12 @@ def settings_of(algo: str) -> tuple[str, dict[str, Any]]:
     return task, small | own | {"algo": str(file) if ":" in algo else algo, "torch_threads": 1}
 
 
-def learn_100_times(folder: Path) -> None:
-    """With each algorithm, at least 100 updates; what it has learnt then is left in the folder."""
+def learn_100_times(folder: Path, algorithms: list[str]) -> None:
+    """With each of these, at least 100 updates; what it has learnt then is left in the folder."""
     where = place()
     assert where is not None
     store, found = store_of(where), {}
-    for algo in ALGORITHMS:
+    for algo in algorithms:
         task, options = settings_of(algo)
         group = meet(where, store, lambda: False)
         trainer = Trainer(make_config(task, **options), RunFolder(folder), None, group)

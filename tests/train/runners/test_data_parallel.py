@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import platform
 import pty
 import signal
 import socket
@@ -29,7 +30,9 @@ from headrace.train.collect.setup import make_collector, make_policies, training
 from headrace.train.config.make import only
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.normalisation import RunningStatistics
+from headrace.train.processes.start import worker_context
 from headrace.train.runners import data_parallel as parallel
 from headrace.train.runners.data_parallel import _store
 from headrace.train.runners.process_group import ProcessGroup, _parcel
@@ -37,6 +40,7 @@ from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import minibatches
 from nightly import rest_nightly
+from programs import Program
 from whole_runs import SMALL, assert_same_run, facts, wait_for_lines, weights
 
 train: Any = headrace.train
@@ -51,23 +55,35 @@ if __name__ == "__main__":
 """
 
 
-def start(folder: Path, task: str, options: dict[str, Any]) -> subprocess.Popen:
+def start(folder: Path, task: str, options: dict[str, Any]) -> Program:
     """A run, its processes in a group of their own, as in a terminal."""
     script = folder / "run.py"
     script.write_text(SCRIPT)
     words = [sys.executable, str(script), task, str(folder / "run"), json.dumps(options)]
-    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return Program(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def workers(parent: int) -> list[int]:
-    """The training processes of a run."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    """The training processes of a run, in their order: they are forked from a server of its own."""
+    (server,) = (c for c in children(parent) if b"forkserver" in Path(f"/proc/{c}/cmdline").read_bytes())
+    return children(server)
+
+
+def children(parent: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one whose parent has not yet asked for its status does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def wait_until_gone(pids: list[int]) -> None:
     deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+    while any(map(is_alive, pids)):
         assert time.monotonic() < deadline, "processes were left behind"
         time.sleep(0.01)
 
@@ -126,8 +142,11 @@ def test_statistics_are_those_of_all_observations(tmp_path):
     for name, tensor in expected.state().items():
         torch.testing.assert_close(found[f"normaliser.{name}"], tensor, atol=1e-9, rtol=1e-9)
     assert found["values.count"] == 256 and found["values.variance"] > 0
-    (line,) = facts(tmp_path / "run")
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert line["step"] == 256
+    ranks = line["time"]["ranks"]
+    assert list(ranks) == ["0", "1"] and ranks["0"]["host"] == ranks["1"]["host"] == platform.node()
+    assert all(each["steps_per_second"] > 0 and each["device"] == "cpu" for each in ranks.values())
 
 
 def twin(rank: int, port: int, folder: Path, config: Config) -> None:
@@ -171,8 +190,7 @@ def test_both_processes_hold_the_same_network(tmp_path, algo):
         options["network"] = f"{tmp_path / 'mine.py'}:Counting"
     config = make_config("Pendulum-v1", **options, env_options={"max_episode_steps": 50})
     store = _store()
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headrace.train.runners.synchronous"])  # which both would import
+    context = worker_context()
     both = [context.Process(target=twin, args=(rank, store.port, tmp_path, config)) for rank in range(2)]
     for process in both:
         process.start()

@@ -18,6 +18,7 @@ from headrace.train import resume, train
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from nightly import rest_nightly
+from programs import Program
 
 
 def make(step: int) -> Checkpoint:
@@ -113,7 +114,7 @@ while True:
 
 def test_a_writer_killed_at_any_moment_leaves_complete_checkpoints(tmp_path):
     for round_ in range(3):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        writer = Program([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         assert writer.stdout is not None
         writer.stdout.readline()
         writer.stdout.readline()

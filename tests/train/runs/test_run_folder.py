@@ -16,6 +16,7 @@ import pytest
 
 import headrace
 import headrace.train
+import programs
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, OptionError, StateError, StorageError
 from headrace.train.config.settings import Config, make_config
@@ -58,7 +59,7 @@ def wait_for(condition, seconds: float = 60.0) -> None:
 
 def test_a_run_that_is_trained_cannot_be_resumed_until_its_process_is_dead(tmp_path, capsys):
     path = tmp_path / "run"
-    process = subprocess.Popen([sys.executable, "-c", TRAIN, str(path)], stdout=subprocess.DEVNULL)
+    process = programs.Program([sys.executable, "-c", TRAIN, str(path)], stdout=subprocess.DEVNULL)
     try:
         wait_for(lambda: checkpoints.newest(path / "checkpoints"))
         assert RunFolder(path).holder == f"process {process.pid}"
@@ -112,7 +113,7 @@ def test_runs_that_begin_together_get_folders_of_their_own(tmp_path):
 @pytest.mark.parametrize("name", ["seeds.json", "sweep.json"])
 def test_a_folder_of_several_runs_is_no_folder_of_one(tmp_path: Path, name: str):
     (tmp_path / name).write_text("{}")
-    with pytest.raises(OptionError, match=f"holds several runs, as {name} says"):
+    with pytest.raises(OptionError, match=f"already holds runs, as {name} says"):
         RunFolder.create(tmp_path, make_config("Pendulum-v1"))
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
@@ -213,7 +214,7 @@ except headrace.errors.StorageError as error:
 )
 def test_a_full_disk_ends_a_run_whose_last_checkpoint_is_whole(tmp_path, task, algo):
     path = tmp_path / "run"
-    done = subprocess.run([sys.executable, "-c", FILL, str(path), task, algo], capture_output=True, text=True)
+    done = programs.run([sys.executable, "-c", FILL, str(path), task, algo], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     (line,) = done.stdout.splitlines()
@@ -235,7 +236,7 @@ def test_what_is_told_to_tensorboard_is_told_in_one_line_where_there_is_no_room(
         "except StorageError as error:\n    print(error)\n"
         "events.close()"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    done = programs.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert done.stdout == f"{tmp_path} cannot be written: File too large\n" and not done.stderr
 
 
@@ -250,7 +251,7 @@ def fail(self): raise RuntimeError("in the first rollout")
 Trainer._collected = fail
 headrace.train("CartPole-v1", total_steps=10**4, run_dir=sys.argv[1], quiet=True, **{TINY})
 """
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    done = programs.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert "in the first rollout" in done.stderr
     assert list(path.iterdir()) == [own]
     headrace.train.train("CartPole-v1", total_steps=64, run_dir=path, quiet=True, **TINY)
@@ -263,7 +264,7 @@ def test_settings_are_not_lost_on_a_full_disk(run):
         "headrace.train.resume(sys.argv[1], total_steps=999)"
     )
     before = (run / "config.json").read_text()
-    done = subprocess.run([sys.executable, "-c", code, str(run)], capture_output=True, text=True)
+    done = programs.run([sys.executable, "-c", code, str(run)], capture_output=True, text=True)
     assert "StorageError" in done.stderr or "cannot be written" in done.stderr
     assert (run / "config.json").read_text() == before
     assert json.loads(before)["task"] == "CartPole-v1"
@@ -282,6 +283,17 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(tmp_path
     with pytest.raises(StateError, match="no checkpoint to go on from"):
         headrace.train.resume(tmp_path / "run", quiet=True)
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("path", [None, 3, b"runs/mine"])
+def test_what_is_no_path_is_an_error_that_says_so(path) -> None:
+    calls = [headrace.load, headrace.train.resume, headrace.train.resume_seeds, evaluate, plot_returns]
+    for call in calls if path is not None else calls[:1]:
+        with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
+            call(path)
+    for call in (headrace.train.train, headrace.train.train_seeds) if path is not None else ():
+        with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
+            call("CartPole-v1", run_dir=path, quiet=True, **TINY)
 
 
 def test_a_run_has_a_folder_of_a_name() -> None:

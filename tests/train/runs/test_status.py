@@ -21,6 +21,7 @@ from headrace.errors import NotFiniteError, WorkerError
 from headrace.train.runs.events import EventLog, one_line, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.status import last_line, read_status
+from programs import Program
 
 TINY: dict[str, Any] = {
     "num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False,
@@ -86,7 +87,7 @@ def test_a_solved_run_says_which_goal_it_reached(tmp_path):
 @pytest.mark.parametrize(("how", "kind"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "killed")])
 def test_a_run_that_was_ended_names_the_command_that_resumes_it(tmp_path, how, kind):
     path = tmp_path / "a run"
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, path], stdout=subprocess.DEVNULL)
+    process = Program([sys.executable, "-c", ENDLESS, path], stdout=subprocess.DEVNULL)
     try:
         wait_for(lambda: len(kinds(path)) >= 4)
         running = read_status(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import headrace
+import programs
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, TrustError
 from headrace.train.play.evaluate import evaluate
@@ -63,7 +63,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             network = "sent_network.py:Net" if kind == "network" else "sent_module:Net"
         environment = os.environ | {"XDG_CACHE_HOME": str(home / "cache"), "PYTHONPATH": str(home), "MARK": "ran"}
         command = [sys.executable, "-c", TRAIN, task, "sent", network]
-        subprocess.run(command, check=True, env=environment, cwd=home)
+        programs.run(command, check=True, env=environment, cwd=home)
         assert (home / "ran").exists()
         return home
 
@@ -126,7 +126,7 @@ def test_who_agrees_once_is_not_asked_again_until_it_changes(sent):
 
     def played(*more: str) -> int:
         command = [sys.executable, "-c", script, "play", str(run), "--no-film", *more]
-        return subprocess.run(command, capture_output=True).returncode
+        return programs.run(command, capture_output=True).returncode
 
     assert played() == 1 and not mark.exists()
     assert played("--trust") == 0 and mark.exists()
@@ -142,11 +142,11 @@ def test_a_run_of_ones_own_goes_on_without_a_word(sent, tmp_path):
     run, mark = sent
     shutil.rmtree(run)
     command = [sys.executable, "-c", TRAIN, "CartPole-v1", str(run), "sent_network.py:Net"]
-    subprocess.run(command, check=True)  # what its user names is trusted, and remembered
+    programs.run(command, check=True)  # what its user names is trusted, and remembered
     mark.unlink()
     resumed = "headrace.train.resume(sys.argv[1], quiet=True, total_steps=96); evaluate(sys.argv[1], 1)"
     again = f"import sys, headrace; from headrace.train.play.evaluate import evaluate; {resumed}"
-    subprocess.run([sys.executable, "-c", again, str(run)], check=True)
+    programs.run([sys.executable, "-c", again, str(run)], check=True)
     assert mark.exists()
 
 
@@ -157,7 +157,7 @@ def test_on_a_terminal_one_is_asked(sent, answer, status):
     ours, theirs = pty.openpty()
     script = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "play", str(run), "--no-film"]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = programs.Program(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""
     while b"[y/N]" not in shown:

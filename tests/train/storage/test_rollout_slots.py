@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -12,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from headrace.train.processes.start import worker_context
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 
 SPACE = gym.spaces.Box(-1, 1, (3,), np.float32)
@@ -95,8 +95,7 @@ def whole(slot: Slot) -> bool:
 
 def test_killed_writers_leave_only_whole_slots():
     rollouts, chance = make(samplers=2, slots=2), random.Random(0)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headrace.train.storage.rollout_slots"])
+    context = worker_context()
 
     def start(sampler: int):
         process = context.Process(target=fill_for_ever, args=(rollouts, sampler), daemon=True)

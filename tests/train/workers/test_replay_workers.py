@@ -7,7 +7,6 @@ import math
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -34,6 +33,7 @@ from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.workers.evaluator import interval
 from headrace.train.workers.rate_limiter import RateLimiter
 from nightly import rest_nightly
+from programs import Program
 
 SETTINGS: dict[str, Any] = {
     "algo": "ddpg",
@@ -44,7 +44,7 @@ SETTINGS: dict[str, Any] = {
     "learning_starts": 400,
     "replay_ratio": 0.2,
     "log_steps": 500,
-    "evaluate_episodes": 2,
+    "evaluate_episodes": 0,
     "evaluate_seconds": 0.2,
     "evaluate_share": 1.0,
     "viewer": False,
@@ -59,8 +59,13 @@ def but(**changes: Any) -> dict[str, Any]:
     return SETTINGS | changes
 
 
+def with_evaluator(**changes: Any) -> dict[str, Any]:
+    """The same for a run with an evaluator, which takes a core for itself."""
+    return but(evaluate_episodes=2, **changes)
+
+
 def test_a_run_has_metrics_checkpoints_and_evaluations(tmp_path):
-    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
+    result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **with_evaluator())
     assert result.reason == "finished"
     assert 3000 <= result.steps < 3000 + 4
     lines = read_metrics(tmp_path / "metrics.jsonl")
@@ -104,7 +109,7 @@ def test_the_screen_shows_rates_and_evaluations(tmp_path, terminal):
     screen = io.StringIO()
     dashboard = Dashboard(screen)
     dashboard.console = Console(file=screen, force_terminal=terminal, width=110, color_system=None)
-    config = make_config("Pendulum-v1", **but(total_steps=1000))
+    config = make_config("Pendulum-v1", **with_evaluator(total_steps=1000))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
         trainer.train(dashboard)
@@ -127,7 +132,7 @@ def test_it_stops_once_it_is_solved(tmp_path):
 
 def test_the_weights_that_solved_it_are_the_best_unless_better_ones_were_evaluated(tmp_path):
     """No evaluation comes before: they begin with learning."""
-    settings = but(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000, learning_starts=100_000)
+    settings = with_evaluator(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000, learning_starts=100_000)
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     best = checkpoints.load(tmp_path / "checkpoints" / "best")
     assert best.counters["best_return"] == result.mean_return
@@ -136,7 +141,7 @@ def test_the_weights_that_solved_it_are_the_best_unless_better_ones_were_evaluat
 
 
 def test_samplers_run_ahead_without_a_replay_ratio(tmp_path):
-    settings = but(replay_ratio=None, evaluate_episodes=0, total_steps=30_000)
+    settings = but(replay_ratio=None, total_steps=30_000)
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     spent = read_metrics(tmp_path / "metrics.jsonl")[-1]["time"]
     assert result.steps >= 30_000
@@ -145,13 +150,13 @@ def test_samplers_run_ahead_without_a_replay_ratio(tmp_path):
 
 
 def test_waiting_for_the_replay_ratio_is_told_apart_from_waiting_for_the_learner(tmp_path):
-    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **but(evaluate_episodes=0, total_steps=2000, replay_ratio=1.0))
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **but(total_steps=2000, replay_ratio=1.0))
     spent = read_metrics(tmp_path / "metrics.jsonl")[-1]["time"]
     assert spent["paced"] > 0.0 == spent["waiting"]
 
 
 def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
-    config = make_config("Pendulum-v1", **but(total_steps=20_000, replay_ratio=0.05))
+    config = make_config("Pendulum-v1", **with_evaluator(total_steps=20_000, replay_ratio=0.05))
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     over = threading.Event()
 
@@ -275,11 +280,11 @@ def test_a_run_goes_on_with_its_replay(tmp_path):
 CHILD = "import sys; from headrace.cli.main import main; sys.exit(main())"
 
 
-def begin(tmp_path: Path) -> "subprocess.Popen[bytes]":
+def begin(tmp_path: Path) -> Program:
     """A long run in a process of its own, under way."""
     words = ["train", "Pendulum-v1", "--algo", "ddpg", "--samplers", "2", "--run-dir", str(tmp_path), "--no-video"]
     more = ["--total-steps", "100000000", "--replay-ratio", "None", "--log-steps", "1000", "--stop-at-return", "None"]
-    process = subprocess.Popen([sys.executable, "-c", CHILD, *words, *more], start_new_session=True)
+    process = Program([sys.executable, "-c", CHILD, *words, *more], start_new_session=True)
     until = time.monotonic() + 60
     while not read_metrics(tmp_path / "metrics.jsonl"):
         assert time.monotonic() < until
@@ -347,6 +352,17 @@ def test_the_rate_limiter_keeps_the_ratio():
     assert counters.allowed[0] == 3000
 
 
+@pytest.mark.parametrize("ratio", [0.01, 1 / 16, 1 / 49, 1 / 3, 0.3, 1.0, 2.5])
+def test_samplers_may_always_go_on_to_the_next_update(ratio: float):
+    """Also where that takes more steps than they may be ahead: else neither they nor the learner would ever move."""
+    counters = Counters(1)
+    config = make_config("Pendulum-v1", **but(replay_ratio=ratio, num_envs=1, total_steps=10**9))
+    limiter = RateLimiter(config, counters)
+    for updates in range(2000):
+        limiter.note(updates)
+        assert limiter.due(int(counters.allowed[0])) > updates
+
+
 @pytest.mark.parametrize(
     ("task", "settings", "words"),
     [
@@ -365,7 +381,7 @@ def test_mistakes_are_named(tmp_path, task, settings, words):
 
 
 def test_best_weights_are_those_that_were_evaluated(tmp_path):
-    config = make_config("Pendulum-v1", **SETTINGS)
+    config = make_config("Pendulum-v1", **with_evaluator())
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
         learning = trainer.policy.acting.clone()

@@ -16,10 +16,8 @@ from torch import nn
 
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.ddpg import DDPGConfig, DDPGDeclaration
-from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
+from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.distributions import Deterministic
-from headrace.train.modules.network import input_size
-from headrace.train.modules.perceptron import Critic, Perceptron
 from headrace.train.storage.device_replay import Transitions
 
 
@@ -42,17 +40,12 @@ class DDPG(DDPGDeclaration, OffPolicy):
     network: ActorCritic
 
     def _make(self) -> tuple[Any, nn.Module]:
-        config, space = self.config, self.agent_group.observation
+        config = self.config
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
         actions = distribution.size
-        if ":" in config.network:
-            return distribution, ActorCritic(
-                *own_actor_critic(config.network, space, actions, actions, squash=True, critics=1)
-            )
-        inputs, shape = input_size(space), (config.hidden, config.activation)
-        return distribution, ActorCritic(
-            Perceptron(inputs, actions, *shape, squash=True), Critic(inputs, actions, *shape)
-        )
+        space = self.agent_group.observation
+        parts = make_actor_critic(config, space, actions, actions, squash=True, twin=False)
+        return distribution, ActorCritic(*parts)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """``mean((Q(s, a) - y)²)`` with ``y = r + discount · Q'(s', μ'(s'))``."""

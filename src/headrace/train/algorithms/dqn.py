@@ -66,9 +66,6 @@ class DQN(DQNDeclaration, OffPolicy):
         distribution = EpsilonGreedy(int(space.n), int(space.start), torch.tensor(epsilon, device=self.device))
         return distribution, make_q_network(config, self.agent_group.observation, distribution.size)
 
-    def _check_network(self) -> None:
-        """Every network is fine that `make_q_network` makes."""
-
     def fuse(self, parts: Parts) -> FusedUpdate:
         return FusedDQN(parts, self.wanted, self._note)
 

@@ -27,7 +27,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
-from headrace.train.modules.network import input_size, uses_images
+from headrace.train.modules.network import input_size
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
@@ -83,7 +83,6 @@ class OffPolicy(Policy):
 
     def _build(self) -> None:
         config, device = self.config, self.device
-        self._check_network()
         self.distribution, network = self._make()
         self.network = network.to(device)
         self._optimisers: dict[str, FlatAdam] = {}
@@ -126,14 +125,6 @@ class OffPolicy(Policy):
     def fuse(self, parts: Parts) -> FusedUpdate | None:
         """A hand-written update for Headrace's own networks; None where the losses are what runs."""
         return None
-
-    def _check_network(self) -> None:
-        config, algorithm = self.config, type(self).__name__
-        if config.network not in ("auto", "mlp") and ":" not in config.network:
-            raise OptionError(f"{algorithm} has mlp networks only, or one of your own, not network={config.network!r}")
-        if uses_images(config, self.agent_group.observation):
-            images = self.agent_group.observation
-            raise OptionError(f"{algorithm} has no network for images, {images}; network='mlp' takes them as vectors")
 
     def explore(self, step: int) -> None:
         """Explore as is due at agent step `step`: widely until the first update, while the actor knows nothing."""

@@ -155,7 +155,8 @@ class Policy:
             for name, normaliser in self.normalisers.items():
                 normaliser.load(checkpoints.group(name, model))
         except (KeyError, RuntimeError) as error:
-            raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+            words = _difference(self.model(), model) or str(error).partition("\n")[0]
+            raise StateError(f"the checkpoint does not fit this configuration: {words}") from error
 
     def optimisers(self) -> dict[str, Tensor]:
         """The optimisers' part of a checkpoint."""
@@ -179,3 +180,13 @@ class Policy:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))
         losses = saved.get(self.prefix("losses"))
         self.losses = None if losses is None else losses.to(self.device)
+
+
+def _difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str | None:
+    """Returns in words the first tensor that a checkpoint lacks, or has in another shape; None if there is none."""
+    for name, tensor in ours.items():
+        if name not in theirs:
+            return f"it holds no {name}"
+        if theirs[name].shape != tensor.shape:
+            return f"{name} has shape {list(theirs[name].shape)} there, and {list(tensor.shape)} here"
+    return None

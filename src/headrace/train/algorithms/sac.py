@@ -19,11 +19,8 @@ from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.sac import FusedSAC
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.sac import SACConfig, SACDeclaration
-from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
+from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.distributions import SquashedGaussian
-from headrace.train.modules.network import input_size
-from headrace.train.modules.perceptron import Perceptron
-from headrace.train.modules.twin_critic import TwinCritic
 from headrace.train.storage.device_replay import Transitions
 
 
@@ -64,15 +61,11 @@ class SAC(SACDeclaration, OffPolicy):
     distribution: SquashedGaussian
 
     def _make(self) -> tuple[Any, nn.Module]:
-        config, space = self.config, self.agent_group.observation
+        config = self.config
         distribution = SquashedGaussian(self.agent_group.action, self.device)
         actions = distribution.noise_size
         self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
-        if ":" in config.network:
-            parts = own_actor_critic(config.network, space, 2 * actions, actions, squash=False)
-        else:
-            inputs, shape = input_size(space), (config.hidden, config.activation)
-            parts = Perceptron(inputs, 2 * actions, *shape), TwinCritic(inputs + actions, *shape)
+        parts = make_actor_critic(config, self.agent_group.observation, 2 * actions, actions)
         return distribution, SoftActorCritic(*parts, config.initial_temperature)
 
     def fuse(self, parts: Parts) -> FusedUpdate:

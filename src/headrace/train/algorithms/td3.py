@@ -14,11 +14,8 @@ from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.td3 import FusedTD3
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.td3 import TD3Config, TD3Declaration
-from headrace.train.modules.actor_critic import ActorCritic, own_actor_critic
+from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.distributions import Deterministic
-from headrace.train.modules.network import input_size
-from headrace.train.modules.perceptron import Perceptron
-from headrace.train.modules.twin_critic import TwinCritic
 from headrace.train.storage.device_replay import Transitions
 
 
@@ -40,16 +37,12 @@ class TD3(TD3Declaration, OffPolicy):
     network: ActorCritic
 
     def _make(self) -> tuple[Any, nn.Module]:
-        config, space = self.config, self.agent_group.observation
+        config = self.config
         self.actor_every = config.policy_delay
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
         actions = distribution.size
-        if ":" in config.network:
-            return distribution, ActorCritic(*own_actor_critic(config.network, space, actions, actions, squash=True))
-        inputs, shape = input_size(space), (config.hidden, config.activation)
-        return distribution, ActorCritic(
-            Perceptron(inputs, actions, *shape, squash=True), TwinCritic(inputs + actions, *shape)
-        )
+        parts = make_actor_critic(config, self.agent_group.observation, actions, actions, squash=True)
+        return distribution, ActorCritic(*parts)
 
     def fuse(self, parts: Parts) -> FusedUpdate:
         return FusedTD3(parts)

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",  # samplers of a local cluster are no less urgent than those without one
 }
+MODE = "RAY_AUTH_MODE"
+TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # a second each, at a cluster that is there already
 TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
 """what waits for the end of the process that holds its input, and removes a folder then"""
 
@@ -60,9 +62,10 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
     """Yields the module `ray`, connected to a cluster with at least so many processors; ends the connection.
 
     Raises:
-        OptionError: there is no cluster, it is of another version of Ray or Python, or has too few processors.
+        OptionError: there is no cluster, it is of another version of Ray or Python, asks for a token that is not here,
+            or has too few processors.
     """
-    for name, value in QUIET.items():
+    for name, value in (QUIET if address == LOCAL else QUIET | TRIES).items():
         os.environ.setdefault(name, value)
     import ray
 
@@ -90,8 +93,12 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
 def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
     try:
         ray.init(**how)
-    except ConnectionError as error:
-        raise _nobody(address, str(error)) from error
+    except (ConnectionError, ray.exceptions.AuthenticationError) as error:
+        if not _asks_for_token(error):
+            raise _nobody(address, str(error)) from error
+        if not _use_token():
+            raise _no_token(address) from error
+        _init(ray, address, how)
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
             told = " ".join(str(error).split())
@@ -108,6 +115,32 @@ def _nobody(address: str, reason: str) -> OptionError:
         f"there is no Ray cluster {where} ({first}): start one with  ray start --head --port 6379, "
         "or let the run start its own with  --ray local"
     )
+
+
+def _no_token(address: str) -> OptionError:
+    return OptionError(
+        f"ray={address!r}: the cluster asks for a token, and there is none here, or another one: "
+        "copy ~/.ray/auth_token from its head, or set RAY_AUTH_TOKEN to what  ray get-auth-token  prints there"
+    )
+
+
+def _asks_for_token(error: Exception) -> bool:
+    return "AuthenticationError" in f"{type(error).__name__} {error.__cause__}"
+
+
+def _use_token() -> bool:
+    """Show the token that is here, from now on; returns whether there is one that was not shown before.
+
+    Ray itself shows it only where the address is ``auto``. A cluster that asks for none must not be shown one: this
+    process would then ask for it, too, of actors that have none.
+    """
+    if MODE in os.environ:
+        return False
+    with suppress(ImportError):  # versions of Ray that know no tokens
+        from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
+
+        return maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    return False
 
 
 def _check_processors(ray: Any, address: str, cpus: int) -> None:

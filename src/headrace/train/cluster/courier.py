@@ -11,7 +11,9 @@ the steps that it was allowed go to the others. What one raises ends the run as 
 from __future__ import annotations
 
 import dataclasses
+import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -287,7 +289,7 @@ class Courier:
             raise error
 
     def _again(self, member: Member, words: str) -> None:
-        self._ray.kill(member.handle)
+        self._kill(member)
         self._shared.board.restarts += 1
         self._shared.board.say(f"{words}{RESTARTED}")
         if not member.node:
@@ -301,6 +303,12 @@ class Courier:
         if ends:
             self._ray.wait(ends, num_returns=len(ends), timeout=END)
         for member in self.members:
+            self._kill(member)
+
+    def _kill(self, member: Member) -> None:
+        from ray.exceptions import RayError
+
+        with suppress(RayError):  # one whose creation has failed cannot be killed
             self._ray.kill(member.handle)
 
 
@@ -315,6 +323,8 @@ def work(config: Config, shared: Shared, life: int) -> None:
     code = Code.of(vars(config))
     cpus = config.samplers * (config.num_threads or 1)
     with connected(config.ray, cpus) as ray:
+        # Ray's handler of TERM would end this process; the learner, which hears it too, says when that is to be
+        signal.signal(signal.SIGTERM, lambda *_: None)
         shared.board.connected[0] = 1
         courier = Courier(ray, config, shared, code)
         while not shared.counters.stopped:

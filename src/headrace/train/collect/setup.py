@@ -26,12 +26,12 @@ from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
 from headrace.train.collect.self_play import check_copies
 from headrace.train.config import given
-from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
 from headrace.train.logging.memory import free
 from headrace.train.modules.action_masks import masked_heads
-from headrace.train.modules.network import network_kind, uses_cnn
+from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
 
@@ -148,18 +148,43 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
     algo, can = config.algo, find_algorithm(config.algo).capabilities
     kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
     if kind not in can.actions:
-        others = [name for name in algorithms() if kind in find_algorithm(name).capabilities.actions]
         raise OptionError(
             f"algo={algo!r} is for {' and '.join(can.actions)} actions, not {agent_group.action}; "
-            f"for {kind} ones there are {', '.join(others)}"
+            f"for {kind} ones there are {_algorithms_for(lambda other: kind in other.actions)}"
         )
     if spec.agents and not can.agents:
         raise OptionError(f"algo={algo!r} is for tasks with one agent, not for {config.task}")
     if masked_heads(config, spec, agent_group) and not can.masks:
         raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
-    kind = network_kind(config, agent_group.observation)
-    if kind not in can.networks:
-        raise OptionError(f"algo={algo!r} has networks of kind {', '.join(can.networks)}, not {kind}")
+    _check_network(config, agent_group.observation, kind)
+
+
+def _check_network(config: Config, space: gym.Space, actions: str) -> None:
+    """Raises `OptionError` where an algorithm has no network of the kind that is asked for, or that images need.
+
+    Args:
+        config: the policy's settings.
+        space: of observations.
+        actions: their kind, ``"discrete"`` or ``"continuous"``.
+    """
+    can, images = find_algorithm(config.algo).capabilities, uses_images(config, space)
+    network = config.network if config.network in ("cnn", "gru") else network_kind(config, space)
+    if network == "own" and images and can.replay and "cnn" not in can.networks:
+        network = "cnn"  # the replays of these algorithms hold vectors
+    if network in can.networks:
+        return
+    others = _algorithms_for(lambda other: actions in other.actions and network in other.networks)
+    needed = f", which images such as {space} need" if images else ""
+    pixels = ", and network='mlp' takes pixels as numbers" if images and "mlp" in can.networks else ""
+    raise OptionError(
+        f"algo={config.algo!r} has networks of kind {', '.join(can.networks)}, not {network}{needed}: "
+        f"{others} have one for {actions} actions{pixels}"
+    )
+
+
+def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
+    """The names of the algorithms that can do something, in words."""
+    return ", ".join(name for name in algorithms() if able(find_algorithm(name).capabilities))
 
 
 def players_of(config: Config, spec: TaskSpec) -> dict[str, Player]:

@@ -53,34 +53,34 @@ def check_devices(devices: tuple[str, ...]) -> None:
 
 def check_points(name: str, points: Any) -> None:
     """Raise `OptionError` unless these are the points of a schedule."""
-    well_formed = (
-        isinstance(points, list | tuple)
-        and len(points) > 0
-        and all(
-            isinstance(p, list | tuple) and len(p) == 2 and all(isinstance(v, int | float) for v in p) for p in points
-        )
-    )
-    if not well_formed or any(b[0] <= a[0] for a, b in itertools.pairwise(points)):
+    numbers = _are_pairs(points) and all(isinstance(v, int | float) for pair in points for v in pair)
+    if not (numbers and _grow(points)):
         raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
     for value in itertools.chain.from_iterable(points):
         check_finite(f"schedules[{name!r}]", value)
 
 
 def check_stages(name: str, points: Any) -> None:
-    """Raises `OptionError` unless these are [(step, value), …] with growing steps, and values that a file can hold."""
-    pairs = isinstance(points, list | tuple) and all(isinstance(p, list | tuple) and len(p) == 2 for p in points)
-    if pairs and points:
-        steps = [step for step, _ in points]
-        whole = all(isinstance(step, int) and not isinstance(step, bool) and step >= 0 for step in steps)
-        if whole and all(a < b for a, b in itertools.pairwise(steps)):
-            try:
-                json.dumps([value for _, value in points])
-                return
-            except TypeError as error:
-                raise OptionError(
-                    f"the curriculum of {name} has a value that config.json cannot hold: {error}"
-                ) from None
-    raise OptionError(f"the curriculum of {name} must be [(step, value), …] with growing steps, not {points!r}")
+    """Raise `OptionError` unless these are [(step, value), …] with growing steps, and values that a file can hold."""
+    whole = _are_pairs(points) and all(type(step) is int and step >= 0 for step, _ in points)
+    if not (whole and _grow(points)):
+        raise OptionError(f"the curriculum of {name} must be [(step, value), …] with growing steps, not {points!r}")
+    try:
+        json.dumps([value for _, value in points])
+    except TypeError as error:
+        raise OptionError(f"the curriculum of {name} has a value that config.json cannot hold: {error}") from None
+
+
+def _are_pairs(points: Any) -> bool:
+    """Whether these are one or more pairs."""
+    if not (isinstance(points, list | tuple) and points):
+        return False
+    return all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in points)
+
+
+def _grow(points: Sequence[tuple[float, Any]]) -> bool:
+    """Whether each step is larger than the one before."""
+    return all(a < b for (a, _), (b, _) in itertools.pairwise(points))
 
 
 def as_lists(points: Any) -> Any:

@@ -34,8 +34,9 @@ class CommonConfig:
     )
     preset: str = setting(
         DEFAULT_PRESET,
-        "Which of the algorithm's settings for tasks like this one a run begins with. default: those for few steps; "
-        "fast: those for few seconds, where a family of tasks has some. What else is given counts before them.",
+        "Settings with which a run begins, by algorithm and task. default: for few steps; fast: for few "
+        "seconds, if the algorithm has such settings for the family of tasks. Settings that are given take "
+        "precedence.",
         group="run",
         shared=True,
     )
@@ -49,7 +50,11 @@ class CommonConfig:
         shared=True,
     )
     stop_episodes: int = setting(
-        100, "Episodes in the mean that stop_at_return looks at.", low=1, group="run", shared=True
+        100,
+        "Number of last episodes in the mean return that stop_at_return is compared with.",
+        low=1,
+        group="run",
+        shared=True,
     )
     seed: int = setting(
         1,
@@ -60,24 +65,24 @@ class CommonConfig:
     )
     deterministic: bool = setting(
         False,
-        "Repeat exactly, bit for bit: two runs with the same settings have the same metrics and weights, and a run "
-        "that was resumed has those of one that was not stopped. Everything then takes turns in one process "
-        "(samplers=0), torch uses one thread unless torch_threads says otherwise, and its deterministic algorithms.",
+        "Repeat a run bit for bit: two runs with the same settings have the same metrics and weights, and "
+        "so has a run that was resumed. Sampling and learning then take turns in one process (samplers=0), "
+        "and torch uses its deterministic algorithms, on one thread unless torch_threads is given.",
         group="run",
         shared=True,
     )
     device: str = setting(
         "cpu",
-        "Where the network is: cpu, cuda or cuda:i.",
+        "Device of the network: cpu, cuda or cuda:i.",
         group="run",
         use=Use(given=("devices", ())),
         shared=True,
     )
     devices: tuple[str, ...] = setting(
         (),
-        "Train with one process on each of these (cuda:0 cuda:1 …, or cpu several times), in place of device. "
-        "num_envs and minibatch_size are then those of each process; steps and episodes are counted over all of them. "
-        "Updates are not CUDA graphs then.",
+        "Train with one process on each of these devices (cuda:0 cuda:1 …, or cpu several times) instead of "
+        "on device. num_envs and minibatch_size are then those of each process; steps and episodes are "
+        "counted over all of them. Updates are not CUDA graphs then.",
         group="run",
         use=_IN_TURN,
         shared=True,
@@ -85,14 +90,15 @@ class CommonConfig:
 
     num_envs: int = setting(
         64,
-        "Environments stepped together, N; of each process, where several train.",
+        "Number of environments that are stepped together, N; of each process, if several train.",
         low=1,
         group="environments",
         shared=True,
     )
     batch_size: int = setting(
         0,
-        "Rows the pool returns at once; half of num_envs overlaps inference with stepping, 0 steps all together.",
+        "Number of environments whose results the pool returns at once. With half of num_envs, the others "
+        "are stepped during inference; 0 returns all together.",
         low=0,
         group="environments",
         use=_IN_TURN,
@@ -104,25 +110,24 @@ class CommonConfig:
     )
     curriculum: dict[str, list[tuple[int, Any]]] = setting(
         {},
-        "Options of the task that change with the agent steps so far: name → [(step, value), …], each value from its "
-        "step on. A change makes new environments, in which new episodes begin. Evaluations, videos and play keep to "
-        "env_options.",
+        "Options of the task that change with the agent steps so far: name → [(step, value), …], each value "
+        "from its step on. A change makes new environments and begins new episodes. Evaluations and videos "
+        "use env_options.",
         group="environments",
         shared=True,
     )
     reward: str | None = setting(
         None,
-        "A function of your own that makes the rewards which are learnt from, file.py:name or package.module:name: of "
-        "a headrace.wrappers.Step of all environments, it returns their rewards. Returns are reported, and evaluations "
-        "made, with the game's own.",
+        "A function that computes the rewards to learn from, file.py:name or package.module:name. It "
+        "receives a headrace.wrappers.Step of all environments and returns their rewards. Reported returns "
+        "and evaluations use the task's own rewards.",
         group="environments",
         shared=True,
     )
     action_masks: bool = setting(
         True,
-        'Never take an action that info["action_mask"] forbids, where the task has one and actions are discrete. '
-        "Without it, rewards alone teach that, as in most published curves of Taxi, whose mask only spares actions "
-        "that change nothing.",
+        'Exclude actions that info["action_mask"] forbids, in tasks with masks and discrete actions. Most '
+        "published curves of Taxi are without its mask, which only excludes actions that change nothing.",
         group="environments",
     )
 
@@ -135,7 +140,8 @@ class CommonConfig:
     )
     hidden: tuple[int, ...] = setting(
         (64, 64),
-        "Widths of the hidden layers of an mlp, the same for actor and critic; the last is the size of a gru's memory.",
+        "Widths of an mlp's hidden layers, the same for actor and critic; of a gru, the last is the size of "
+        "the memory.",
         low=1,
         group="network",
         use=_LAYERS,
@@ -145,7 +151,7 @@ class CommonConfig:
     )
     torch_threads: int = setting(
         0,
-        "Threads inside one torch operation; 0 is 1 for an mlp over few environments and all cores for all else.",
+        "Threads of one torch operation; 0 for one with an mlp over few environments, and for all cores otherwise.",
         low=0,
         high=MOST_THREADS,
         group="network",
@@ -153,28 +159,28 @@ class CommonConfig:
     )
     matmul_precision: Literal["highest", "high", "medium"] = setting(
         "highest",
-        "How the factors of float32 matrix products are rounded; sums stay float32. highest: not at all; high: to "
-        "TensorFloat32 on GPUs; medium: the same, and to bfloat16 on CPUs that have units for it, where it is several "
-        "times as fast. It holds for the whole process.",
+        "How the factors of float32 matrix products are rounded; sums stay float32. highest: not at all; "
+        "high: to TensorFloat32 on GPUs; medium: also to bfloat16 on CPUs with units for it, where products "
+        "are several times as fast. It holds for the whole process.",
         group="network",
         shared=True,
     )
     compile: bool = setting(
         False,
-        "Compile the network with torch.compile (a cnn, or any network on CUDA); the first steps then take long.",
+        "Compile the network with torch.compile (a cnn, or any network on CUDA); the first steps are then slow.",
         group="network",
         use=_COLLECTED,
     )
     graphs: bool = setting(
         True,
-        "On CUDA, run rollouts and updates as CUDA graphs, where the environments are on the GPU too.",
+        "On CUDA, run rollouts and updates as CUDA graphs, if the environments are on the GPU, too.",
         group="network",
         shared=True,
     )
     host_random: bool = setting(
         False,
-        "Draw exploration and the order of samples on the CPU: a run on CUDA then agrees with one on a CPU up to "
-        "rounding, but waits for the numbers to be copied.",
+        "Draw exploration noise and the order of samples on the CPU: a run on CUDA then agrees with one on "
+        "a CPU up to rounding, but waits for these numbers to be copied.",
         group="network",
         use=_IN_TURN,
         shared=True,
@@ -202,8 +208,8 @@ class CommonConfig:
     )
     deviation_floor: float = setting(
         0.0,
-        "The least standard deviation that observations are divided by, so that numbers which are 0 nearly always, "
-        "such as contact forces, are not blown up where they are not.",
+        "Least standard deviation by which observations are divided. It limits the scale of numbers that "
+        "are nearly always 0, such as contact forces.",
         low=0,
         group="learning",
         use=_NORMALISED,
@@ -216,32 +222,33 @@ class CommonConfig:
     )
     schedules: dict[str, list[tuple[int, float]]] = setting(
         {},
-        "Settings that change with the agent steps so far: name → [(step, value), …], linear in between. A schedule of "
-        "learning_rate takes the place of anneal_learning_rate.",
+        "Settings that change with the agent steps so far: name → [(step, value), …], linear in between. A "
+        "schedule of learning_rate replaces anneal_learning_rate.",
         group="learning",
     )
 
     samplers: int = setting(
         -1,
-        "Processes that step num_envs environments each while this one learns. 0 takes turns in one process, which "
-        "alone can be repeated exactly. -1 is 0 for algorithms that learn from rollouts; for those with a replay it is "
-        "1, or 0 for several agents or environments on a GPU.",
+        "Number of processes that step num_envs environments each while this process learns. 0: sampling "
+        "and learning take turns in one process, which is the only way that can be repeated exactly. -1: 1 "
+        "for algorithms with a replay, but 0 for several agents and for environments on a GPU; 0 for "
+        "algorithms that learn from rollouts.",
         low=-1,
         group="workers",
         shared=True,
     )
     ray: str = setting(
         "",
-        "Have samplers and evaluator run as actors on the nodes of a Ray cluster: auto for the one that this machine "
-        "belongs to, host:port for another, local for one that the run starts here. Empty for processes of this "
-        "machine.",
+        "Run samplers and evaluator as actors on the nodes of a Ray cluster: auto for the cluster that this "
+        "machine belongs to, host:port for another, local for one that the run starts here. Empty: run them "
+        "as processes of this machine.",
         group="workers",
         use=_WORKERS,
         shared=True,
     )
     evaluate_episodes: int = setting(
         8,
-        "Episodes of one evaluation, played without exploration beside training; 0 for none.",
+        "Episodes of one evaluation, without exploration, in a process beside training; 0 for no evaluations.",
         low=0,
         group="workers",
         use=_WORKERS,
@@ -249,7 +256,7 @@ class CommonConfig:
     )
     evaluate_seconds: float = setting(
         5.0,
-        "Seconds from the beginning of an evaluation to that of the next, at least.",
+        "Least number of seconds from the start of one evaluation to that of the next.",
         low=0,
         group="workers",
         use=_WORKERS,
@@ -257,7 +264,8 @@ class CommonConfig:
     )
     evaluate_share: float = setting(
         0.01,
-        "The part of all cores' time that evaluations may take; where one takes long, fewer are made. 1 sets no limit.",
+        "Largest share of all cores' time that evaluations may take; long ones are then made less often. 1 "
+        "sets no limit.",
         above=0,
         group="workers",
         use=_WORKERS,
@@ -266,7 +274,7 @@ class CommonConfig:
 
     policies: dict[str, dict[str, Any]] = setting(
         {},
-        "Who plays the agents of a multi-agent task: policy name → settings of its own, and agents, a list of agent "
+        "The policies of a multi-agent task: policy name → settings of its own, and agents, a list of agent "
         "types or numbers. By default every agent type has a policy of the type's name.",
         group="policies",
         use=_IN_TURN,
@@ -275,26 +283,28 @@ class CommonConfig:
     frozen: bool = setting(False, "Act, but do not learn; for one of several policies.", group="policies", use=_IN_TURN)
     load: str | None = setting(
         None,
-        "A run folder, with whose best checkpoint's network to begin; of a policy, with the one of the same name.",
+        "Run folder whose best checkpoint initialises the network; with several policies, that of the "
+        "policy of the same name.",
         group="policies",
     )
     copies: str | None = setting(
         None,
-        "Self-play: act as past versions of the policy of this name, with its settings, and do not learn; for one of "
-        "several policies. Every rollout is played with one version, drawn from those kept.",
+        "Self-play: act as a past version of the policy of this name, with its settings, and do not learn; "
+        "for one of several policies. Each rollout uses one version, drawn at random from those kept.",
         group="policies",
         use=_IN_TURN,
     )
     copy_every: int = setting(
         50_000,
-        "Self-play: agent steps after which a version of a policy that others copy is kept, from its first.",
+        "Self-play: agent steps between two versions of a policy that are kept.",
         low=1,
         group="policies",
         use=_COPIED,
     )
     copies_kept: int = setting(
         10,
-        "Self-play: how many versions of a policy are kept; of more, those closest to their neighbours are removed.",
+        "Self-play: largest number of versions of a policy that are kept; beyond it, the version closest to "
+        "its neighbours is removed.",
         low=1,
         group="policies",
         use=_COPIED,
@@ -302,17 +312,17 @@ class CommonConfig:
 
     log_steps: int = setting(
         10_000,
-        "Agent steps between two lines of metrics, at most; a run has at least a hundred lines, or with workers one "
-        "every two seconds.",
+        "Most agent steps between two lines of metrics. A run has at least a hundred lines; with workers, "
+        "at least one every two seconds.",
         low=1,
         group="files",
         shared=True,
     )
     checkpoint_seconds: float = setting(
-        30.0, "Seconds between two checkpoints, beside the one at the end.", low=0, group="files", shared=True
+        30.0, "Seconds between two checkpoints; one more is written at the end.", low=0, group="files", shared=True
     )
     keep_checkpoints: int = setting(
-        2, "How many of the newest checkpoints are kept, beside the best.", low=0, group="files", shared=True
+        2, "Number of newest checkpoints that are kept, beside the best one.", low=0, group="files", shared=True
     )
     tensorboard: bool = setting(
         True,
@@ -322,15 +332,15 @@ class CommonConfig:
     )
     log: tuple[str, ...] = setting(
         (),
-        "Where the metrics go, too: wandb (Weights & Biases; WANDB_MODE=offline keeps them in the run folder), "
-        "trackio, tensorboard.",
+        "Further destinations of the metrics: wandb (Weights & Biases; WANDB_MODE=offline keeps them in the "
+        "run folder), trackio, tensorboard.",
         group="files",
         shared=True,
     )
     video: bool = setting(
         True,
-        "Keep a few episodes as videos in the run folder, if PyAV is installed: of the trained agent at the end, and "
-        "with samplers of the agent on its way.",
+        "Record a few episodes as videos in the run folder, if PyAV is installed: one of the trained agent "
+        "at the end, and with samplers some during training.",
         group="files",
         shared=True,
     )

@@ -20,35 +20,36 @@ class ReplayConfig(Config):
     minibatch_size: int = setting(256, "Transitions in one update.", low=1, group="learning")
     target_rate: float = setting(
         0.005,
-        "How far the target networks go towards the learning ones after each update, 1 all the way.",
+        "Step of the target networks towards the learning ones after each update; 1 copies them.",
         low=0,
         high=1,
         group="learning",
     )
     n_step: int = setting(
-        1, "Rewards in a target before the value of what followed.", low=1, group="learning", use=_WORKERS
+        1,
+        "Number of rewards in a target before the value of the observation that follows.",
+        low=1,
+        group="learning",
+        use=_WORKERS,
     )
     replay_size: int = setting(
         1_000_000,
-        "Steps of a policy's agents that its replay holds, on the device; of one agent each takes 8 bytes for every "
-        "number observed, 4 for every number of an action, and 8.",
+        "Steps of a policy's agents that its replay holds, on the device. A step of one agent takes 8 bytes "
+        "for each number observed, 4 for each number of an action, and 8.",
         low=1,
         group="replay",
     )
     replay_ratio: float | None = setting(
         1.0,
-        "Updates for every step collected of a policy's agents; None lets samplers and learner each go as fast as they "
-        "can.",
+        "Updates for each step of a policy's agents; None lets samplers and learner go as fast as they can.",
         above=0,
         group="replay",
     )
-    learning_starts: int = setting(
-        1000, "Steps to collect of a policy's agents before its first update.", low=0, group="replay"
-    )
+    learning_starts: int = setting(1000, "Steps of a policy's agents before its first update.", low=0, group="replay")
     hindsight: float = setting(
         0.0,
-        "Of tasks with goals, the share of transitions whose goal becomes what was reached later in the episode, with "
-        "the reward for that (hindsight experience replay); 0.8 is usual.",
+        "In tasks with goals, share of transitions whose goal is replaced by one that was achieved later in "
+        "the episode, with the reward for it (hindsight experience replay); 0.8 is usual.",
         low=0,
         high=1,
         group="replay",
@@ -56,8 +57,9 @@ class ReplayConfig(Config):
     )
     save_replay: bool = setting(
         True,
-        "Keep the replay in checkpoints, so that a resumed run goes on with it; their files may then be as large as it "
-        "is. Without it, a resumed run fills an empty replay with learning_starts steps before it goes on learning.",
+        "Write the replay into checkpoints, so that a resumed run continues with it; the files may be as "
+        "large as the replay. Otherwise a resumed run first fills an empty replay with learning_starts "
+        "steps.",
         group="replay",
     )
     publish_every: int = setting(
@@ -107,21 +109,23 @@ class ActorCriticConfig(ReplayConfig):
 
     critic_learning_rate: float = setting(
         1e-3,
-        "Adam's step size for the critics; learning_rate is the actor's. What lowers that lowers this alike.",
+        "Adam's step size for the critics; learning_rate is the actor's. What lowers learning_rate during a "
+        "run lowers this in proportion.",
         above=0,
         group="learning",
     )
     actor_device: str = setting(
         "auto",
-        "Let the actor learn in a process of its own, on this device: cpu or cuda:i, also the one on which the critics "
-        "learn. The halves of an update then run at the same time, each with what the other was publish_every updates "
-        'ago. "" keeps them together; auto does so on a GPU, on a single core, and where replay_ratio is None.',
+        "Learn the actor in a process of its own, on this device: cpu or cuda:i, possibly the one of the "
+        "critics. Actor and critics then learn at the same time, each with the other as it was up to "
+        'publish_every updates ago. "": both learn in one process; auto: in one process on a GPU, on a '
+        "single core, and with replay_ratio=None, otherwise apart.",
         group="workers",
         use=_WORKERS,
         shared=True,
     )
     critic_device: str = setting(
-        "", "Where the critics learn, if not on device.", group="workers", use=_WORKERS, shared=True
+        "", "Device of the critics, if it is not device.", group="workers", use=_WORKERS, shared=True
     )
 
     @property

@@ -14,7 +14,11 @@ class GradientClipConfig(Config):
     """Of algorithms that clip gradients."""
 
     max_grad_norm: float = setting(
-        0.5, "Gradients are scaled down to this global norm.", above=0, group="learning", scheduled=True
+        0.5,
+        "Largest global norm of the gradients; larger ones are scaled down to it.",
+        above=0,
+        group="learning",
+        scheduled=True,
     )
 
 
@@ -43,7 +47,7 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig):
 
     shared: bool = setting(
         False,
-        "One perceptron for actor and critic of an mlp, instead of one each.",
+        "One perceptron for actor and critic of an mlp, instead of one for each.",
         group="network",
         use=Use(networks=("mlp",)),
     )
@@ -65,15 +69,16 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig):
     )
     normalise_values: bool = setting(
         False,
-        "Let the critic answer values of mean 0 and standard deviation 1, by running statistics of the returns: its "
-        "errors are then alike whatever the scale of the rewards, which stay as they are.",
+        "Let the critic predict values of mean 0 and standard deviation 1, by running statistics of the "
+        "returns, so that its errors do not depend on the scale of the rewards.",
         group="learning",
     )
     entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", group="learning", scheduled=True)
     curiosity: float = setting(
         0.0,
-        "Weight of a bonus for what was seldom seen: by how much a network errs that learns to answer as a random one "
-        "does, divided by the running standard deviation of its discounted sums. 0 gives none.",
+        "Weight of an exploration bonus (random network distillation): the error of a network that learns "
+        "to predict a random one, divided by the running standard deviation of the bonus's discounted sums. "
+        "0 gives none.",
         low=0,
         group="exploration",
         use=Use(ways=(IN_TURN,), given=("devices", ())),

@@ -89,6 +89,14 @@ class Display:
         return f"step {job.step:,} of {self._total:,}  return {shown(job.mean_return)}  {rate(job)} steps/s"
 
 
+def ending_words(job: Job) -> str:
+    """Returns in words how a run ended, and with which return."""
+    told = job.ending or {}
+    if "error" in told:
+        return f"failed: {told['error']}"
+    return f"{told['reason']}: return {shown(told['return'])} after {told['steps']:,} steps in {told['seconds']:.1f} s"
+
+
 def shown(value: float | None) -> str:
     """Returns a return as text."""
     return "-" if value is None else f"{value:.1f}"

@@ -6,11 +6,11 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any, Self
 
 from headrace.limits import need_files
@@ -78,7 +78,7 @@ class Job:
     run_dir: Path
     log: Path
     metrics: MetricsTail
-    process: subprocess.Popen[bytes]
+    process: Popen[bytes]
     place: int
     began: float = field(default_factory=time.monotonic)
     ending: dict[str, Any] | None = None
@@ -88,6 +88,11 @@ class Job:
     def step(self) -> int:
         """Agent steps so far."""
         return self.metrics.lines[-1]["step"] if self.metrics.lines else 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far."""
+        return self.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if self.metrics.lines else 0.0
 
     @property
     def mean_return(self) -> float | None:
@@ -144,10 +149,10 @@ class Processes:
             run_dir.parent.mkdir(parents=True, exist_ok=True)
             output = log.open("ab")
         with output:
-            process = subprocess.Popen(
+            process = Popen(
                 [sys.executable, "-m", "headrace.train.jobs.child"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=PIPE,
+                stdout=PIPE,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C in the terminal is for the process that started it
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -180,7 +185,7 @@ class Processes:
         try:
             for job in self.running:
                 job.process.wait(max(0.0, until - time.monotonic()))
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        except (TimeoutExpired, KeyboardInterrupt):
             pass
         finally:
             for job in self.running:

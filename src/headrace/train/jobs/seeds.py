@@ -15,10 +15,9 @@ from typing import Any
 
 from headrace.errors import OptionError, StateError
 from headrace.train.config.settings import Config
-from headrace.train.jobs.display import Display, shown
+from headrace.train.jobs.display import Display, ending_words
 from headrace.train.jobs.processes import DONE, Job, Processes
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.runs.folder import fresh_path
 from headrace.train.runs.writing import replace, writing
 
 FILE = "seeds.json"
@@ -131,27 +130,6 @@ def chosen_seeds(text: str, first: int = 1) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def new_folder(path: Path | None, plan: Plan) -> Path:
-    """Make the folder of several runs, with its plan; by default ``runs/TASK-DATE-TIME``.
-
-    Raises:
-        OptionError: it holds a run or runs already, or cannot be made.
-    """
-    try:
-        folder = path if path is not None else fresh_path(plan.task)
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"there can be no runs in {path or 'runs/'}: {error.strerror}") from error
-    if is_several(folder):
-        raise OptionError(
-            f"{folder} already holds runs: go on with them (--resume {folder}), or choose another run_dir"
-        )
-    if (folder / "config.json").exists():
-        raise OptionError(f"{folder} already holds a run: choose another run_dir")
-    plan.write(folder)
-    return folder
-
-
 def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool = False) -> list[SeedResult]:
     """Train every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
 
@@ -180,7 +158,7 @@ def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool =
             for job in processes.ended():
                 known[seeds[job.name]] = result = _result(seeds[job.name], job)
                 _append(folder, result)
-                display.say(f"{job.name} {_words(result)}")
+                display.say(f"{job.name} {ending_words(job)}")
             over = len(plan.seeds) - len(waiting) - len(processes.running)
             words = f"{config.task}, {config.algo}: {over} of {len(plan.seeds)} seeds have ended · {folder}"
             display.update(processes.running, words)
@@ -208,15 +186,8 @@ def _folder(folder: Path, seed: int) -> Path:
 def _result(seed: int, job: Job) -> SeedResult:
     told = job.ending or {}
     if "error" in told:
-        seconds = job.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if job.metrics.lines else 0.0
-        return SeedResult(seed, job.run_dir, "failed", job.step, seconds, job.mean_return, told["error"])
+        return SeedResult(seed, job.run_dir, "failed", job.step, job.seconds, job.mean_return, told["error"])
     return SeedResult(seed, job.run_dir, told["reason"], told["steps"], told["seconds"], told["return"])
-
-
-def _words(result: SeedResult) -> str:
-    if result.reason == "failed":
-        return f"failed: {result.error}"
-    return f"{result.reason}: return {shown(result.mean_return)} after {result.steps:,} steps in {result.seconds:.1f} s"
 
 
 def _append(folder: Path, result: SeedResult) -> None:

@@ -166,8 +166,9 @@ def _check_task(config: Config) -> dict[str, Player]:
         reward_function(config.reward)
     if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
-    players = players_of(config, build_task(config.task, **config.env_options).spec)
-    check_loads(config, players)
+    spec = build_task(config.task, **config.env_options).spec
+    players = players_of(config, spec)
+    check_loads(config, spec, players)
     return players
 
 

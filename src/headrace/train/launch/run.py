@@ -191,11 +191,12 @@ def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:
         return known if known is not None else record(run.path, trust=True)
     except ImportError as error:
         return None if quiet else print(f"no video: it needs {error.name}: pip install 'headrace[train]'")
-    except (RenderError, KeyboardInterrupt):
+    except RenderError as error:
+        return None if quiet else print(f"no video: {error}")
+    except KeyboardInterrupt:
         return None
     except (OSError, StorageError) as error:
-        print(f"no video: {error}")
-        return None
+        return print(f"no video: {error}")
 
 
 def _plot(run: RunFolder) -> Path | None:

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from headrace.errors import OptionError
 from headrace.train.config.checks import check_storable, describe, matches
+from headrace.train.config.command import train_command
 
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GAMES = 20  # episodes that a trained agent plays, unless a row says otherwise
 NEEDED = ("name", "task", "goals", "total_steps", "minutes")
-OWN = ("task", "goals", "minutes", "algo")
+# Of a row that is judged by games: all checkpoints are kept, one for each so many seconds.
+CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
+OWN = ("task", "goals", "minutes", "algo", "judge")
 ENDS = {"total_steps": "total_steps", "stop_at_return": "goals", "stop_episodes": "games"}
 """settings of a run that follow from a row → its key"""
 QUIET = {"video": False, "viewer": False}
@@ -90,6 +92,8 @@ class Row:
         algo: the algorithm.
         settings: others, keywords of `headrace.train.train`.
         games: episodes that the trained agent plays without exploration.
+        judge: what reaches a goal: the last ``games`` episodes of "training", or "games" that a checkpoint plays
+            without exploration, as where one that explores falls.
         published, peers: see there.
     """
 
@@ -101,12 +105,14 @@ class Row:
     algo: str = "ppo"
     settings: dict[str, Any] = field(default_factory=dict)
     games: int = GAMES
+    judge: Literal["training", "games"] = "training"
     published: tuple[Published, ...] = ()
     peers: tuple[Peer, ...] = ()
 
     def kept(self) -> dict[str, Any]:
         """Returns what decides what a seed is worth, as JSON holds it."""
-        return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **self.wishes()}
+        judge = {"judge": self.judge} if self.judge != "training" else {}
+        return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **judge, **self.wishes()}
 
     @classmethod
     def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
@@ -114,8 +120,10 @@ class Row:
         rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
         named = {key: values[key] for key in ("task", "total_steps", "minutes", "algo")}
         published = tuple(Published(**each) for each in rest.pop("published", ()))
-        goals, games = tuple(values["goals"]), values["stop_episodes"]
-        return cls(name, **named, goals=goals, games=games, settings=rest, published=published)
+        goals, games, judge = tuple(values["goals"]), values["stop_episodes"], values.get("judge", "training")
+        if judge == "games":
+            rest = {key: value for key, value in rest.items() if CHECKPOINTS.get(key) != value}
+        return cls(name, **named, goals=goals, games=games, judge=judge, settings=rest, published=published)
 
     def kept_of(self, peer: Peer) -> dict[str, Any]:
         """Returns what decides what a seed of a peer is worth, as JSON holds it."""
@@ -126,26 +134,12 @@ class Row:
     def wishes(self) -> dict[str, Any]:
         """Returns the keywords of `headrace.train.train` with which each seed is trained."""
         ends = {"total_steps": self.total_steps, "stop_at_return": max(self.goals), "stop_episodes": self.games}
-        return {"algo": self.algo, **QUIET, **ends, **self.settings}
+        kept = CHECKPOINTS if self.judge == "games" else {}
+        return {"algo": self.algo, **QUIET, **ends, **kept, **self.settings}
 
     def command(self, seed: int) -> str:
         """Returns the command that trains one seed outside of the board."""
-        words = ["headrace", "train", self.task]
-        for name, value in {**self.wishes(), "seed": seed}.items():
-            words += _option(name, value)
-        return shlex.join(words)
-
-
-def _option(name: str, value: Any) -> list[str]:
-    """A setting as words of a command line."""
-    option = name.replace("_", "-")
-    if name == "env_options":
-        return [word for own, each in value.items() for word in ("--option", f"{own}={each}")]
-    if isinstance(value, bool):
-        return [f"--{'' if value else 'no-'}{option}"]
-    if isinstance(value, list | tuple):
-        return [f"--{option}", *map(str, value)]
-    return [f"--{option}", str(value)]
+        return train_command(self.task, {**self.wishes(), "seed": seed})
 
 
 def read_board(file: str | Path = DEFAULT) -> list[Row]:

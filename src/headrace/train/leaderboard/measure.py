@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -81,20 +81,19 @@ def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float
     return tuple(found)
 
 
-def measured(
-    run_dir: Path, seed: int, goals: Sequence[float], games: int, ended: Callable[[int], None] = lambda games: None
-) -> Measured:
+def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge: str = "training") -> Measured:
     """Returns what a run that has ended is worth, from its metrics and from games of its best checkpoint.
 
     A goal counts as reached when the mean of the last ``games`` episodes of training, exploration included, first was
-    at least as much; fewer episodes count for nothing.
+    at least as much; fewer episodes count for nothing. Judged by games, it is the mean of as many that a checkpoint
+    plays without exploration, of each from the oldest.
 
     Args:
         run_dir: the run folder.
         seed: of the run.
         goals: returns.
         games: episodes that the agent plays without exploration, of the game's own rules.
-        ended: called with the number of games played.
+        judge: "training" or "games".
 
     Raises:
         HeadraceError: the run cannot be read, or has no checkpoint.
@@ -102,14 +101,41 @@ def measured(
     from headrace.train.play.evaluate import evaluate
 
     run, _ = RunFolder.read(run_dir)
+    lines = list(read_metrics(run.metrics_file))
     points = [
-        (line["step"], line.get("time", {}).get("seconds", 0.0), line["return"])
-        for line in read_metrics(run.metrics_file)
+        (line["step"], _seconds(line), line["return"])
+        for line in lines
         if line.get("return") is not None and line.get("episodes", 0) >= games
     ]
     steps, seconds = points[-1][:2] if points else (0, 0.0)
-    greedy = evaluate(run_dir, games, ended=ended, trust=True).mean_return
+    if judge == "games":
+        points = _points_of_games(run, lines, max(goals), games)
+    greedy = evaluate(run_dir, games, trust=True).mean_return
     return Measured(seed, times_to(points, goals), steps, seconds, greedy, games)
+
+
+def _points_of_games(
+    run: RunFolder, lines: Sequence[Mapping[str, Any]], goal: float, games: int
+) -> list[tuple[int, float, float]]:
+    """Steps, seconds and the mean of games of each checkpoint, up to the one that reaches the goal."""
+    from headrace.train.play.evaluate import evaluate
+
+    found: list[tuple[int, float, float]] = []
+    for path in sorted(run.checkpoints.glob("step-*")):
+        steps = int(path.name.removeprefix("step-"))
+        seconds = next((_seconds(line) for line in lines if line["step"] >= steps), None)
+        if steps == 0 or seconds is None:
+            continue
+        earned = evaluate(run.path, games, which=path.name, trust=True).mean_return
+        found.append((steps, seconds, earned))
+        if earned >= goal:
+            break
+    return found
+
+
+def _seconds(line: Mapping[str, Any]) -> float:
+    """Seconds of training until a line of metrics."""
+    return line.get("time", {}).get("seconds", 0.0)
 
 
 def failed(seed: int, goals: Sequence[float], words: str) -> Measured:
@@ -126,9 +152,9 @@ def median(values: Iterable[float | None]) -> float | None:
     return None if middle == float("inf") else middle
 
 
-def try_measure(run_dir: Path, seed: int, goals: Sequence[float], games: int) -> Measured:
+def try_measure(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge: str = "training") -> Measured:
     """Returns what a run is worth, or why that cannot be said."""
     try:
-        return measured(run_dir, seed, goals, games)
+        return measured(run_dir, seed, goals, games, judge)
     except HeadraceError as error:
         return failed(seed, goals, str(error))

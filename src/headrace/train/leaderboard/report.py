@@ -19,6 +19,8 @@ from headrace.train.runs.writing import replace
 from headrace.version import __version__
 
 VERSIONS = ("torch", "numpy", "gymnasium", "mujoco", "ale-py", "warp-lang", "stable-baselines3")
+SHOWN = ("name", "task", "algo", "goals", "total_steps", "minutes", "games", "judge")
+"""what the JSON says of a row"""
 JSON, PAGE = "leaderboard.json", "index.html"
 MINUTE = 60.0
 
@@ -66,7 +68,10 @@ def write(folder: Path, entries: Sequence[Entry]) -> None:
 def _values(entry: Entry) -> dict[str, Any]:
     row = entry.row
     return {
-        **{name: getattr(row, name) for name in ("name", "task", "algo", "goals", "total_steps", "minutes", "games")},
+        **{
+            name: getattr(row, name)
+            for name in ("name", "task", "algo", "goals", "total_steps", "minutes", "games", "judge")
+        },
         "settings": dict(row.settings),
         "command": row.command(1),
         "seeds": [asdict(each) for each in entry.ours],
@@ -128,8 +133,9 @@ def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Seconds to a return</title><style>{STYLE}</style><h1>Seconds to a return</h1>",
         f"<p>{escape(where['processor'])}, {where['cores']} cores; {escape(versions)}. Time is that of training; a "
-        "return counts as reached when the mean of the last games of training first was as much. The last column is "
-        "the mean of as many games of the trained agent, over the seeds.</p>",
+        "return counts as reached when the mean of the last games of training first was as much; where a row says so, "
+        "of games that a checkpoint plays without exploration. The last column is the mean of as many games of the "
+        "trained agent, over the seeds.</p>",
         _table(head, lines),
         *(_section(entry) for entry in entries),
         "</html>\n",
@@ -144,10 +150,15 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
         for goal, count, seconds, steps in summary(entry.row, seeds):
             greedy = [seed.greedy for seed in seeds if seed.greedy is not None]
             games = f"{sum(greedy) / len(greedy):,.1f}" if greedy else "–"
-            name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}")
+            name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}{_judge(entry.row)}")
             steps_word = "–" if steps is None else f"{steps:,}"
             found.append((name, f"{goal:,g}", counted(count, seeds), in_time(seconds), steps_word, games))
     return found
+
+
+def _judge(row: Row) -> str:
+    """How a row's goals are reached, where that is not in training."""
+    return ", judged by games without exploration" if row.judge == "games" else ""
 
 
 def _table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:

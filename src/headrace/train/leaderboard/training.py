@@ -15,8 +15,8 @@ from typing import Any
 
 from headrace.errors import OptionError, StateError
 from headrace.machine import usable_cores
-from headrace.train.jobs.display import Display, shown
-from headrace.train.jobs.processes import Job, Processes
+from headrace.train.jobs.display import Display, ending_words
+from headrace.train.jobs.processes import Processes
 from headrace.train.launch.checks import side_by_side
 from headrace.train.leaderboard import measure, peers
 from headrace.train.leaderboard.board import Peer, Row
@@ -65,11 +65,11 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
                 trained[name] = seed
                 processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
             for job in processes.ended():
-                _tell(display, job)
+                display.say(f"{job.name} {ending_words(job)}")
                 if "error" in (job.ending or {}):
                     failures[trained[job.name]] = (job.ending or {})["error"]
             for job in processes.running:
-                if _seconds(job) >= 60 * row.minutes:
+                if job.seconds >= 60 * row.minutes:
                     job.stop()
             display.update(processes.running, f"{row.name}: {row.task}, {config.algo} · {folder}")
             time.sleep(PAUSE)
@@ -79,7 +79,7 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
             if seed in failures:
                 result = measure.failed(seed, row.goals, failures[seed])
             else:
-                result = measure.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games)
+                result = measure.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games, row.judge)
             result.write(result_file(folder, seed))
     return True
 
@@ -184,20 +184,6 @@ def _is_over(run_dir: Path, row: Row) -> bool:
         seconds = read_curve(run_dir).seconds
         return bool(len(seconds) and seconds[-1] >= 60 * row.minutes)
     return False
-
-
-def _seconds(job: Job) -> float:
-    """Seconds of training that a run has reported."""
-    return job.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if job.metrics.lines else 0.0
-
-
-def _tell(display: Display, job: Job) -> None:
-    told = job.ending or {}
-    if "error" in told:
-        display.say(f"{job.name} failed: {told['error']}")
-    else:
-        earned, steps, seconds = shown(told["return"]), told["steps"], told["seconds"]
-        display.say(f"{job.name} {told['reason']}: return {earned} after {steps:,} steps in {seconds:.1f} s")
 
 
 # -- peers -----------------------------------------------------------------------------------------

@@ -9,7 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.train.config.settings import Config
 from headrace.train.modules.network import input_size, made_by, tried
+from headrace.train.modules.perceptron import Critic, Perceptron
+from headrace.train.modules.twin_critic import TwinCritic
 
 
 class ActorCritic(nn.Module):
@@ -54,6 +57,29 @@ class OwnCritic(nn.Module):
         """Inputs [B, D] and actions [B, A] to values [K, B]."""
         values = self.own(inputs, actions)
         return values.unsqueeze(0) if values.dim() == 1 else values
+
+
+def make_actor_critic(
+    config: Config, space: gym.Space, outputs: int, actions: int, *, squash: bool = False, twin: bool = True
+) -> tuple[nn.Module, nn.Module]:
+    """Returns an actor and critics for an observation space: perceptrons, or those of a user's own network.
+
+    Args:
+        config: the settings that describe them: ``network``, ``hidden`` and ``activation``.
+        space: of observations.
+        outputs: columns of the actor's answer.
+        actions: columns of an action.
+        squash: whether a tanh bounds the actor's outputs to [-1, 1].
+        twin: whether there are two critics, or any number of a user's; otherwise there is one.
+
+    Raises:
+        OptionError: there is no network for the space, or the user's own has not the right interface.
+    """
+    if ":" in config.network:
+        return own_actor_critic(config.network, space, outputs, actions, squash, None if twin else 1)
+    inputs, shape = input_size(space), (config.hidden, config.activation)
+    actor = Perceptron(inputs, outputs, *shape, squash=squash)
+    return actor, TwinCritic(inputs + actions, *shape) if twin else Critic(inputs, actions, *shape)
 
 
 def own_actor_critic(

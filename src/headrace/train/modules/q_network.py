@@ -140,8 +140,6 @@ def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
         if config.dueling:
             raise OptionError(f"dueling is for our networks; network={config.network!r} can be so by itself")
         q = OwnQ(config.network, space, actions)
-    elif config.network == "gru":
-        raise OptionError("DQN learns from single steps, with networks without memory: network may be mlp or cnn")
     elif config.network == "cnn" and not is_image(space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
     elif uses_images(config, space):

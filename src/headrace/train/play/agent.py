@@ -222,16 +222,18 @@ class Player:
 
 
 def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:
-    """Returns the ``"best"`` or ``"newest"`` checkpoint of a run.
+    """Returns the ``"best"`` or ``"newest"`` checkpoint of a run, or the one of a name such as ``"step-000000040960"``.
 
     Raises:
-        OptionError: the run has none yet, or ``which`` is neither.
+        OptionError: the run has none yet, or none of that name.
         StateError: it is damaged.
     """
-    if which not in (checkpoints.BEST, "newest"):
-        raise OptionError(f"which={which!r} must be 'best' or 'newest'")
-    find = checkpoints.best if which == checkpoints.BEST else checkpoints.newest
-    path = find(run.checkpoints)
+    kept = {path.name: path for path in run.checkpoints.glob("step-*")}
+    if which not in (checkpoints.BEST, "newest", *kept):
+        names = f", or one of {min(kept)} … {max(kept)}" if kept else ""
+        raise OptionError(f"which={which!r} must be 'best' or 'newest'{names}")
+    path = checkpoints.best(run.checkpoints) if which == checkpoints.BEST else checkpoints.newest(run.checkpoints)
+    path = kept.get(which, path)
     if path is None:
         raise OptionError(f"{run.path} has no checkpoint yet")
     return checkpoints.load(path)

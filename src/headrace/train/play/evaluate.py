@@ -65,7 +65,8 @@ def evaluate(
         episodes: number of episodes.
         deterministic: whether to take the most likely actions, instead of sampling them as in training.
         seed: of the environments.
-        which: the ``"best"`` or the ``"newest"`` checkpoint.
+        which: the ``"best"`` or the ``"newest"`` checkpoint, or the name of its folder, such as
+            ``"step-000000040960"``.
         max_steps: of one episode.
         trust: as in `headrace.train.resume`.
         ended: called with the number of finished episodes whenever one ends.

@@ -19,7 +19,7 @@ from headrace.train.play.pictures import enlarged, plain
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.episodes import KeptEpisode, Kind, file_name, keep, kept
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import is_newer
+from headrace.train.runs.writing import is_newer, replacing
 
 MOST_PICTURES = 30.0  # a second
 MOST_STEPS = 1500  # agent steps of a video
@@ -108,18 +108,14 @@ def best_film(run: RunFolder) -> Path | None:
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
     """Encode frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}")
-    try:
-        _encode(part, frames, fps)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        _encode(temporary, frames, fps)
 
 
 def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
     import av
 
-    with av.open(str(path), "w") as container:
+    with av.open(str(path), "w", format="mp4") as container:
         stream = None
         for frame in map(enlarged, frames):
             if stream is None:

@@ -15,7 +15,8 @@ class Interrupt:
     """Within ``with Interrupt() as interrupt:`` the first Ctrl-C or TERM makes ``interrupt`` true; a second one raises.
 
     TERM is what ``kill``, containers and job queues send before they kill. A program that handles it itself keeps its
-    handler. Outside of the main thread, where Python handles no signals, ``interrupt`` stays false.
+    handler, unless that is the one which ``ray.init`` installs unasked, and which exits at once. Outside of the main
+    thread, where Python handles no signals, ``interrupt`` stays false.
 
     Args:
         launched: whether a launcher ends this process: then it is any of `LAUNCHERS`, and none ever raises, since a
@@ -32,7 +33,7 @@ class Interrupt:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for each in LAUNCHERS if self._launched else (signal.SIGINT, signal.SIGTERM):
-                if self._launched or each is signal.SIGINT or signal.getsignal(each) is signal.SIG_DFL:
+                if self._launched or each is signal.SIGINT or not _is_own(signal.getsignal(each)):
                     self._previous[each] = signal.signal(each, self._handle)
         return self
 
@@ -45,3 +46,8 @@ class Interrupt:
         if self._asked and not self._launched:
             raise KeyboardInterrupt
         self._asked = True
+
+
+def _is_own(handler: Any) -> bool:
+    """Whether a program has asked for this handler of TERM: it is neither the system's, nor Ray's."""
+    return handler is not signal.SIG_DFL and not getattr(handler, "__module__", "").startswith("ray.")

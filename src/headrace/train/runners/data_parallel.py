@@ -7,7 +7,6 @@ killed itself, its workers end too.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import socket
 import sys
@@ -31,6 +30,7 @@ from headrace.train.processes.start import (
     raise_unguarded,
     starting,
     take_cores,
+    worker_context,
 )
 from headrace.train.runners.here import train_here
 from headrace.train.runners.process_group import ProcessGroup
@@ -69,7 +69,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
         HeadraceError: of any kind, as a process raised it.
         WorkerError: a process raised anything else, or died.
     """
-    context = multiprocessing.get_context("spawn")
+    context = worker_context()
     size, stop = len(config.devices), context.Event()
     store = _store()
     workers: list[_Worker] = []

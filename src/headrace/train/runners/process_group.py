@@ -145,6 +145,14 @@ class ProcessGroup:
         dist.broadcast_object_list(said, 0, group=self._host)
         return said[0]
 
+    def heard(self, words: Any) -> list[Any]:
+        """What each process tells the first one, by rank, any object that can be pickled; the others hear nothing."""
+        if self.size == 1:
+            return [words]
+        said: list[Any] | None = [None] * self.size if self.leads else None
+        dist.gather_object(words, said, 0, group=self._host)
+        return said or []
+
     def wait(self) -> None:
         """Until all processes are here."""
         if self.size > 1:
@@ -154,9 +162,8 @@ class ProcessGroup:
         """In the first process a checkpoint with the states of all; None in the others."""
         if self.size == 1:
             return point
-        states: list[Any] | None = [None] * self.size if self.leads else None
-        dist.gather_object({} if self.leads else _parcel(point.state), states, 0, group=self._host)
-        if states is None:
+        states = self.heard({} if self.leads else _parcel(point.state))
+        if not self.leads:
             return None
         return dataclasses.replace(point, state=joined([point.state, *states[1:]]))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -31,6 +32,7 @@ from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import find_device, make_collector, make_policies, training_pool
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.timer import Timer
@@ -77,6 +79,7 @@ class Trainer(Runner):
         self._best: Checkpoint | None = None  # not written yet
         self._saves_environments = True
         self._watch = Timer(self.device, "rollout", "learning")
+        self._own_use, self._ranks = HardwareUse(self.device), dict[str, Any]()
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
         if resume is None and self.group.leads:  # the others are given what the first one has
             for policy in self.policies:
@@ -229,7 +232,19 @@ class Trainer(Runner):
     def _log(self) -> None:
         self._check_reported()
         self._note_best()
+        if self.group.size > 1:
+            self._ranks = {str(rank): said for rank, said in enumerate(self.group.heard(self._own()))}
         super()._log()
+
+    def _time(self) -> dict[str, Any]:
+        return super()._time() | ({"ranks": self._ranks} if self._ranks else {})
+
+    def _own(self) -> dict[str, Any]:
+        """What a line of metrics says of this process, one of several: where it is, and how fast it collects."""
+        collected = self.speeds()["inference"]
+        speed = None if collected is None else round(collected / self.group.size)
+        where = {"host": platform.node(), "device": str(self.device)}
+        return where | {"steps_per_second": speed, **self._own_use.read()}
 
     @property
     def _root(self) -> int:

@@ -6,16 +6,15 @@ A result belongs to a key: the machine, and everything else that it depends on. 
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
 
-from headrace.machine import usable_cores
+from headrace.machine import cpu_model, usable_cores
 from headrace.pool.cache import cache_folder
+from headrace.train.runs.writing import replacing
 
 Key = dict[str, Any]
 T = TypeVar("T")
@@ -67,28 +66,17 @@ class MeasurementCache(Generic[T]):
 
     def _write(self, findings: list[tuple[Key, T]]) -> None:
         entries = [{"key": key, **self._encode(found)} for key, found in findings]
-        file = self.file
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(entries, indent=1) + "\n")
-        temporary.replace(file)
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.file) as temporary:
+            temporary.write_text(json.dumps(entries, indent=1) + "\n")
 
 
 def machine(device: torch.device) -> dict[str, Any]:
     """Returns the machine's part of a key: the model of the GPU or processor, and the number of usable cores."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_model()
     return {"device": name, "cores": usable_cores()}
 
 
 def plain(key: Key) -> Key:
     """Returns a key as JSON reads it back, with lists in place of tuples."""
     return json.loads(json.dumps(key))
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

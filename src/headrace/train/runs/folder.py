@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import shutil
 import time
@@ -31,10 +32,14 @@ SEVERAL = ("seeds.json", "sweep.json")
 
 
 class RunFolder:
-    """Paths of one run."""
+    """Paths of one run.
+
+    Raises:
+        OptionError: ``path`` is no path.
+    """
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
+        self.path = folder_path(path)
         self.config_file = self.path / "config.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.events = EventLog(self.path / "events.jsonl")
@@ -56,20 +61,11 @@ class RunFolder:
             OptionError: the folder already holds a run, or cannot be made.
             StorageError: files cannot be written there.
         """
-        if isinstance(path, str) and not path:
-            raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
-        try:
-            run = cls(path if path is not None else fresh_path(config.task))
-            run.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
-        for name in SEVERAL:
-            if (run.path / name).exists():
-                raise OptionError(f"{run.path} holds several runs, as {name} says: choose another run_dir")
+        run = cls(make_folder(path, config.task))
         try:
             run.config_file.touch(exist_ok=False)  # of several runs that begin at the same time, only one succeeds
         except FileExistsError:
-            raise OptionError(f"{run.path} already holds a run: resume it, or choose another run_dir") from None
+            raise OptionError(_taken(run.path)) from None
         except OSError as error:
             raise StorageError(f"{run.config_file} cannot be written: {error.strerror}") from error
         try:
@@ -110,10 +106,7 @@ class RunFolder:
         """
         run = cls(path)
         values = run._values()
-        if trust:
-            _trust.remember(_trust.named(values))
-        else:
-            _trust.check(values, run.path)
+        _trust.admit(values, run.path, trust)
         return run, run._config(values)
 
     @classmethod
@@ -166,6 +159,41 @@ class RunFolder:
     def write_config(self, config: Config) -> None:
         """Write ``config.json``, replacing an older one atomically."""
         replace(self.config_file, config.to_json())
+
+
+def folder_path(run_dir: object) -> Path:
+    """Returns a run folder's path; raises `OptionError` for an object that is no path."""
+    if not isinstance(run_dir, str | os.PathLike):
+        raise OptionError(f"run_dir={run_dir!r} must be the path of a run folder, such as 'runs/mine'")
+    return Path(run_dir)
+
+
+def make_folder(path: str | Path | None, task: str) -> Path:
+    """Make a folder for a new run, or for several, and return it; by default ``runs/TASK-DATE-TIME``.
+
+    Raises:
+        OptionError: it already holds a run or runs, or cannot be made.
+    """
+    if isinstance(path, str) and not path:
+        raise OptionError("run_dir is empty: name a folder, or leave it out for a new one under runs/")
+    try:
+        folder = fresh_path(task) if path is None else folder_path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"there can be no run in {path or 'runs/'}: {error.strerror}") from error
+    for name in SEVERAL:
+        if (folder / name).exists():
+            raise OptionError(
+                f"{folder} already holds runs, as {name} says: go on with them (--resume {folder}), or choose another "
+                "run_dir"
+            )
+    if (folder / "config.json").exists():
+        raise OptionError(_taken(folder))
+    return folder
+
+
+def _taken(folder: Path) -> str:
+    return f"{folder} already holds a run: resume it, or choose another run_dir"
 
 
 def fresh_path(task: str) -> Path:

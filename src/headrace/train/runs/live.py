@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.train.runs.writing import replacing
 
 LOOK = 0.25  # seconds between looks at whether anybody watches
 FRESH = 5.0  # seconds that a touch of `watched` counts
@@ -62,13 +62,9 @@ class LiveWeights:
 
 def write_live(file: Path, model: Mapping[str, Tensor], step: int) -> None:
     """Write networks atomically; on a full disk the file stays as it was."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
-    with contextlib.suppress(OSError, SafetensorError):
+    with contextlib.suppress(OSError, SafetensorError), replacing(file) as temporary:
         temporary.write_bytes(save(tensors, {STEP: str(step)}))
-        temporary.replace(file)
-    with contextlib.suppress(OSError):
-        temporary.unlink(missing_ok=True)
 
 
 def read_live(file: Path) -> tuple[dict[str, Tensor], int] | None:

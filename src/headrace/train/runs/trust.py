@@ -37,6 +37,14 @@ def check(settings: Mapping[str, Any], where: Path) -> None:
         )
 
 
+def admit(settings: Mapping[str, Any], where: Path, trust: bool) -> None:
+    """Remember the code that settings name, name → value, if the user trusts it; else `check` that it is known."""
+    if trust:
+        remember(named(settings))
+    else:
+        check(settings, where)
+
+
 def is_known(source: str) -> bool:
     """Whether the code of a file or module is loaded, installed, or was named by the user and is unchanged."""
     files = _files(source)

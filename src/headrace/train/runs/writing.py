@@ -47,13 +47,22 @@ def is_newer(made: Path, *sources: Path) -> bool:
         return False
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a text file atomically: at any time it has either its old or its new contents."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A context whose value is a temporary path; the file written there takes the place of ``path`` at its end.
+
+    An exception leaves ``path`` as it was. Nothing is flushed to the disk.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with writing(path):
-            temporary.write_text(text)
-            flush(temporary)
-            temporary.replace(path)
+        yield temporary
+        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a text file atomically: at any time it has either its old or its new contents."""
+    with writing(path), replacing(path) as temporary:
+        temporary.write_text(text)
+        flush(temporary)

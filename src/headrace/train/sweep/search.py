@@ -101,13 +101,12 @@ class Sweep:
     def _note_end(self, trial: Trial, job: Job, display: Display) -> None:
         told = job.ending or {}
         value = value_of(self._plan.metric, job.metrics.lines)
-        seconds = job.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if job.metrics.lines else 0.0
         if "error" in told:
-            trial = ended(trial, "failed", value, job.step, seconds, told["error"])
+            trial = ended(trial, "failed", value, job.step, job.seconds, told["error"])
         elif told["reason"] in DONE:
             trial = ended(trial, "complete", value, told["steps"], told["seconds"])
         elif trial.number in self._why:
-            trial = ended(trial, "pruned", value, told["steps"] or job.step, seconds, self._why[trial.number])
+            trial = ended(trial, "pruned", value, told["steps"] or job.step, job.seconds, self._why[trial.number])
         else:  # interrupted: it goes on with the sweep
             return
         self.trials[trial.number] = trial

@@ -1,7 +1,8 @@
 """Keeps the ratio of updates to steps.
 
 With a fixed replay ratio, samplers may be ahead of the learner by ``SLACK`` steps of all environments, so that they
-seldom wait, and the learner never ahead of them. With a free ratio, neither waits.
+seldom wait, or by as many as the next update needs, if those are more; the learner is never ahead of them. With a free
+ratio, neither waits.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class RateLimiter:
         """Record that ``updates`` updates have been made, and allow samplers the corresponding steps."""
         allowed = self._total
         if self._ratio is not None:
-            allowed = min(allowed, self._first + int((updates - self._before) / self._ratio) + self._slack)
+            made = updates - self._before
+            next_one = (
+                int((made + 1) / self._ratio) + 1
+            )  # more by one than is due, whichever way the products are rounded
+            allowed = min(allowed, self._first + max(int(made / self._ratio) + self._slack, next_one))
         self._board.updates[0] = updates
         self._board.allowed[0] = min(allowed, FREE)
 

@@ -1,6 +1,7 @@
 // Which charts there are: they follow from the names of the columns, so that whatever an algorithm reports is drawn.
 
 const AXES = new Set(["step", "iteration", "updates", "time/seconds", "time/unix", "evaluation/step"]);
+const RANK = /^time\/ranks\/(\d+)\/(\w+)$/;
 const POLICY = /^policies\/([^/]+)\/(.+)$/;
 const RATES = /^time\/(?:steps_)?per_second\//;
 const MEMORY = /^time\/memory\//;
@@ -15,19 +16,21 @@ const TITLES = [
   [/^(loss|time)\//, ""],
   [/^cluster\/(\w+)_bytes$/, "cluster, $1 a second"],
   [CLUSTER, "cluster, "],
+  [/^ranks\/(\w+)$/, "$1, by rank"],
   [/, $/, ""],
 ];
 
 /**
  * The columns of some runs as charts: {learning, machine, age, more}, each a list of {key, title, columns, bytes};
- * `columns` are {name, policy}, all drawn in one chart.
+ * `columns` are {name, policy}, all drawn in one chart; a policy, or a rank of processes that train together, has a line.
  */
 export function figuresOf(names) {
   const found = { learning: new Map(), machine: new Map(), age: new Map(), more: new Map() };
   const policies = names.some((name) => POLICY.test(name));
   for (const name of names) {
     if (AXES.has(name) || isPart(name)) continue;
-    const [, policy, rest] = POLICY.exec(name) ?? [null, null, name];
+    const [, rank, measure] = RANK.exec(name) ?? [];
+    const [, policy, rest] = rank ? [null, `rank ${rank}`, `ranks/${measure}`] : POLICY.exec(name) ?? [null, null, name];
     if (rest === "return" || rest === "evaluation/return") continue; // the large chart has them
     if (policies && !policy && name.startsWith("loss/")) continue; // the first policy's again
     const section = sectionOf(rest);
@@ -51,7 +54,7 @@ export function returnsOf(names) {
 function sectionOf(name) {
   if (name.startsWith("loss/")) return "learning";
   if (MEMORY.test(name) || HARDWARE.test(name)) return "machine";
-  if (CLUSTER.test(name)) return "machine";
+  if (CLUSTER.test(name) || name.startsWith("ranks/")) return "machine";
   if (AGE.test(name)) return "age";
   return "more";
 }

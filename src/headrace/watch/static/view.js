@@ -8,6 +8,7 @@ import { figuresOf, returnsOf } from "./figures.js";
 import { Header } from "./header.js";
 import { mean } from "./lines.js";
 import { Log, tunedOf } from "./log.js";
+import { Ranks } from "./ranks.js";
 import { Settings } from "./settings.js";
 import { splitKey, splitOf } from "./split.js";
 import { Sweep } from "./sweep.js";
@@ -28,16 +29,18 @@ export class View {
     this.first = make("div", { class: "row" }, this.returns, this.agentCard);
     this.sweepCard = make("section", { class: "card", "aria-label": "The sweep", hidden: true });
     this.second = make("div", { class: "row" }, this.split);
+    this.ranksCard = make("section", { class: "card", "aria-label": "Processes", hidden: true });
     this.learning = make("div", { class: "row" });
     this.more = make("div", { class: "row" });
     this.moreBox = make("details", { on: { toggle: () => this.act.redraw() } }, make("summary", {}, "More figures"), this.more);
     this.tuner = make("section", { class: "card", "aria-label": "What the tuner measured", hidden: true });
     this.settingsCard = make("section", { class: "card", "aria-label": "Settings" });
     this.logCard = make("section", { class: "card", "aria-label": "What happened" });
-    place.append(this.header.element, this.first, this.sweepCard, this.second, this.learning, this.moreBox, this.tuner,
+    place.append(this.header.element, this.first, this.sweepCard, this.second, this.ranksCard, this.learning, this.moreBox, this.tuner,
       this.settingsCard, this.logCard);
     this.agent = new Agent(this.agentCard, act.agent);
     this.sweep = new Sweep(this.sweepCard, (run) => act.focus(run));
+    this.ranks = new Ranks(this.ranksCard);
     this.settings = new Settings(this.settingsCard);
     this.log = new Log(this.logCard);
     this.buildReturns();
@@ -77,6 +80,7 @@ export class View {
     this.agent.show(run, data.details(run.id).episodes);
     this.showSplit(run, axis, range, lines.length > 1);
     this.sweep.show(data.sweeps.get(run.sweep), run.id);
+    this.ranks.show(run);
     const figures = figuresOf(names);
     const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
     const side = [speed, ...figures.age, ...figures.machine];

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,11 +64,16 @@ def told(slot: Slot, options: Mapping[str, Any]) -> None:
 def rendered(slot: Slot, _: object) -> Any:
     """Returns the environment's RGB frame uint8[height, width, 3]; None if it renders nothing, or in words why not.
 
-    Environments are made without a render mode, since some step more slowly with one.
+    Environments are made without a render mode, since some step more slowly with one. It is set here, also in
+    environments that are attributes of this one: gymnasium_robotics' mazes let such a one render. Without a display,
+    Gymnasium's MuJoCo environments are told to use EGL: they try GLFW first, which fails.
     """
-    inner = getattr(slot.env, "unwrapped", slot.env)
-    if getattr(inner, "render_mode", None) is None and "rgb_array" in inner.metadata.get("render_modes", ()):
-        inner.render_mode = "rgb_array"
+    if sys.platform == "linux" and not os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
+        os.environ.setdefault("MUJOCO_GL", "egl")
+    env = getattr(slot.env, "unwrapped", slot.env)
+    for each in (env, *(part for part in getattr(env, "__dict__", {}).values() if isinstance(part, gym.Env))):
+        if getattr(each, "render_mode", None) is None and "rgb_array" in each.metadata.get("render_modes", ()):
+            each.render_mode = "rgb_array"
     try:
         return slot.env.render()
     except NotImplementedError:

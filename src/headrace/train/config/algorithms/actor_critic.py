@@ -50,8 +50,8 @@ class NoisyActorConfig(ActorCriticConfig):
 
     exploration_noise: float = setting(
         0.1,
-        "Standard deviation of the Gaussian noise on actions, in units of half the action range. For the first "
-        "learning_starts steps, when the actor knows nothing yet, actions are all but random.",
+        "Standard deviation of the Gaussian noise on actions, in units of half the action range. For the "
+        "first learning_starts steps, actions are nearly uniform.",
         low=0,
         group="learning",
     )

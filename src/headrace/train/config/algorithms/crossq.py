@@ -47,19 +47,19 @@ PRESETS = {DEFAULT_PRESET: DEFAULT, "fast": FAST, "published": PUBLISHED}
 class CrossQConfig(SACConfig):
     """Settings of CrossQ."""
 
-    target_rate: float = setting(0.0, "There are no targets.", use=())
-    policy_delay: int = setting(3, "Updates of the critics for one of the actor.", low=1)
+    target_rate: float = setting(0.0, "There are no target networks.", use=())
+    policy_delay: int = setting(3, "Updates of the critics for each update of the actor.", low=1)
     critic_hidden: tuple[int, ...] = setting(
         (), "Widths of the critics' hidden layers; none for those of hidden.", low=1
     )
     adam_beta: float = setting(0.5, "Adam's decay of the mean gradient, β₁.", low=0, high=1)
     batch_momentum: float = setting(
-        0.99, "What batch normalisation keeps of its running statistics at each update.", low=0, high=1
+        0.99, "Share of its running statistics that batch normalisation keeps at each update.", low=0, high=1
     )
     renorm_after: int = setting(
         100_000,
-        "Updates until which batches are normalised by their own statistics alone; later they are corrected towards "
-        "running statistics (batch renormalisation).",
+        "Updates after which batches are corrected towards running statistics (batch renormalisation); "
+        "before, they are normalised by their own statistics alone.",
         low=0,
     )
 

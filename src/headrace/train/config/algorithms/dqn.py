@@ -21,23 +21,25 @@ _PRIORITISED = Use(ways=(WORKERS,), given=("prioritised", True))
 class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConfig):
     """Settings of DQN."""
 
-    double: bool = setting(True, "Choose the action that a target values by the network, not by the target network.")
+    double: bool = setting(
+        True, "Choose the action of a target by the learning network, not by the target network (double Q-learning)."
+    )
     dueling: bool = setting(
         False,
-        "Learn a state's value and its actions' advantages apart, each from half of a last hidden layer twice as wide.",
+        "Learn a state's value and its actions' advantages separately, each from half of a last hidden "
+        "layer twice as wide.",
     )
     standardise_pixels: bool = setting(
         False,
-        "Give every pixel mean 0 and standard deviation 1, by what was seen before the first update; then they stay as "
-        "they are.",
+        "Give every pixel mean 0 and standard deviation 1, by statistics that are taken once, before the first update.",
         use=Use(ways=(WORKERS,), networks=("cnn",), given=("trunk", "strided")),
     )
     loss: Literal["huber", "squared"] = setting(
-        "huber", "Of an error e of an action's value: e²; or Huber's, e²/2 up to 1 and a straight line from there."
+        "huber", "Loss of an action value's error e: squared, e²; huber, e²/2 up to |e| = 1 and linear beyond."
     )
     target_rate: float = setting(
         0.005,
-        "How far the target network goes towards the learning one after each update, 1 all the way.",
+        "Step of the target network towards the learning one after each update; 1 copies it.",
         low=0,
         high=1,
         group="learning",
@@ -45,21 +47,26 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
     )
     target_update: int = setting(
         0,
-        "Updates after which the network is copied into the target network; 0 moves it by target_rate after each.",
+        "Updates after which the network is copied into the target network; 0 moves that by target_rate "
+        "after each update.",
         low=0,
     )
     prioritised: bool = setting(
         False,
-        "Learn more often from what was badly predicted: transitions are drawn by their error to the power of "
-        "priority_exponent, and weigh (1 / their probability) to the power of importance_exponent.",
+        "Draw transitions in proportion to their errors to the power of priority_exponent, and weigh them "
+        "by (1 / their probability) to the power of importance_exponent.",
         use=_WITH_WORKERS,
     )
     priority_exponent: float = setting(
-        0.5, "How much errors count in drawing: 0 not at all.", low=0, high=1, use=_PRIORITISED
+        0.5,
+        "Exponent of the errors in the probability of being drawn; 0 draws uniformly.",
+        low=0,
+        high=1,
+        use=_PRIORITISED,
     )
     importance_exponent: float = setting(
         0.4,
-        "How much of the bias from drawing so is taken back at first; it grows to all, 1, over the run.",
+        "Exponent of the importance weights at first; it grows to 1, the full correction of the bias, over the run.",
         low=0,
         high=1,
         use=_PRIORITISED,

@@ -12,10 +12,13 @@ from headrace.train.config.settings import Config
 class EpsilonConfig(Config):
     """The share of random actions during a run: linear for a part of it, then flat."""
 
-    epsilon_start: float = setting(1.0, "The share of random actions at first.", low=0, high=1, group="exploration")
-    epsilon_end: float = setting(0.05, "The share of random actions in the end.", low=0, high=1, group="exploration")
+    epsilon_start: float = setting(1.0, "Share of random actions at the start.", low=0, high=1, group="exploration")
+    epsilon_end: float = setting(0.05, "Share of random actions at the end.", low=0, high=1, group="exploration")
     epsilon_fraction: float = setting(
-        0.1, "The part of total_steps over which it falls from one to the other.", above=0, group="exploration"
+        0.1,
+        "Share of total_steps over which epsilon falls from epsilon_start to epsilon_end.",
+        above=0,
+        group="exploration",
     )
 
     def epsilon_at(self, step: int) -> float:

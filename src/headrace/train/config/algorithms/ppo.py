@@ -17,19 +17,20 @@ class PPOConfig(RolloutConfig):
 
     minibatch_size: int = setting(256, "Samples in one gradient step; all of them, if there are fewer.", low=1)
     epochs: int = setting(4, "Passes over a rollout.", low=1)
-    clip_range: float = setting(
-        0.2, "The probability ratio's gain is clipped outside 1 ± this.", above=0, scheduled=True
-    )
+    clip_range: float = setting(0.2, "The probability ratio is clipped to 1 ± this.", above=0, scheduled=True)
     value_clip_range: float | None = setting(
-        None, "Clip the value's change in the value loss to ± this; None does not."
+        None, "Clip the change of the value in the value loss to ± this; None does not."
     )
     target_kl: float | None = setting(
-        None, "Leave the epochs of an iteration once the policy has moved this far (approximate KL); None never does."
+        None,
+        "End the epochs of an iteration once the approximate KL divergence from the policy that acted is "
+        "above this; None never does.",
     )
     rollout_slots: int = setting(
         1,
-        "Rollouts of each sampler that may wait to be learnt from, beside the one that is learnt from. More even out "
-        "uneven speeds, and make the policy that acted older; a sampler without a free one waits.",
+        "Rollouts of each sampler that may wait for the learner, beside the one it learns from. More of "
+        "them even out different speeds, but make the policy that acted older; a sampler without a free one "
+        "waits.",
         low=1,
         group="workers",
         use=Use(ways=(WORKERS,)),
@@ -37,15 +38,15 @@ class PPOConfig(RolloutConfig):
     )
     rho_clip: float = setting(
         1.0,
-        "V-trace's limit of the importance weight of a step. The lower, the more the critic is that of the policy that "
-        "acted.",
+        "V-trace: largest importance weight of a step, ρ̄. A lower one moves the critic towards the values "
+        "of the policy that acted.",
         above=0,
         group="workers",
         use=Use(ways=(WORKERS,)),
     )
     trace_clip: float = setting(
         1.0,
-        "V-trace's limit of the weights that carry what later steps earned back to earlier ones.",
+        "V-trace: largest weight, c̄, with which later steps count for the values of earlier ones.",
         above=0,
         group="workers",
         use=Use(ways=(WORKERS,)),

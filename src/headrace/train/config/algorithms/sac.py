@@ -15,10 +15,11 @@ class SACConfig(ActorCriticConfig):
     """Settings of SAC."""
 
     initial_temperature: float = setting(
-        1.0, "Weight of the entropy at the start, which is then learnt with learning_rate.", above=0
+        1.0, "Weight of the entropy at the start; then it is learnt with learning_rate.", above=0
     )
     target_entropy: float | None = setting(
-        None, "Entropy that the temperature aims at, in nats; None is minus the number of an action's dimensions."
+        None,
+        "Entropy, in nats, that the temperature is adjusted to; None for minus the number of an action's dimensions.",
     )
 
 

@@ -13,10 +13,8 @@ from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 class XQCConfig(CrossQConfig):
     """Settings of XQC."""
 
-    atoms: int = setting(101, "Values that a critic tells the chances of.", low=2)
-    value_bound: float = setting(
-        5.0, "The largest of them, in units of the size that returns are estimated to have.", above=0
-    )
+    atoms: int = setting(101, "Number of values in a critic's distribution.", low=2)
+    value_bound: float = setting(5.0, "Largest of these values, in units of the estimated size of returns.", above=0)
 
 
 class XQCDeclaration(CrossQDeclaration):
