@@ -46,6 +46,7 @@ class Benchmark(NamedTuple):
     page: str = ""
 
 
+TRIED = "leaderboard.md#what-was-tried"
 SB3, RAY = "stable-baselines3", "ray.md#what-it-costs-and-a-model-of-more"
 SECTIONS = {
     "Environments": (
@@ -173,6 +174,8 @@ SECTIONS = {
             "--seeds 1 --tasks CartPole-v1",
             lines=(Line("PPO, until one of four tasks is solved, each with its own presets", SB3, SB3),),
         ),
+        Benchmark("tried", page=TRIED),
+        Benchmark("crossq_published", page=TRIED),
         Benchmark(
             "learning",
             "cartpole-pqn Pendulum-v1:ppo:-2000 --set total_steps=4000 --episodes 2",
