@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def predicted(found: dict[str, float], args: NetworkArgs, network: dict[str, flo
         version=found["updates_a_version"],
         weights=found["weights_bytes"],
     )
-    outcome = asdict(Queue(costs, ModelArgs(node=args.samplers, **network), args.samplers, args.ratio).run(SIMULATED))
+    outcome = asdict(Queue(costs, replace(ModelArgs(node=args.samplers), **network), args.samplers, args.ratio).run(SIMULATED))
     return {name: outcome[name] for name in ("sampling", "updates", "courier", "age")}
 
 
