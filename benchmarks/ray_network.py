@@ -136,7 +136,9 @@ def predicted(found: dict[str, float], args: NetworkArgs, network: dict[str, flo
         version=found["updates_a_version"],
         weights=found["weights_bytes"],
     )
-    outcome = asdict(Queue(costs, replace(ModelArgs(node=args.samplers), **network), args.samplers, args.ratio).run(SIMULATED))
+    outcome = asdict(
+        Queue(costs, replace(ModelArgs(node=args.samplers), **network), args.samplers, args.ratio).run(SIMULATED)
+    )
     return {name: outcome[name] for name in ("sampling", "updates", "courier", "age")}
 
 
