@@ -4,8 +4,8 @@
 and for more frames of random play, frame skip 4: the difference, divided, is one frame's. Valgrind has no AVX-512, so
 both run with AVX2 at the most. The instructions of a step of a pool of the first game are counted in the same way: what
 is more than those of four frames is the pool's own. Memory is that of one more environment in a pool of Pong, from
-pools of two sizes in processes of their own. `--build` compiles the module anew, one file after the other, and tells processor seconds, and
-what of them Headrace's machine adds.
+pools of two sizes in processes of their own. `--build` compiles the module anew, one file after the other, and tells
+processor seconds, and what of them Headrace's machine adds.
 """
 
 from __future__ import annotations
