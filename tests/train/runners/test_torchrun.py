@@ -70,9 +70,11 @@ def test_both_hold_the_same_after_100_updates(tmp_path, algorithms):
 
 def test_an_update_is_that_of_one_process_with_all_samples(tmp_path):
     both(learn_from_halves, tmp_path)
-    for rank in range(2):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        assert len(found) == 12
+    one, two = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
+    for name in ("advantages", "weighted advantages"):  # the first of each half is the same before
+        assert torch.equal(*(found[name, "together"]["all"][:, 0] for found in (one, two)))
+    for found in (one, two):
+        assert len(found) == 18
         for (algo, name), learnt in found.items():
             for part, tensor in learnt.items() if name == "together" else ():
                 alone = found[algo, "alone"][part]
@@ -113,9 +115,9 @@ def test_another_number_of_processes_goes_on(tmp_path):
 
 @pytest.mark.nightly
 def test_self_play_goes_on_with_any_number(tmp_path):
-    """Several policies, one of which plays as another one did before."""
+    """Several policies, one of which plays as another one did before, and an exploration bonus."""
     past = {"learner": {"agents": [0], "normalise_observations": True}, "past": {"agents": [1], "copies": "learner"}}
-    options = SMALL | {"policies": past, "copy_every": 256, "copies_kept": 4, "total_steps": 1024}
+    options = SMALL | {"policies": past, "copy_every": 256, "copies_kept": 4, "total_steps": 1024, "curiosity": 0.1}
     options |= {"env_options": {"num_taggers": 1, "num_runners": 1, "max_episode_steps": 50}}
     both(run, tmp_path / "run", "TagContinuous-v0", options)
     assert resume(tmp_path / "run", quiet=True, total_steps=1536).steps == 1536
