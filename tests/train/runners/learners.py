@@ -20,6 +20,7 @@ from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
 from headrace.train.runners.meeting import meet, part, store_of
+from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.device_replay import Transitions
@@ -128,6 +129,46 @@ def learn_from_halves(folder: Path) -> None:
     torch.save(found, folder / f"{where.rank}.pt")
     group.wait()
     part()
+
+
+def learn_in_halves(folder: Path) -> None:
+    """Be one of two processes that train as one would, with the same chance; what is learnt is left in the folder."""
+    where = place()
+    assert where is not None
+    group = meet(where, store_of(where), lambda: False)
+    torch.save(learnt_with_shared_chance(folder, group), folder / f"{where.rank}.pt")
+    part()
+
+
+def learnt_with_shared_chance(folder: Path, group: ProcessGroup) -> dict[str, torch.Tensor]:
+    """What PPO has learnt after some rollouts of 16 environments in all, whose chance does not depend on the group.
+
+    All processes draw the noise of all actions, and the order of all rows, and take their part.
+    """
+    options: dict[str, Any] = SMALL | {"num_envs": 16 // group.size, "minibatch_size": 64 // group.size, "epochs": 2}
+    options |= {"normalise_observations": True, "normalise_rewards": True, "normalise_advantages": True}
+    config = make_config("CartPole-v1", **options, samplers=0)
+    trainer = Trainer(config, RunFolder(folder), None, group)
+    (policy,) = trainer.policies
+    own, steps, chance = config.num_envs, config.num_steps, torch.Generator().manual_seed(3)
+
+    def draw(noise: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+        everyones = policy.distribution.draw(torch.empty(steps, 16, *noise.shape[2:]), chance)
+        return noise.copy_(everyones[:, group.rank * own : (group.rank + 1) * own])
+
+    def draw_orders(*_: Any) -> list[torch.Tensor]:
+        found = []
+        for _ in range(config.epochs):
+            halves = [torch.randperm(8 * steps, generator=chance).view(-1, 32) for _ in range(2)]  # minibatches of each
+            whole = torch.cat([rows // 8 * 16 + rows % 8 + 8 * half for half, rows in enumerate(halves)], 1)
+            found.append(whole if group.size == 1 else halves[group.rank])
+        return found
+
+    policy.draw, policy.draw_orders = draw, draw_orders  # type: ignore[method-assign]
+    for _ in range(6):
+        trainer.iterate()
+    trainer.close()
+    return policy.model()
 
 
 def uneven_advantages(pieces: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -53,4 +53,8 @@ def test_samplers_are_doubled_until_the_cluster_is_full(settings: dict[str, Any]
         full = measure(config, Size(3, 1, 1, 1, 32), 0.1)
         assert full.note.endswith("take fewer samplers, or add nodes with  ray start --address")
         assert tune(config, keep=(*LEARNING, "num_envs", "num_threads")).remembered
+        cluster.add()
+        asked: list[Any] = []
+        tune(config, keep=(*LEARNING, "num_envs", "num_threads"), limit=0.1, show=asked.append)
+        assert asked  # what was found does not hold for a larger cluster
         assert not actors_below()
