@@ -225,6 +225,20 @@ def test_a_killed_run_leaves_nothing_and_can_be_resumed(cluster, tmp_path, way):
 
 @pytest.mark.nightly
 @LONG
+def test_ctrl_c_while_a_cluster_begins_leaves_nothing(tmp_path):
+    before = set(Path("/tmp").glob("headrace-ray-*"))
+    sessions = set(Path("/tmp").glob("headrace-ray-*/session_*"))
+    with start("Pendulum-v1", tmp_path / "run", ONE | {"ray": "local"}, start_new_session=True) as process:
+        wait_until(lambda: set(Path("/tmp").glob("headrace-ray-*/session_*")) - sessions, "the start of the cluster")
+        started = {each.pid for each in psutil.Process(process.pid).children(recursive=True)}
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(PATIENCE)
+    wait_until(lambda: set(Path("/tmp").glob("headrace-ray-*")) <= before, "the removal of Ray's files")
+    wait_until(lambda: not any(map(psutil.pid_exists, started)), "the end of all that the run had started")
+
+
+@pytest.mark.nightly
+@LONG
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_all_processes_ends_the_run_with_a_checkpoint(tmp_path, how):
     """As a terminal and a job queue send it; a local cluster's own processes hear TERM, too."""
