@@ -48,20 +48,24 @@ class Nodes:
 
 @contextmanager
 def nodes(count: int = 2, cpus: int = 2) -> Iterator[Nodes]:
-    """The cluster, at the first attempt for which the machine is not too busy."""
     with ExitStack() as stack:
-        for attempt in range(STARTS):
-            folder = tempfile.mkdtemp(prefix="hr", dir="/tmp")
-            stack.callback(_end, folder)
-            try:
-                cluster = Nodes(folder, count, cpus)
-                break
-            except Exception:  # Ray raises nothing more special
-                stack.close()
-                if attempt == STARTS - 1:
-                    raise
+        cluster = _started(stack, count, cpus)
         stack.callback(cluster.close)
         yield cluster
+
+
+def _started(stack: ExitStack, count: int, cpus: int) -> Nodes:
+    """The cluster, at the first attempt for which the machine is not too busy; its files go with the context."""
+    attempts = 0
+    while True:
+        folder, attempts = tempfile.mkdtemp(prefix="hr", dir="/tmp"), attempts + 1
+        stack.callback(_end, folder)
+        try:
+            return Nodes(folder, count, cpus)
+        except Exception:  # Ray raises nothing more special
+            stack.close()
+            if attempts == STARTS:
+                raise
 
 
 def _end(folder: str) -> None:

@@ -158,7 +158,7 @@ def learnt_with_shared_chance(folder: Path, group: ProcessGroup) -> dict[str, to
 
     def draw_orders(*_: Any) -> list[torch.Tensor]:
         found = []
-        for _ in range(config.epochs):
+        for _epoch in range(config.epochs):
             halves = [torch.randperm(8 * steps, generator=chance).view(-1, 32) for _ in range(2)]  # minibatches of each
             whole = torch.cat([rows // 8 * 16 + rows % 8 + 8 * half for half, rows in enumerate(halves)], 1)
             found.append(whole if group.size == 1 else halves[group.rank])

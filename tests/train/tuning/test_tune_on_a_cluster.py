@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.cli.main import main
 from headrace.train.config.settings import Config, make_config
 from headrace.train.tuning import tune as tuner
 from headrace.train.tuning.measure import Size, measure
@@ -43,7 +44,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-def test_samplers_are_doubled_until_the_cluster_is_full(settings: dict[str, Any]) -> None:
+def test_samplers_are_doubled_until_the_cluster_is_full(
+    settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     with nodes(2, cpus=1) as cluster:
         config: Config = make_config(**settings, ray=cluster.address, samplers=1)
         found = tune(config, keep=(*LEARNING, "num_envs", "num_threads"), limit=3000.0)
@@ -57,4 +60,8 @@ def test_samplers_are_doubled_until_the_cluster_is_full(settings: dict[str, Any]
         asked: list[Any] = []
         tune(config, keep=(*LEARNING, "num_envs", "num_threads"), limit=0.1, show=asked.append)
         assert asked  # what was found does not hold for a larger cluster
+        words = [settings["task"], "--algo", "ddpg", "--hidden", "16", "--ray", cluster.address, "--limit", "0.1"]
+        assert main(["tune", *words]) == 0
+        told = capsys.readouterr().out.splitlines()[-1]
+        assert told.startswith("the same by hand") and f"--samplers 1 --ray {cluster.address}" in told
         assert not actors_below()
