@@ -16,6 +16,7 @@ from headrace.train.logging.progress import PolicyProgress
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 
 
@@ -41,6 +42,7 @@ class Policy:
         memory_size: columns of a recurrent network's memory; 0 for others.
         tracker: episodes as this policy's agents fared in them.
         losses: the last update's statistics; None before.
+        others: the processes that train it together with this one; None where this one trains alone.
         interrupted: asked before each epoch over a rollout; none is begun any more once it says so.
         caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
@@ -66,6 +68,7 @@ class Policy:
         self.step: Any = getattr(self.network, "step", None)
         self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(agent_group.types))
         self.losses: Tensor | None = None
+        self.others: Others | None = None
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
@@ -108,9 +111,12 @@ class Policy:
         """
         raise NotImplementedError
 
-    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
-        """Average gradients with those of other processes from now on, as `FlatAdam.reduce`; no graph can do that."""
-        raise NotImplementedError
+    def learn_with_others(self, others: Others) -> None:
+        """Average gradients with those of other processes from now on, and their statistics; no graph can do that."""
+        self.others = others
+        for normaliser in (*self.normalisers.values(), self.reward_scaler):
+            if normaliser is not None:
+                normaliser.statistics.gather = others.gather
 
     @property
     def updates(self) -> int:

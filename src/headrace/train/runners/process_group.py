@@ -78,18 +78,15 @@ class ProcessGroup:
         for experience in experiences:
             experience.static = True  # else the number of minibatches would depend on who is alive where
             policy = experience.policy
-            policy.learn_with_others(self.average)
-            for normaliser in (*policy.normalisers.values(), experience.reward_scaler):
-                if normaliser is not None:
-                    normaliser.statistics.gather = self.gather
-            model = {name: tensor.contiguous() for name, tensor in policy.model().items()}
+            policy.learn_with_others(self)
+            model = policy.model()
             for tensor in model.values():
-                dist.broadcast(tensor, 0)
+                self.share(tensor)
             policy.load_model(model)
 
     def may_capture(self, experiences: Iterable[Experience]) -> bool:
         """Whether rollouts can be CUDA graphs: not where they gather statistics from other processes."""
-        return self.size == 1 or not any(e.policy.normalisers or e.reward_scaler for e in experiences)
+        return self.size == 1 or not any(_gathers(experience.policy) for experience in experiences)
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
@@ -98,6 +95,17 @@ class ProcessGroup:
         total = torch.cat([values * count, count])
         dist.all_reduce(total)
         torch.div(total[:-1], total[-1].clamp(min=1), out=values)
+
+    def add(self, values: Tensor) -> None:
+        """Replace values by their sum over all processes, the same in each, bit for bit."""
+        dist.all_reduce(values)
+
+    @torch.inference_mode()
+    def share(self, values: Tensor) -> None:
+        """Replace values by the first process's."""
+        whole = values.contiguous()
+        dist.broadcast(whole, 0)
+        values.copy_(whole)
 
     def gather(self, values: Tensor) -> Tensor:
         """A vector [n] of each process, as [processes, n]."""
@@ -122,7 +130,7 @@ class ProcessGroup:
                 policy.losses = losses
             if not policy.config.frozen:
                 for buffer in policy.network.buffers():  # what a network counts beside its parameters, if it does
-                    dist.broadcast(buffer, 0)
+                    self.share(buffer)
 
     def interrupt(self) -> Any:
         """A context whose value is true once the run is asked to end."""
@@ -182,6 +190,11 @@ class ProcessGroup:
         own: list[Any] = [None]
         dist.scatter_object_list(own, None if states is None else [_parcel(s) for s in states], 0, group=self._host)
         return dataclasses.replace(shared, state=own[0])
+
+
+def _gathers(policy: Policy) -> bool:
+    """Whether a policy has running statistics of what it sees or earns."""
+    return bool(policy.normalisers or policy.reward_scaler or getattr(policy, "curiosity", None))
 
 
 def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
