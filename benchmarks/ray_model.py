@@ -42,6 +42,10 @@ class ModelArgs:
     """bytes a second into the learner's machine, and out of it"""
     latency: float = 1e-4
     """seconds of one way"""
+    fetch: float = 0.0
+    """seconds that a node takes to get a version of the weights, which an order waits for, beside their way"""
+    ways: float = 0.0
+    """further ways that it takes, as it asks where they are; `ray_network.py` measures both"""
     node: int = 16
     """samplers of a node"""
     seconds: float = 20.0
@@ -178,7 +182,7 @@ class Queue:
         begins = now + args.latency
         if self._sent.get(node, -1.0) < put:  # once for every node
             self._outwards = max(self._outwards, now) + costs.weights / args.bandwidth
-            self._sent[node], begins = put, self._outwards + args.latency
+            self._sent[node], begins = put, self._outwards + args.latency + args.fetch + args.ways * args.latency
         steps = max(0.0, self._random.gauss(1, JITTER)) * self._patience / costs.step
         if self._ratio is not None:
             steps = min(steps, self._granted(sampler, now))

@@ -2,8 +2,9 @@
 
 Two network namespaces are two "machines" (see `torchrun_network.py`, which needs the same permissions). The first has
 the learner and the head of a Ray cluster, the second a node with twelve samplers. For each wire a run learns for a
-while; the age of the newest rows is measured as in `ray_sampling.py`. `ray_model.py` predicts it from the delay and the
-costs of the parts in that same run, in seconds of the clock, as other programs may use the cores as well.
+while; the age of the newest rows is measured as in `ray_sampling.py`. `ray_model.py` predicts it from the costs of the
+parts in that run, in seconds of the clock, and the delay. What a node takes to fetch weights is fitted where there is
+no delay, and the ways that this takes at the least one; longer delays are then predictions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ from headrace.train.config.settings import make_config
 from headrace.train.processes.counters import PARTS
 from headrace.train.runs.folder import RunFolder
 from ray_model import Costs, ModelArgs, Queue
-from ray_sampling import Sampling, used
+from ray_sampling import BEGIN, Sampling, used
 from torchrun_network import ADDRESSES, two_machines
 
 PORT = 6399
 HEAD = f"{ADDRESSES[0]}:{PORT}"
+OPEN = {"RAY_AUTH_MODE": "disabled"}  # nobody else reaches these machines
+SIMULATED, HALVINGS = 60.0, 12  # seconds of a simulation, and how often a parameter's range is halved
 NODES = 120.0  # seconds in which both nodes must be there
 STORE = 100 << 20
 WORK = PARTS.index("inference"), PARTS.index("env")
@@ -49,11 +52,11 @@ class NetworkArgs:
     """of each sampler"""
     ratio: float = 0.25
     """updates a step"""
-    delays: tuple[float, ...] = (0.0, 20.0, 100.0)
-    """milliseconds that a packet takes"""
+    delays: tuple[float, ...] = (0.0, 20.0, 50.0, 100.0)
+    """milliseconds that a packet takes, none and the least one first"""
     loss: float = 0.5
     """per cent of the packets that are lost, where there is a delay"""
-    seconds: float = 20.0
+    seconds: float = 15.0
     """of each measurement"""
     measure: bool = False
     """measure once, beside a cluster that is there: what the script calls itself for"""
@@ -63,6 +66,16 @@ class NetworkArgs:
 
 class Behind(Sampling):
     """A run whose samplers are behind the wire."""
+
+    def begin(self) -> None:
+        """Start, and learn until every sampler steps: the ratio lets those that begin last step only then."""
+        self._start()
+        until = time.monotonic() + BEGIN
+        while not (self.counters.steps > 0).all():
+            self._learn(0.1)
+            self._watch_workers()
+            if time.monotonic() > until:
+                raise SystemExit(f"samplers do not begin: {self.counters.steps.tolist()} steps")
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Rates, the age of the newest rows, and what the parts cost: all but the courier's in seconds of the clock."""
@@ -111,7 +124,7 @@ def measure(args: NetworkArgs) -> dict[str, float]:
             trainer.close()
 
 
-def predicted(found: dict[str, float], args: NetworkArgs, delay: float) -> dict[str, float]:
+def predicted(found: dict[str, float], args: NetworkArgs, network: dict[str, float]) -> dict[str, float]:
     """What the model says of such a run, given what its parts cost."""
     costs = Costs(
         step=found["seconds_a_step"],
@@ -123,8 +136,30 @@ def predicted(found: dict[str, float], args: NetworkArgs, delay: float) -> dict[
         version=found["updates_a_version"],
         weights=found["weights_bytes"],
     )
-    outcome = asdict(Queue(costs, ModelArgs(latency=delay, node=args.samplers), args.samplers, args.ratio).run(60.0))
+    outcome = asdict(
+        Queue(costs, replace(ModelArgs(node=args.samplers), **network), args.samplers, args.ratio).run(SIMULATED)
+    )
     return {name: outcome[name] for name in ("sampling", "updates", "courier", "age")}
+
+
+def fitted(found: dict[str, float], args: NetworkArgs, network: dict[str, float], name: str, most: float) -> float:
+    """The value of one of the network's parameters at which the model's age is the one that was measured."""
+    low, high = 0.0, most
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        less = predicted(found, args, network | {name: middle})["age"] < found["age"]
+        low, high = (middle, high) if less else (low, middle)
+    return round(high, 4)
+
+
+def told(runs: list[dict[str, Any]], args: NetworkArgs) -> dict[str, float]:
+    """Adds to every run what the model says of it; returns what was fitted, at the first two."""
+    fit: dict[str, float] = {"fetch": 0.0, "ways": 0.0}
+    for name, most, run in zip(fit, (1.0, 50.0), runs, strict=False):
+        fit[name] = fitted(run["measured"], args, fit | {"latency": run["delay_ms"] / 1000}, name, most)
+    for run in runs:
+        run["model"] = predicted(run["measured"], args, fit | {"latency": run["delay_ms"] / 1000})
+    return fit
 
 
 @contextlib.contextmanager
@@ -134,7 +169,7 @@ def cluster(names: tuple[str, str], samplers: int) -> Iterator[None]:
     head = [*ray, "--head", f"--port={PORT}", f"--node-ip-address={ADDRESSES[0]}", "--num-cpus=0"]
     node = [*ray, f"--address={HEAD}", f"--node-ip-address={ADDRESSES[1]}", f"--num-cpus={samplers}"]
     started = []
-    environment = os.environ | QUIET
+    environment = os.environ | QUIET | OPEN
     with tempfile.TemporaryDirectory(prefix="hr", dir="/tmp") as folder:
         head += [f"--temp-dir={folder}", "--include-dashboard=false"]
         try:
@@ -170,7 +205,13 @@ def inside(name: str, args: NetworkArgs) -> dict[str, float]:
     command = [sys.executable, __file__, "--measure", *sizes, f"--seconds={args.seconds}"]
     until = time.monotonic() + NODES
     while True:
-        done = subprocess.run(["ip", "netns", "exec", name, *command], capture_output=True, text=True, timeout=900)
+        done = subprocess.run(
+            ["ip", "netns", "exec", name, *command],
+            capture_output=True,
+            text=True,
+            timeout=900,
+            env=os.environ | OPEN,
+        )
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1])
         if time.monotonic() > until:
@@ -179,17 +220,18 @@ def inside(name: str, args: NetworkArgs) -> dict[str, float]:
 
 
 def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """A line a wire: rates, and the age that was measured beside the one that the model says."""
+    """A line a wire: rates, and the age that was measured beside the one that the model says, or was fitted to."""
+    fitted_to = list(record["fitted"])
     return [
         {
             "wire": f"{run['delay_ms']:g} ms, {run['loss_percent']:g} % lost",
             "steps/s": run["measured"]["steps_a_second"],
-            "model": run["model"]["sampling"],
+            "model's steps/s": run["model"]["sampling"],
             "age of the newest rows": f"{1000 * run['measured']['age']:,.0f} ms",
-            "model's": f"{1000 * run['model']['age']:,.0f} ms",
+            "model's": f"{1000 * run['model']['age']:,.0f} ms" + " (fitted)" * (number < len(fitted_to)),
             "restarts": int(run["measured"]["restarts"]),
         }
-        for run in record["runs"]
+        for number, run in enumerate(record["runs"])
     ]
 
 
@@ -205,14 +247,19 @@ def main(args: NetworkArgs) -> None:
                 loss = args.loss if delay else 0.0
                 wire.delay, wire.loss = delay / 1000, loss / 100
                 measured = inside(names[0], args)
-                model = predicted(measured, args, delay / 1000)
-                found.append({"delay_ms": delay, "loss_percent": loss, "measured": measured, "model": model})
+                found.append({"delay_ms": delay, "loss_percent": loss, "measured": measured})
                 print(found[-1], flush=True)
     except OSError as error:
         print(f"skipped: {error}")
         return
     record = heading("ray_network", f"{args.samplers} samplers behind a wire with delay and loss")
-    record |= {"samplers": args.samplers, "num_envs": args.num_envs, "ratio": args.ratio, "runs": found}
+    record |= {
+        "samplers": args.samplers,
+        "num_envs": args.num_envs,
+        "ratio": args.ratio,
+        "fitted": told(found, args),
+        "runs": found,
+    }
     tell(args.out, record | {"rows": rows(record)})
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,47 @@ def test_games_of_its_checkpoints_judge_a_row_that_says_so(tmp_path: Path, capfd
     assert "judged by games without exploration" in (tmp_path / "out" / "index.html").read_text()
     with pytest.raises(OptionError, match=r"step-000000000007.* or one of step-"):
         evaluate(run, 4, which="step-000000000007")
+
+
+SHORT = """
+[[row]]
+name = "{name}"
+task = "{task}"
+goals = [-1000]
+total_steps = 256
+minutes = 5
+games = 2
+settings = {{ num_envs = 8, tensorboard = false, env_options = {{ max_episode_steps = 20 }} }}
+"""
+
+
+def test_the_page_keeps_the_rows_of_earlier_calls(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of other rows of the board, of other seeds, and of boards that are not there any more."""
+    out, one, other = tmp_path / "out", tmp_path / "one.toml", tmp_path / "other.toml"
+    published = '[[row.published]]\nwho = "Somebody"\ngoal = 475\nsource = "a paper"\n'
+    other.write_text(SHORT.format(name="gone", task="Acrobot-v1") + published)
+    one.write_text(SHORT.format(name="second", task="Pendulum-v1") + SHORT.format(name="first", task="CartPole-v1"))
+
+    def call(board: Path, *words: str) -> list[dict[str, Any]]:
+        assert main(["leaderboard", *words, "--board", str(board), "--out", str(out), "--quiet"]) == 0
+        return json.loads((out / "leaderboard.json").read_text())["rows"]
+
+    assert [row["name"] for row in call(other)] == ["gone"]
+    other.unlink()
+    capfd.readouterr()
+    assert [row["name"] for row in call(one, "first", "--seeds", "2")] == ["first", "gone"]
+    shown = capfd.readouterr().out
+    assert "CartPole-v1" in shown
+    assert "Acrobot-v1" not in shown, "what is printed is what was asked for"
+    second, first, gone = call(one, "second")
+    assert (second["name"], first["name"], gone["name"]) == ("second", "first", "gone"), "the board's rows come first"
+    assert [seed["seed"] for seed in call(one, "first", "--seeds", "1")[1]["seeds"]] == [1, 2]
+    assert gone["task"] == "Acrobot-v1"
+    assert gone["seeds"][0]["steps"] >= 256
+    assert gone["settings"] == {"num_envs": 8, "tensorboard": False, "env_options": {"max_episode_steps": 20}}
+    assert gone["published"][0]["who"] == "Somebody"
+    page = (out / "index.html").read_text()
+    assert all(f"<h2>{task}</h2>" in page for task in ("Pendulum-v1", "CartPole-v1", "Acrobot-v1"))
 
 
 def test_a_run_that_fails_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import itertools
 import pickle
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -215,6 +216,30 @@ def test_a_wait_that_is_interrupted_loses_nothing(make: Any, counter: str) -> No
                 pool.send(np.ones(len(idle), np.int64), idle)
     assert not pool._status.broken.any()
     pool.recv(timeout=30)
+
+
+@pytest.mark.parametrize("batch_size", [2, 0])
+def test_a_wait_that_is_interrupted_at_once_loses_nothing(make: Any, counter: str, batch_size: int) -> None:
+    """As early as an interrupt can come: before the executor's first statement."""
+    pool = make(counter, num_envs=4, batch_size=batch_size, num_threads=2, length=10**9)
+    begun = pool._executor.recv.__code__
+
+    def interrupt(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is begun:
+            raise Alarm
+
+    pool.async_reset()
+    for _ in range(2):
+        usual = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            with pytest.raises(Alarm):
+                pool.recv()
+        finally:
+            sys.settrace(usual)
+        ids = np.concatenate([pool.recv(timeout=30)[4]["env_id"] for _ in range(2 if batch_size else 1)])
+        assert sorted(ids.tolist()) == [0, 1, 2, 3]
+        pool.send(np.ones(4, np.int64), np.arange(4))
 
 
 def test_close_from_a_signal_handler(task: tuple[str, dict[str, Any]]) -> None:

@@ -230,6 +230,20 @@ def test_a_chosen_run_comes_whole_and_then_what_is_new(tmp_path: Path) -> None:
         assert hear(page, "series")["columns"]["step"] == [200.0 * (i + 1) for i in range(10)]
 
 
+def test_a_run_that_was_put_away_comes_whole_again(address: str, folder: Path) -> None:
+    """However soon it is shown again: the page has forgotten it."""
+    a, b = (identity(folder / name) for name in ("a", "b"))
+    with closing(talk(address)) as page:
+        say(page, runs=[a])
+        whole = hear(page, "series")
+        for _ in range(20):
+            for chosen in (b, a):
+                say(page, runs=[chosen])
+            while (again := hear(page, "series"))["run"] != a:
+                pass
+            assert again["columns"].keys() == whole["columns"].keys() and again["length"] == whole["length"]
+
+
 def test_a_part_of_a_long_run_comes_in_detail(address: str, folder: Path) -> None:
     with talk(address) as page:
         run = identity(folder / "a")

@@ -15,7 +15,7 @@ from headrace.errors import OptionError
 from headrace.train.jobs.seeds import chosen_seeds
 from headrace.train.leaderboard import report
 from headrace.train.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
-from headrace.train.leaderboard.training import check_kept, results, train_peer, train_row
+from headrace.train.leaderboard.training import check_kept, entries, train_peer, train_row
 from headrace.train.runs.writing import writing
 
 
@@ -24,7 +24,8 @@ class LeaderboardArgs:
     """Train a list of tasks until their goals, and write down the seconds and steps to each.
 
     Leaves a folder with every run, leaderboard.json, and a page, index.html, with a table, curves and the exact
-    commands. What was trained before is kept: the same command goes on after Ctrl-C or a kill, and adds rows and seeds.
+    commands. What was trained before is kept, and stays on the page: the same command goes on after Ctrl-C or a kill,
+    and others add rows and seeds.
 
     examples:
       headrace leaderboard --list
@@ -55,7 +56,8 @@ class LeaderboardArgs:
 def run(argv: list[str]) -> int:
     """Train, and print the table; returns the exit status: 0 done, 1 a run failed, 130 stopped."""
     args = tyro.cli(LeaderboardArgs, prog="headrace leaderboard", args=argv)
-    rows = chosen_rows(read_board(args.board), args.rows)
+    board = read_board(args.board)
+    rows = chosen_rows(board, args.rows)
     if args.list:
         _print_rows(rows)
         return 0
@@ -71,17 +73,17 @@ def run(argv: list[str]) -> int:
     done = True
     for row in rows:
         done = _train(row, args, seeds)
-        report.write(args.out, _entries(args, rows, seeds))
+        report.write(args.out, entries(args.out, board))
         if not done:
             break
-    entries = _entries(args, rows, seeds)
-    _print(entries)
-    data, page = report.write(args.out, entries)
-    print(f"  page  {page}\n  data  {data}")
+    asked = [entry for entry in entries(args.out, board) if entry.row in rows]
+    _print(asked)
+    print(f"  page  {args.out / report.PAGE}\n  data  {args.out / report.JSON}")
     if not done:
         print("go on with the same command")
         return 130
-    return int(any(seed.error for entry in entries for each in entry.everybody.values() for seed in each))
+    mine = (each for entry in asked for found in entry.everybody.values() for each in found if each.seed in seeds)
+    return int(any(each.error for each in mine))
 
 
 def _train(row: Row, args: LeaderboardArgs, seeds: tuple[int, ...]) -> bool:
@@ -90,16 +92,6 @@ def _train(row: Row, args: LeaderboardArgs, seeds: tuple[int, ...]) -> bool:
         return False
     peers = row.peers if args.peers else ()
     return all(train_peer(row, peer, args.out / row.name / peer.who, seeds, args.quiet) for peer in peers)
-
-
-def _entries(args: LeaderboardArgs, rows: list[Row], seeds: tuple[int, ...]) -> list[report.Entry]:
-    entries = []
-    for row in rows:
-        folder = args.out / row.name
-        others = {peer.who: found for peer in row.peers if (found := results(folder / peer.who, seeds))}
-        if ours := results(folder, seeds):
-            entries.append(report.Entry(row, folder, ours, others))
-    return entries
 
 
 def _print_rows(rows: list[Row]) -> None:

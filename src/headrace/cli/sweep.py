@@ -215,6 +215,6 @@ def _table(plan: Plan, trials: Sequence[Trial]) -> Table:
 
 def command(plan: Plan, trial: Trial) -> str:
     """Returns the command that trains with a trial's settings."""
-    defaults = {"network": "auto", "preset": DEFAULT_PRESET}
+    said = [("network", "auto"), ("preset", DEFAULT_PRESET)]
     settings = plan.settings | trial.settings
-    return train_command(plan.task, {name: value for name, value in settings.items() if defaults.get(name) != value})
+    return train_command(plan.task, {name: value for name, value in settings.items() if (name, value) not in said})

@@ -84,7 +84,7 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
     interrupted are reset before any other use.
 
     Attributes:
-        waiting: whether a `recv` is waiting for results: an exception that ends it then has changed nothing.
+        waiting: whether a `recv` would wait for results, or does: an exception that ends it then has changed nothing.
         background: whether sent work proceeds without a `recv`.
         finishes_steps: whether a `step` that an exception interrupts is taken by all its environments, or by none.
         takes_options: whether resets take a further argument, the options for the environments' own ``reset``.

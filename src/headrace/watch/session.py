@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,6 +84,7 @@ class Session:
     def __init__(self, socket: WebSocket, library: Library, players: Players, reader: Executor):
         self._socket, self._library, self._players, self._reader = socket, library, players, reader
         self._view, self._resting = View(), False
+        self._forgotten: set[str] = set()  # runs that the page has put away since the last look
         self._versions: dict[str, int] = {}
         self._sent: dict[str, Sent] = {}
         self._swept: dict[str, int] = {}
@@ -111,7 +113,8 @@ class Session:
         if not isinstance(said, dict):
             return
         if "runs" in said:
-            self._view = View.of(said)
+            before, self._view = self._view, View.of(said)
+            self._forgotten |= set(before.chosen) - set(self._view.chosen)
         if "resting" in said:  # nobody looks at the page now
             self._resting = bool(said["resting"])
         if "agent" in said:
@@ -124,7 +127,8 @@ class Session:
             began = time.monotonic()
             self._asked.clear()
             if not self._resting:
-                for message in await self._read(self._news):
+                view, forgotten, self._forgotten = self._view, self._forgotten, set()
+                for message in await self._read(partial(self._news, view, forgotten)):
                     await self._send(message)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), PACE + (time.monotonic() - began))
@@ -139,13 +143,13 @@ class Session:
             else:
                 await self._socket.send_text(message)
 
-    def _news(self) -> list[str | bytes]:
-        """What the page does not know yet."""
-        library, view = self._library, self._view
+    def _news(self, view: View, forgotten: set[str]) -> list[str | bytes]:
+        """What the page does not know yet, or has forgotten: also of runs that it has put away and shows again."""
+        library = self._library
         library.look()
         messages: list[str | bytes] = []
         runs = {name: library.runs[name] for name in view.chosen if name in library.runs}
-        self._sent = {name: sent for name, sent in self._sent.items() if name in runs}
+        self._sent = {name: sent for name, sent in self._sent.items() if name in runs and name not in forgotten}
         most = min(MOST, max(FEWEST, POINTS // max(1, len(runs))))
         for name, run in runs.items():
             messages += self._of_run(name, run, view, most)

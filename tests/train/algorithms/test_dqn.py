@@ -301,13 +301,13 @@ def test_what_it_cannot_do_it_says(tmp_path):
     continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
     with pytest.raises(OptionError, match="Discrete"):
         DQN("", DQNConfig("x", algo="dqn"), continuous, CPU)
-    with pytest.raises(OptionError, match="memory"):
-        policy_for(network="gru")
     with pytest.raises(OptionError, match="actor_device='cpu' would not be used by dqn"):
         make_config("x", algo="dqn", actor_device="cpu")
     with pytest.raises(OptionError, match="at least 8 x 8"):
         policy_for(network="cnn")
     quiet = {"quiet": True, "total_steps": 100, "run_dir": tmp_path / "run"}
+    with pytest.raises(OptionError, match="networks of kind mlp, cnn, own, not gru"):
+        train("CartPole-v1", "dqn", network="gru", **quiet)
     with pytest.raises(OptionError, match="action_masks=False"):
         train("Taxi-v3", "dqn", action_masks=True, **quiet)
     with pytest.raises(OptionError, match="epsilon_end=2"):

@@ -214,6 +214,20 @@ def test_noise_is_new_where_rows_are_others_or_nothing_is_to_be_kept():
     assert int(Categorical(expected_lengths(1000)).probs.argmax()) == 0  # type: ignore[union-attr]
 
 
+def test_actions_are_uniform_until_there_is_something_to_go_by():
+    policy = a_policy("flashsac", learning_starts=100, **SMALL)
+    params = torch.randn(5000, 2 * policy.distribution.noise_size)
+    noise = torch.randn(5000, policy.distribution.noise_size, generator=torch.Generator().manual_seed(0))
+    policy.explore(99)
+    actions = policy.distribution.sample(params, noise)
+    shares = torch.histc(actions, 10, -1, 1) / actions.numel()
+    torch.testing.assert_close(shares, torch.full((10,), 0.1), atol=0.01, rtol=0)
+    policy.explore(100)
+    mean, log_std = params.chunk(2, 1)
+    expected = torch.tanh(mean + log_std.clamp(-20, 2).exp() * noise)
+    torch.testing.assert_close(policy.distribution.sample(params, noise), expected)
+
+
 # -- runs ----------------------------------------------------------------------------------------------
 
 

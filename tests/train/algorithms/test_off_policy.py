@@ -127,5 +127,5 @@ def test_images_are_refused_with_what_to_use_instead(tmp_path: Path, algo, monke
         rf"algo='{algo}' .*, not cnn, which images such as Box.*uint8\) need: ppo, a2c have one .*network='mlp' takes"
     )
     with pytest.raises(OptionError, match=words):
-        headrace.train("pictures.py:Pictures", algo, run_dir="run", quiet=True)
+        headrace.train.train("pictures.py:Pictures", algo, run_dir="run", quiet=True)
     assert not Path("run").exists()

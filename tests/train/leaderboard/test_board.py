@@ -1,5 +1,6 @@
 """Boards are read from TOML, and what is wrong with one is said with its row."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -52,7 +53,17 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
         (ROW.replace("minutes = 1", "minutes = 0"), "minutes=0 must be a number above 0"),
         (ROW.replace('"one"', '"../one"'), "a name has small letters"),
         (ROW + ROW, "two rows of the name one"),
-        (ROW + "colour = 1", "unexpected keyword argument 'colour'"),
+        (ROW + "colour = 1", "row 'one': there is no colour; keys are name, task, goals, "),
+        (ROW + "colour = 1\nsize = 2", "there is no colour and no size"),
+        ("colour = 1\n" + ROW, "there is no colour; keys are row"),
+        (ROW + "[[rows]]\n", "there is no rows; keys are row"),
+        (ROW + PUBLISHED + "colour = 1", "there is no colour; keys are who, goal, source"),
+        (ROW + '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"\nenvs = 3', "there is no envs; keys are who, "),
+        (ROW + "settings = { seed = 3 }", "settings.seed is chosen by --seeds"),
+        (ROW + "settings = { total_steps = 3 }", "settings.total_steps follows from the row's total_steps"),
+        (ROW + "settings = { stop_at_return = 3 }", "settings.stop_at_return follows from the row's goals"),
+        (ROW + 'settings = { algo = "sac" }', "settings.algo is a key of the row itself"),
+        (ROW + 'settings = { run_dir = "here" }', "settings.run_dir is the board's own"),
         (ROW + '[[row.peers]]\nwho = "sb3"', "missing 2 required positional arguments"),
         (ROW + 2 * '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"\n', "two peers of the name sb3"),
         (ROW + "algo = 3", "algo=3 must be str"),
@@ -76,3 +87,21 @@ def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
     assert [row.name for row in board.chosen_rows(rows, ("pendulum", "cartpole"))] == ["pendulum", "cartpole"]
     with pytest.raises(OptionError, match="no row 'pong3'; it has cartpole"):
         board.chosen_rows(rows, ("pong3",))
+
+
+@pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
+def test_a_row_is_known_again_from_what_was_kept_of_it(row: board.Row) -> None:
+    kept = json.loads(json.dumps(row.kept()))
+    again = board.Row.from_kept(row.name, kept)
+    assert again.kept() == kept
+    assert again.command(2) == row.command(2)
+    assert (again.goals, again.games, again.settings, again.judge) == (row.goals, row.games, row.settings, row.judge)
+
+
+def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:
+    (row,) = board.read_board(written(tmp_path, ROW + 'judge = "games"\nsettings = { keep_checkpoints = 5 }\n'))
+    again = board.Row.from_kept(row.name, json.loads(json.dumps(row.kept())))
+    assert (again.judge, again.settings) == ("games", {"keep_checkpoints": 5})
+    assert row.wishes()["checkpoint_seconds"] == again.wishes()["checkpoint_seconds"] == 10
+    (other,) = board.read_board(written(tmp_path, ROW))
+    assert row.kept() != other.kept()

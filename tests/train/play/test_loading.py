@@ -100,7 +100,7 @@ def test_a_network_of_another_shape_is_named(tmp_path):
 def test_a_run_of_a_task_with_other_spaces_is_named_before_there_is_a_folder(tmp_path, task, words):
     source = trained(tmp_path / "source", "ppo")
     with pytest.raises(OptionError, match=words):
-        train(task, run_dir=tmp_path / "run", quiet=True, **(TINY | {"load": source}))
+        train(task, run_dir=tmp_path / "run", quiet=True, load=str(source), **TINY)
     assert not (tmp_path / "run").exists()
 
 

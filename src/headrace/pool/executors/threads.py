@@ -73,7 +73,7 @@ class ThreadsExecutor(HostExecutor):
             max_episode_steps=spec.max_episode_steps,
             pin_from=settings.thread_affinity_offset,
         )
-        self.waiting = False
+        self.waiting = True
         # the arrays of a loop in which the caller takes part: an exception may end the call before the loop ends
         self._used: tuple[Any, ...] | None = None
         # asynchronous: the batches that the engine fills, by position, and the references that prevent their reuse
@@ -115,7 +115,6 @@ class ThreadsExecutor(HostExecutor):
             self._enqueue(self._engine.start_reset, (env_ids, seeds), len(env_ids))
 
     def recv(self, timeout: float | None) -> Batch:
-        self.waiting = True
         return self._recv_filled(timeout) if self._settings.is_async else self._recv_sent(timeout)
 
     def _recv_filled(self, timeout: float | None) -> Batch:
@@ -142,6 +141,7 @@ class ThreadsExecutor(HostExecutor):
         self.waiting = False
         self._begin_next()
         self._sent.popleft()
+        self.waiting = True
         if oldest.failure is not None:
             raise oldest.failure
         return oldest.batch
@@ -158,6 +158,7 @@ class ThreadsExecutor(HostExecutor):
             self._used = None
         self._finish_sent()
         self._sent.clear()
+        self.waiting = True
 
     def save_state(self, env_ids: np.ndarray) -> list[bytes]:
         return [self._engine.save(int(i)) for i in env_ids]

@@ -3,7 +3,8 @@
 Many environments fill a replay faster than a learner can use it. So updates are few, and each gets much out of a large
 batch: with networks that are deep and wide, which stay trainable as weights, features and gradients are bounded
 (`headrace.train.modules.residual_tower`), critics that answer distributions, and targets that follow slowly.
-Exploration is to reach far: noise is kept for several steps, as many as a zeta distribution says.
+Exploration is to reach far: noise is kept for several steps, as many as a zeta distribution says, and
+before the first update actions are uniform, as an actor begins with small deviations.
 
 Sources: Kim et al. 2026 (arXiv:2604.04539); Haarnoja et al. 2018 (arXiv:1812.05905) for the losses; Bellemare et al.
 2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by what returns were
@@ -27,7 +28,7 @@ from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms.flash_sac import FlashSACConfig, FlashSACDeclaration
 from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics
-from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.distributions import WideGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.repeated_noise import RepeatedNoise
 from headrace.train.modules.residual_tower import ResidualActor, ResidualTower, normalise_units
@@ -58,7 +59,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         config, inputs = self.config, input_size(self.agent_group.observation)
         self.actor_every, self.betas = config.policy_delay, (config.adam_beta, 0.999)
         self._repeated = RepeatedNoise(config.noise_repeats)
-        distribution = SquashedGaussian(self.agent_group.action, self.device)
+        distribution = WideGaussian(self.agent_group.action, self.device)
         actions = distribution.noise_size
         normal = actions / 2 * math.log(2 * math.pi * math.e * DEVIATION**2)
         self.target_entropy = normal if config.target_entropy is None else config.target_entropy

@@ -24,6 +24,18 @@ GAMES = 20  # episodes that a trained agent plays, unless a row says otherwise
 NEEDED = ("name", "task", "goals", "total_steps", "minutes")
 # Of a row that is judged by games: all checkpoints are kept, one for each so many seconds.
 CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
+OWN = ("task", "goals", "minutes", "algo", "judge")
+ENDS = {"total_steps": "total_steps", "stop_at_return": "goals", "stop_episodes": "games"}
+"""settings of a run that follow from a row → its key"""
+QUIET = {"video": False, "viewer": False}
+NOT_SETTINGS = {
+    "task": "is a key of the row itself",
+    "algo": "is a key of the row itself",
+    "seed": "is chosen by --seeds",
+    **{name: f"follows from the row's {key}" for name, key in ENDS.items()},
+    **dict.fromkeys(("run_dir", "resume", "quiet", "trust", "callback", "tuned"), "is the board's own"),
+}
+"""keywords of `headrace.train.train` that no row sets → why"""
 
 
 @dataclass(frozen=True)
@@ -99,7 +111,19 @@ class Row:
 
     def kept(self) -> dict[str, Any]:
         """Returns what decides what a seed is worth, as JSON holds it."""
-        return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **self.wishes()}
+        judge = {"judge": self.judge} if self.judge != "training" else {}
+        return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **judge, **self.wishes()}
+
+    @classmethod
+    def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
+        """Returns the row of which `kept` was written down; without peers, and with what was published as given."""
+        rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
+        named = {key: values[key] for key in ("task", "total_steps", "minutes", "algo")}
+        published = tuple(Published(**each) for each in rest.pop("published", ()))
+        goals, games, judge = tuple(values["goals"]), values["stop_episodes"], values.get("judge", "training")
+        if judge == "games":
+            rest = {key: value for key, value in rest.items() if CHECKPOINTS.get(key) != value}
+        return cls(name, **named, goals=goals, games=games, judge=judge, settings=rest, published=published)
 
     def kept_of(self, peer: Peer) -> dict[str, Any]:
         """Returns what decides what a seed of a peer is worth, as JSON holds it."""
@@ -111,7 +135,7 @@ class Row:
         """Returns the keywords of `headrace.train.train` with which each seed is trained."""
         ends = {"total_steps": self.total_steps, "stop_at_return": max(self.goals), "stop_episodes": self.games}
         kept = CHECKPOINTS if self.judge == "games" else {}
-        return {"algo": self.algo, "video": False, "viewer": False, **ends, **kept, **self.settings}
+        return {"algo": self.algo, **QUIET, **ends, **kept, **self.settings}
 
     def command(self, seed: int) -> str:
         """Returns the command that trains one seed outside of the board."""
@@ -128,6 +152,7 @@ def read_board(file: str | Path = DEFAULT) -> list[Row]:
         values = tomllib.loads(Path(file).read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"{file} cannot be read as a board: {error}") from error
+    _check_known(str(file), values, ("row",))
     rows = [_row(file, number, each) for number, each in enumerate(_tables(file, values, "row"), 1)]
     if not rows:
         raise OptionError(f"{file} has no rows: each begins with [[row]]")
@@ -163,6 +188,9 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
     for name in ("total_steps", "minutes", "games"):
         if name in values and not (_finite(values[name]) and values[name] > 0):
             raise OptionError(f"{where}: {name}={values[name]!r} must be a number above 0")
+    for name in values.get("settings", {}) if isinstance(values.get("settings"), dict) else ():
+        if name in NOT_SETTINGS:
+            raise OptionError(f"{where}: settings.{name} {NOT_SETTINGS[name]}: leave it out of settings")
     published = tuple(_made(where, Published, each) for each in _tables(where, values, "published"))
     peers = tuple(_made(where, Peer, each) for each in _tables(where, values, "peers"))
     libraries = [peer.who for peer in peers]
@@ -181,6 +209,7 @@ def _tables(where: str | Path, values: Mapping[str, Any], name: str) -> list[dic
 
 def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
     hints = get_type_hints(kind)
+    _check_known(where, values, tuple(hints))
     try:
         for name, value in values.items():
             if name in hints and name not in ("published", "peers") and not matches(value, hints[name]):
@@ -189,6 +218,12 @@ def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
         return kind(**values)
     except TypeError as error:
         raise OptionError(f"{where}: {str(error).partition('__init__() ')[2] or error}") from error
+
+
+def _check_known(where: str, values: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Raises `OptionError` where there are keys of other names."""
+    if unknown := [name for name in values if name not in names]:
+        raise OptionError(f"{where}: there is no {' and no '.join(unknown)}; keys are {', '.join(names)}")
 
 
 def _finite(value: Any) -> bool:

@@ -58,12 +58,11 @@ def machine() -> dict[str, Any]:
     return {"processor": cpu_model(), "cores": usable_cores(), "versions": versions}
 
 
-def write(folder: Path, entries: Sequence[Entry]) -> tuple[Path, Path]:
-    """Write the board's JSON and its page into a folder; returns both paths."""
+def write(folder: Path, entries: Sequence[Entry]) -> None:
+    """Write the board's JSON and its page into a folder."""
     values = {"machine": machine(), "rows": [_values(entry) for entry in entries]}
     replace(folder / JSON, json.dumps(values, indent=1) + "\n")
     replace(folder / PAGE, page(values["machine"], entries))
-    return folder / JSON, folder / PAGE
 
 
 def _values(entry: Entry) -> dict[str, Any]:

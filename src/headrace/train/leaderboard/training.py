@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, StateError
 from headrace.machine import usable_cores
 from headrace.train.jobs.display import Display, ending_words
 from headrace.train.jobs.processes import Processes
@@ -20,12 +21,15 @@ from headrace.train.launch.checks import side_by_side
 from headrace.train.leaderboard import measure, peers
 from headrace.train.leaderboard.board import Peer, Row
 from headrace.train.leaderboard.measure import Measured
+from headrace.train.leaderboard.report import Entry
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs.status import read_status
 from headrace.train.runs.writing import replace, writing
 
 KEPT = "row.json"
 """file in a row's folder, and a peer's, of what decides its results"""
+PUBLISHED = "published"
+"""key there of what decides nothing"""
 PAUSE = 0.1  # seconds between two looks at the runs
 GRACE = 60.0  # seconds beyond its minutes, and for its games, after which a peer's process is ended
 
@@ -45,7 +49,7 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     """
     wishes = row.wishes()
     config, most = side_by_side(row.task, wishes)
-    keep(folder, row.kept())
+    keep(folder, row.kept(), [asdict(each) for each in row.published])
     waiting = [seed for seed in seeds if not _is_known(folder, seed)]
     trained: dict[str, int] = {}
     failures: dict[int, str] = {}
@@ -85,9 +89,55 @@ def result_file(folder: Path, seed: int) -> Path:
     return folder / f"seed-{seed}.json"
 
 
-def results(folder: Path, seeds: Iterable[int]) -> list[Measured]:
-    """Returns what is known of these seeds."""
-    return [Measured.read(file) for seed in seeds if (file := result_file(folder, seed)).is_file()]
+def results(folder: Path) -> list[Measured]:
+    """Returns what is known of the seeds of a row, or a peer's, in their order."""
+    return sorted((Measured.read(file) for file in folder.glob("seed-*.json")), key=lambda each: each.seed)
+
+
+def entries(out: Path, rows: Sequence[Row]) -> list[Entry]:
+    """Returns all rows that a folder has results of, also those that earlier calls or other boards have trained.
+
+    Args:
+        out: the board's folder, with a folder for each row.
+        rows: of the board, whose order counts; others follow by name.
+
+    Raises:
+        StateError: a file is damaged.
+    """
+    board = {row.name: row for row in rows}
+    names = {file.parent.name for file in out.glob("*/seed-*.json")}
+    found = []
+    for name in (*(name for name in board if name in names), *sorted(names - {*board})):
+        folder, row = out / name, _row_of(out / name, board.get(name))
+        others = {file.parent.name: results(file.parent) for file in sorted(folder.glob(f"*/{KEPT}"))}
+        if row is not None:
+            found.append(Entry(row, folder, results(folder), {who: seeds for who, seeds in others.items() if seeds}))
+    return found
+
+
+def _row_of(folder: Path, row: Row | None) -> Row | None:
+    """The row that a folder has results of: the board's, unless others are written down; None where neither is."""
+    before = _kept_in(folder)
+    if before is None or (row is not None and _decides(before) == row.kept()):
+        return row
+    try:
+        return Row.from_kept(folder.name, before)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"{folder / KEPT} cannot be read: {error!r}; remove {folder} to train anew") from error
+
+
+def _kept_in(folder: Path) -> dict[str, Any] | None:
+    """What is written down of a folder's row; None where nothing is."""
+    try:
+        before = json.loads((folder / KEPT).read_text())
+    except (OSError, ValueError):
+        return None
+    return before if isinstance(before, dict) else None
+
+
+def _decides(before: dict[str, Any]) -> dict[str, Any]:
+    """The part of it that decides results."""
+    return {name: value for name, value in before.items() if name != PUBLISHED}
 
 
 def check_kept(folder: Path, kept: dict[str, Any]) -> None:
@@ -97,11 +147,9 @@ def check_kept(folder: Path, kept: dict[str, Any]) -> None:
         folder: of a row's runs, or a peer's.
         kept: what decides its results, as `Row.kept` returns it.
     """
-    try:
-        before = json.loads((folder / KEPT).read_text())
-    except (OSError, ValueError):
-        return
-    if isinstance(before, dict) and before != kept:
+    found = _kept_in(folder)
+    before = kept if found is None else _decides(found)
+    if before != kept:
         name = next(name for name in {**kept, **before} if before.get(name) != kept.get(name))
         raise OptionError(
             f"{folder} was trained with {name}={before.get(name)!r}, not {kept.get(name)!r}: "
@@ -109,12 +157,13 @@ def check_kept(folder: Path, kept: dict[str, Any]) -> None:
         )
 
 
-def keep(folder: Path, kept: dict[str, Any]) -> None:
-    """Write down what decides a folder's results; raises as `check_kept`."""
+def keep(folder: Path, kept: dict[str, Any], published: Sequence[dict[str, Any]] = ()) -> None:
+    """Write down what decides a folder's results, and what others have published; raises as `check_kept`."""
     check_kept(folder, kept)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / KEPT, json.dumps(kept, indent=1) + "\n")
+    more = {PUBLISHED: list(published)} if published else {}
+    replace(folder / KEPT, json.dumps(kept | more, indent=1) + "\n")
 
 
 def _is_known(folder: Path, seed: int) -> bool:

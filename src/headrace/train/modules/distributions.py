@@ -338,6 +338,22 @@ class SquashedGaussian(BoundedActions):
         return torch.cat((d_u, d_log_std), 1)
 
 
+class WideGaussian(SquashedGaussian):
+    """A `SquashedGaussian` that draws actions uniformly while it is to explore widely, whatever the params are."""
+
+    def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
+        super().__init__(space, device)
+        self.widely = torch.tensor(False, device=device)
+
+    def explore(self, widely: bool) -> None:
+        self.widely.fill_(widely)
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """As `SquashedGaussian.sample`; of standard normal noise ``erf(noise / √2)`` is uniform in (-1, 1)."""
+        uniform = torch.erf(noise * math.sqrt(0.5)).view(-1, *self.action_shape)
+        return torch.where(self.widely, uniform, super().sample(params, noise))
+
+
 class DiagonalGaussian(BoxActions):
     """Independent normals; params are the means, then the log standard deviations.
 

@@ -32,13 +32,16 @@ PUBLISHED: dict[str, Any] = {
     "replay_ratio": 1 / 1024,
     "actor_device": "",
 }
-# As much of it as processors bear.
+# As much of it as processors bear, and a larger rate, as updates are few: on Pendulum 4,700 of them lead to -234 in
+# place of -372, one seed.
 DEFAULT: dict[str, Any] = PUBLISHED | {
     "total_steps": 1_000_000,
     "num_envs": 16,
     "num_steps": 16,
     "critic_hidden": (128, 128),
     "minibatch_size": 512,
+    "learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3,
     "replay_ratio": 1 / 8,
 }
 PRESETS = {DEFAULT_PRESET: DEFAULT, "published": PUBLISHED}
