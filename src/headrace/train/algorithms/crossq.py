@@ -19,7 +19,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms.crossq import CrossQConfig, CrossQDeclaration
 from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
-from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.storage.device_replay import Transitions
 

@@ -17,7 +17,7 @@ from torch import nn
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.ddpg import DDPGConfig, DDPGDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
-from headrace.train.modules.distributions import Deterministic
+from headrace.train.modules.exploration import Deterministic
 from headrace.train.storage.device_replay import Transitions
 
 

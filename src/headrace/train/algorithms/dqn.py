@@ -22,7 +22,7 @@ from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
-from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.network import uses_images
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions

@@ -28,7 +28,7 @@ from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms.flash_sac import FlashSACConfig, FlashSACDeclaration
 from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics
-from headrace.train.modules.distributions import WideGaussian
+from headrace.train.modules.exploration import WideGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.repeated_noise import RepeatedNoise
 from headrace.train.modules.residual_tower import ResidualActor, ResidualTower, normalise_units

@@ -13,7 +13,6 @@ import copy
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -21,10 +20,10 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
-from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.network import input_size
@@ -365,36 +364,3 @@ class OffPolicy(Policy):
         else:
             which = f"policy {self.name!r}" if self.name else "the policy"
             self.caveat = f"{which} begins with an empty replay, as save_replay=False left it out of the checkpoint"
-
-
-class Updater:
-    """Updates of a policy, each from a batch that a function reads; on CUDA graphs, one with and one without the actor.
-
-    Args:
-        policy: what is updated.
-        read: answers the batch; for graphs, always with the same shapes, from the same memory.
-        graphs: whether to capture them on CUDA.
-    """
-
-    def __init__(self, policy: OffPolicy, read: Callable[[], Transitions], graphs: bool = True):
-        self._policy, self._read = policy, read
-        self._given: UpdateRates | None = None
-        self._rates = UpdateRates(0.0, 0.0, 0.0)
-        self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
-        self._graphs = {
-            actor: Graph(partial(self._once, actor), policy.device, graphs, (policy.generator,))
-            for actor in (False, True)
-        }
-
-    def __call__(self, rates: UpdateRates) -> Tensor:
-        """One update; answers the policy's `statistics`, in memory that the next call may write to."""
-        if rates != self._given:
-            self._given = self._rates = rates
-            if self._policy.device.type == "cuda":
-                self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
-                self._rates = UpdateRates(*self._rate_values.unbind())
-        return self._graphs[self._policy.actor_is_due()]()
-
-    @torch.inference_mode()
-    def _once(self, actor: bool) -> Tensor:
-        return self._policy.improve_with(self._read(), self._rates, actor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.train.algorithms.rates import Rates
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
@@ -121,8 +123,24 @@ class Policy:
         """The last update's statistics by name; empty before it, and for a frozen policy."""
         return {} if self.losses is None else dict(zip(self.statistics, self.losses.tolist(), strict=True))
 
+    def reported(self, step: int) -> dict[str, float]:
+        """Returns `last_losses`, and the learning rate at agent step `step` where it changes during the run."""
+        losses, config = self.last_losses(), self.config
+        if losses and (config.anneal_learning_rate or "learning_rate" in config.schedules):
+            losses["learning_rate"] = float(Rates.of(config, step).learning_rate)
+        return losses
+
+    def reschedule(self, schedules: Mapping[str, list[tuple[int, float]]]) -> None:
+        """Replaces the schedules of those of these settings that the policy's algorithm has.
+
+        Args:
+            schedules: setting → pairs of an agent step and the value from there on, as in ``Config.schedules``.
+        """
+        own = {name: points for name, points in schedules.items() if hasattr(self.config, name)}
+        self.config = dataclasses.replace(self.config, schedules=self.config.schedules | own)
+
     def progress(self) -> PolicyProgress:
-        """How the policy fares now."""
+        """Returns the policy's returns, lengths of episodes and losses for the dashboard."""
         tracker = self.tracker
         types = tracker.by_type()
         return PolicyProgress(self.name, tracker.mean_return(), tracker.mean_length(), types, self.last_losses())

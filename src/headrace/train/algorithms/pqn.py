@@ -17,7 +17,7 @@ from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.algorithms.pqn import PQNConfig, PQNDeclaration
-from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.normed import make_normed_q_network
 from headrace.train.storage.samples import Samples
 

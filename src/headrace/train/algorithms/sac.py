@@ -20,7 +20,7 @@ from headrace.train.algorithms.fused.sac import FusedSAC
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.sac import SACConfig, SACDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
-from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.storage.device_replay import Transitions
 
 

@@ -15,7 +15,7 @@ from headrace.train.algorithms.fused.td3 import FusedTD3
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.td3 import TD3Config, TD3Declaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
-from headrace.train.modules.distributions import Deterministic
+from headrace.train.modules.exploration import Deterministic
 from headrace.train.storage.device_replay import Transitions
 
 

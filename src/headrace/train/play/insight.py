@@ -10,7 +10,8 @@ from torch import Tensor
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import Acted
-from headrace.train.modules.distributions import Categorical, EpsilonGreedy, MultiCategorical
+from headrace.train.modules.distributions import Categorical, MultiCategorical
+from headrace.train.modules.exploration import EpsilonGreedy
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,17 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from headrace.errors import HeadraceError, NotFiniteError, OptionError
-from headrace.pool.registry import build_task, is_known_here_only
+from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
 from headrace.train.cluster.cluster import END, Cluster
-from headrace.train.collect.setup import agent_groups, find_device, make_policy, players_of, prepare
+from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import check_asked_for
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import all_finite
 from headrace.train.logging.loggers import make_loggers
@@ -35,6 +34,7 @@ from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
+from headrace.train.runners.learner import Learner
 from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -48,36 +48,6 @@ from headrace.train.workers.rate_limiter import REST
 LOOK = 0.1  # seconds between looks around
 LOG_SECONDS = 2.0  # between lines of metrics, at most
 LAST_EVALUATION = 60.0  # seconds that the weights at the end may take to be evaluated
-
-
-class Learner(Protocol):
-    """What a trainer asks of whatever learns.
-
-    Attributes:
-        updates: gradient steps so far, those before a resumption included.
-        config: the run's settings, of which it reads those that change.
-        generator: of all that learning leaves to chance.
-    """
-
-    updates: int
-    generator: torch.Generator
-    config: Config
-
-    def publish(self) -> None:
-        """Give samplers the weights as they are."""
-        ...
-
-    def statistics(self) -> Tensor | None:
-        """Means over the updates since the last call, as the policy's `statistics`; None if there were none."""
-        ...
-
-    def settle(self) -> None:
-        """Take in all that another process has learnt."""
-        ...
-
-    def staleness(self) -> dict[str, float]:
-        """How old what was learnt from last was."""
-        ...
 
 
 class AsyncTrainer(Runner):
@@ -318,7 +288,7 @@ class AsyncTrainer(Runner):
 
     def _save_meanwhile(self) -> None:
         """Writes a checkpoint of what is now, while training goes on."""
-        name, point = checkpoints.step_name(self.step), _copied(self.checkpoint())
+        name, point = checkpoints.step_name(self.step), self.checkpoint().copied()
         for part, values in point.model.items():
             if values.is_floating_point() and not all_finite(values):
                 raise NotFiniteError(f"after the updates {self._when()}, {part} is not finite")
@@ -333,7 +303,7 @@ class AsyncTrainer(Runner):
         learning = self.acting.vector.clone(), self.acting.known()
         self.acting.take(*self._evaluated)
         counters = self._counters() | {"step": int(self.evaluation["step"])}
-        point = _copied(Checkpoint(self.policy.model(), {}, {}, counters))
+        point = Checkpoint(self.policy.model(), {}, {}, counters).copied()
         self.writing.start(checkpoints.BEST, lambda: self._save_point(checkpoints.BEST, point))
         self.acting.take(*learning)
 
@@ -369,30 +339,3 @@ class AsyncTrainer(Runner):
         super().close()
         for shared in (self.weights, self.evaluations, self.counters, *([self.cluster] if self.cluster else [])):
             shared.close()
-
-
-def _copied(point: Checkpoint) -> Checkpoint:
-    """The same on the CPU, in memory of its own."""
-    model, optimizer, state = (
-        {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
-        for group in (point.model, point.optimizer, point.state)
-    )
-    return Checkpoint(model, optimizer, state, point.counters)
-
-
-def check_workers(config: Config) -> None:
-    """Refuses what no run with workers can do.
-
-    Raises:
-        OptionError: the settings ask for it.
-    """
-    spec = build_task(config.task, **config.env_options).spec
-    if spec.agents:
-        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
-    if is_known_here_only(config.task):
-        raise OptionError(
-            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
-            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
-        )
-    (player,) = players_of(config, spec).values()
-    check_asked_for(player)

@@ -11,7 +11,8 @@ from headrace.errors import StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.config.settings import Config
-from headrace.train.runners.asynchronous import AsyncTrainer, check_workers
+from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runners.checks import check_workers
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.files import ReplayFiles

@@ -15,7 +15,8 @@ from headrace.train.collect.setup import agent_groups
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import masked_heads
-from headrace.train.runners.asynchronous import AsyncTrainer, check_workers
+from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runners.checks import check_workers
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.rollout_slots import Rollouts

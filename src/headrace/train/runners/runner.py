@@ -21,7 +21,6 @@ from torch import Tensor
 from headrace.errors import StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
-from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
@@ -248,19 +247,12 @@ class Runner(ABC):
             "episodes": tracker.episodes,
             "return": tracker.mean_return(),
             "length": tracker.mean_length(),
-            "loss": self._reported(self.policies[0]),
+            "loss": self.policies[0].reported(self.step),
             **self._details(),
             "time": self._time(),
         }
         self.callbacks.log(line)
         self.writer.write(line)
-
-    def _reported(self, policy: Policy) -> dict[str, float]:
-        """What a policy reports: statistics of its last updates, and a learning rate that changes, as it is now."""
-        losses, config = policy.last_losses(), policy.config
-        if losses and (config.anneal_learning_rate or "learning_rate" in config.schedules):
-            losses["learning_rate"] = float(Rates.of(config, self.step).learning_rate)
-        return losses
 
     @abstractmethod
     def _counts(self) -> dict[str, int]:
@@ -319,8 +311,7 @@ class Runner(ABC):
         points = {name: [(0, float(value))] for name, value in values.items()}
         self.config = dataclasses.replace(self.config, schedules=self.config.schedules | points)
         for policy in self.policies:
-            own = {name: each for name, each in points.items() if hasattr(policy.config, name)}
-            policy.config = dataclasses.replace(policy.config, schedules=policy.config.schedules | own)
+            policy.reschedule(points)
 
     def agent(self) -> Agent:
         """The policies as they are now, in an agent of their own; training does not notice."""
@@ -336,9 +327,7 @@ class Runner(ABC):
 
     def checkpoint(self) -> Checkpoint:
         """Everything that decides the rest of the run, as far as this process knows it."""
-        optimisers: dict[str, Tensor] = {}
-        for policy in self.policies:
-            optimisers |= policy.optimisers()
+        optimisers = {name: tensor for policy in self.policies for name, tensor in policy.optimisers().items()}
         return Checkpoint(self._model(), optimisers, self._state(), self._counters())
 
     @abstractmethod
@@ -351,10 +340,7 @@ class Runner(ABC):
 
     def _model(self) -> dict[str, Tensor]:
         """All that is needed to play."""
-        model: dict[str, Tensor] = {}
-        for policy in self.policies:
-            model |= policy.model()
-        return model
+        return {name: tensor for policy in self.policies for name, tensor in policy.model().items()}
 
     def _counters(self) -> dict[str, Any]:
         return {

@@ -258,7 +258,7 @@ class Trainer(Runner):
 
     def _line_of(self, policy: Policy) -> dict[str, Any]:
         tracker = policy.tracker
-        line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": self._reported(policy)}
+        line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": policy.reported(self.step)}
         if tracker.types:
             line["types"] = {name: {"return": r, "length": n} for name, (r, n) in tracker.by_type().items()}
         return line | ({"version": self.self_play.version(policy.name)} if policy.config.copies else {})

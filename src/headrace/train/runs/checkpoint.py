@@ -46,6 +46,14 @@ class Checkpoint:
     state: dict[str, Tensor]
     counters: dict[str, Any]
 
+    def copied(self) -> Checkpoint:
+        """Returns the same checkpoint on the CPU, in memory of its own."""
+        model, optimizer, state = (
+            {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
+            for group in (self.model, self.optimizer, self.state)
+        )
+        return Checkpoint(model, optimizer, state, self.counters)
+
 
 def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
     """Write ``folder/name`` atomically, replacing one of that name, and return its path.

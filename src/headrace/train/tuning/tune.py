@@ -33,7 +33,7 @@ from headrace.train.config.batch_rule import follow_batch, largest_batch
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
-from headrace.train.runners.asynchronous import check_workers
+from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
 from headrace.train.tuning.search import GAIN, Better, Found, Search, change, growth

@@ -8,8 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.off_policy import OffPolicy, Updater
+from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import Config
 from headrace.train.storage.device_mirror import replay_on
 from headrace.train.storage.device_replay import Transitions
