@@ -19,7 +19,7 @@ from headrace.limits import limits_named
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import side_by_side
-from headrace.train.launch.run import CONTINUABLE, Wishes, begin, go_on, go_on_or_begin, launched
+from headrace.train.launch.run import CONTINUABLE, RunOptions, begin, launch, resume_or_begin, resume_run
 from headrace.train.processes.start import guard_main
 from headrace.train.processes.torchrun import refuse
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
@@ -100,9 +100,9 @@ def train(
     guard_main()
     settings, objects = given.split_off(overrides)
     with given.holding(objects):
-        wishes = Wishes(quiet, trust, objects, callbacks_of(callback), tuned)
-        start = go_on_or_begin if resume else begin
-        return launched(lambda w: start(task, settings, run_dir, w), wishes, {"task": task, **settings})
+        options = RunOptions(quiet, trust, objects, callbacks_of(callback), tuned)
+        start = resume_or_begin if resume else begin
+        return launch(lambda w: start(task, settings, run_dir, w), options, {"task": task, **settings})
 
 
 def train_seeds(
@@ -213,7 +213,9 @@ def resume(
     guard_main()
     objects = {"network": network, "reward": reward}
     with given.holding(objects):
-        return launched(lambda w: go_on(run_dir, changes, w), Wishes(quiet, trust, objects, callbacks_of(callback)))
+        return launch(
+            lambda w: resume_run(run_dir, changes, w), RunOptions(quiet, trust, objects, callbacks_of(callback))
+        )
 
 
 def log_episode(

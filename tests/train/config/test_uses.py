@@ -17,7 +17,7 @@ from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import make_config
 from headrace.train.config.uses import Player, check_learns, check_used
-from headrace.train.launch.checks import settled, why_in_turn
+from headrace.train.launch.checks import resolved, why_no_samplers
 
 TASKS = {*ppo_presets.PRESETS, *dqn_presets.PRESETS}
 SETTINGS = [(algo, name) for algo in algorithms() for name in settings_of(find_algorithm(algo).settings)]
@@ -53,9 +53,9 @@ def refused(task: str = "Pendulum-v1", **settings: Any) -> str:
 
 def check(task: str, **settings: Any) -> None:
     """As a run that begins with these settings is checked."""
-    config = settled(make_config(task, **settings))
+    config = resolved(make_config(task, **settings))
     spec = headrace.make_spec(task, **config.env_options)
-    check_used(config, settings, players_of(config, spec), why_in_turn(config))
+    check_used(config, settings, players_of(config, spec), why_no_samplers(config))
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "dqn"])

@@ -19,7 +19,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
-from headrace.train.runners.meeting import meet, part, store_of
+from headrace.train.runners.meeting import leave, meet, store_of
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.device_replay import Transitions
@@ -89,7 +89,7 @@ def learn_100_times(folder: Path, algorithms: list[str]) -> None:
             trainer.iterate()
         found[algo] = policy.model() | policy.optimisers() | {"seen": trainer.collector.observations["obs"][-1]}
         trainer.close()
-        part()
+        leave()
     torch.save(found, folder / f"{where.rank}.pt")
 
 
@@ -112,8 +112,8 @@ def learn_from_halves(folder: Path) -> None:
             learn_once(policy, rows)
             found[algo, name] = {n: x for n, x in policy.model().items() if n.startswith("network")}
     torch.save(found, folder / f"{where.rank}.pt")
-    group.wait()
-    part()
+    group.barrier()
+    leave()
 
 
 def a_policy(algo: str) -> Any:

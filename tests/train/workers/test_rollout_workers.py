@@ -73,10 +73,10 @@ def write_rollout(slot: Slot, trainer: Trainer, log_probs: torch.Tensor) -> None
     slot.actions[...], slot.log_probs[...] = experience.actions.numpy(), log_probs.view(slot.log_probs.shape).numpy()
     slot.rewards[...], slot.versions[...] = collector.rewards.numpy(), 1
     slot.terminated[...], slot.truncated[...] = collector.terminated.numpy(), collector.truncated.numpy()
-    finals = collector._finals(experience.agent_group)
+    finals = collector._final_observations(experience.agent_group)
     if finals is not None:
         for t, n, last in zip(finals.t.tolist(), finals.columns.tolist(), finals.observations.numpy(), strict=True):
-            slot.add_finals(t, np.array([n]), last[None])
+            slot.add_final_observations(t, np.array([n]), last[None])
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_sampler_writes_what_happened(tmp_path):
                 np.testing.assert_array_equal(slot.terminated[t], terminated)
                 np.testing.assert_array_equal(slot.truncated[t], truncated)
                 if truncated.any():
-                    np.testing.assert_array_equal(slot.finals[: int(slot.ended)], info["final_obs"])
+                    np.testing.assert_array_equal(slot.final_observations[: int(slot.ended)], info["final_obs"])
                     assert slot.places[: int(slot.ended)].tolist() == [4 * t + n for n in range(4)]
         assert int(slot.ended) == 4
         last = slot.observations[-1].copy()

@@ -115,12 +115,12 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
             raise OptionError(f"{spec.task} has one agent: there are no policies to deal it out to")
         return {"": AgentGroup(spec.observation, spec.action)}
     wanted = policies or {kind.name: {AGENTS: (kind.name,)} for kind in spec.agents}
-    dealt = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
-    taken = np.bincount(np.concatenate(list(dealt.values())), minlength=spec.num_agents)
+    groups = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
+    taken = np.bincount(np.concatenate(list(groups.values())), minlength=spec.num_agents)
     if (taken != 1).any():
         agent = int(np.flatnonzero(taken != 1)[0])
         raise OptionError(f"agent {agent} of {spec.task} must be in one policy's agents, not in {taken[agent]}")
-    return {name: _seat(spec, name, numbers) for name, numbers in dealt.items()}
+    return {name: _agent_group(spec, name, numbers) for name, numbers in groups.items()}
 
 
 def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.ndarray:
@@ -141,7 +141,7 @@ def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.nda
     return np.array(numbers)
 
 
-def _seat(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup:
+def _agent_group(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup:
     starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
     kind_of = np.searchsorted(starts, numbers, "right") - 1
     kinds = np.unique(kind_of)

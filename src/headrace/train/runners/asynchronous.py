@@ -1,8 +1,8 @@
-"""A run whose samplers, learner and evaluator work at the same time.
+"""Runs whose samplers, learner and evaluator work at the same time.
 
-The process that was asked to train is the learner. Between updates it looks around, a few times a second: at the
-workers, the episodes that ended, what the evaluator found, and whether a line of metrics or a checkpoint is due.
-What samplers write and the learner reads is a subclass's: `headrace.train.runners.off_policy`,
+The learner runs in the process that was asked to train. A few times a second, between updates, that process checks the
+workers, reads the episodes that ended and the evaluator's results, and writes a line of metrics or a checkpoint if one
+is due. Subclasses define the memory between samplers and learner: `headrace.train.runners.off_policy`,
 `headrace.train.runners.on_policy`.
 """
 
@@ -45,25 +45,25 @@ from headrace.train.workers import evaluator
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
 
-LOOK = 0.1  # seconds between looks around
-LOG_SECONDS = 2.0  # between lines of metrics, at most
-LAST_EVALUATION = 60.0  # seconds that the weights at the end may take to be evaluated
+POLL = 0.1  # seconds between checks of the workers
+LOG_SECONDS = 2.0  # the longest time between two lines of metrics
+LAST_EVALUATION = 60.0  # the longest wait at the end for the evaluation of the last weights, in seconds
 
 
 class AsyncTrainer(Runner):
     """A run with workers.
 
     Args:
-        config: its settings; ``samplers`` is at least 1.
-        run: its folder.
-        resume: where to go on.
+        config: the settings of the run; ``samplers`` is at least 1.
+        run: the run folder.
+        resume: the checkpoint to go on from.
 
     Attributes:
-        updates: of the learner so far.
-        restarts: workers that died and were started again.
+        updates: the learner's updates so far.
+        restarts: number of workers that died and were started again.
 
     Raises:
-        OptionError: the task or the settings are nothing for workers.
+        OptionError: the task or a setting does not allow workers.
     """
 
     SPEEDS = "per_second"
@@ -96,32 +96,32 @@ class AsyncTrainer(Runner):
         self._interrupt = Interrupt()
 
     def _extras(self) -> int:
-        """How many numbers go with the weights."""
+        """Returns how many numbers are published with the weights."""
         return 0
 
     @abstractmethod
     def _make_learner(self) -> Learner:
-        """The learner, and the memory that it shares with samplers."""
+        """Makes the learner, and the memory that it shares with samplers."""
 
     @abstractmethod
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """What a sampler's process calls, and with which arguments before its life's number."""
+        """Returns the function that a sampler's process calls, and its arguments but for the last, the restarts."""
 
     @abstractmethod
     def _memory(self) -> StepReplay | Rollouts:
-        """What samplers write to."""
+        """Returns the memory that samplers write to."""
 
     @abstractmethod
     def _update(self) -> bool:
-        """Learn once, if that is due; answers whether it was."""
+        """Makes one update if one is due; returns whether it was."""
 
     @contextmanager
     def _running(self) -> Iterator[Interrupt]:
-        """The context of the loop: workers end with it, and what was learnt is kept, also where a worker ends it."""
+        """Returns the context of the loop: workers end with it, and a checkpoint is saved even if a worker fails."""
         try:
             with self.supervisor, self._interrupt:
                 if not checkpoints.newest(self.run.checkpoints):
-                    self._save_meanwhile()  # whatever happens, there is a good state to go back to
+                    self._save_meanwhile()  # there is always a checkpoint to go back to
                 self._start()
                 self._throughput.note(self.step, self.updates)
                 yield self._interrupt
@@ -130,20 +130,20 @@ class AsyncTrainer(Runner):
         except HeadraceError as error:
             cause: HeadraceError = error
             try:
-                self._look_at_board()
+                self._read_counters()
                 self._save_meanwhile()
-            except NotFiniteError as found:  # samplers that act with such weights fail, too
+            except NotFiniteError as found:  # samplers that act with such weights fail as well
                 cause = error if isinstance(error, NotFiniteError) else found
-            with suppress(HeadraceError, OSError):  # what went wrong first is what counts
+            with suppress(HeadraceError, OSError):  # the first error is the one to report
                 self.writing.wait()
             if cause is not error:
                 raise cause from error
             raise
 
     def iterate(self) -> None:
-        """Updates, as many as are due, until it is time to look around."""
-        self._learn(LOOK)
-        self._look()
+        """Makes the updates that are due, then checks the workers."""
+        self._learn(POLL)
+        self._poll()
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
         return stop, save and not self.writing.busy
@@ -163,14 +163,14 @@ class AsyncTrainer(Runner):
         return super().agent()
 
     def _finish(self) -> None:
-        """Has the last weights evaluated, and ends the workers."""
+        """Waits for the evaluation of the last weights, and ends the workers."""
         self.learner.publish()
         until = time.monotonic() + LAST_EVALUATION
         while self._evaluation_is_due() and not self._interrupt and time.monotonic() < until:
             time.sleep(REST)
-            self._look()
+            self._poll()
         self.supervisor.close()
-        self._look_at_board()
+        self._read_counters()
         self._log()
 
     def _start(self) -> None:
@@ -196,7 +196,7 @@ class AsyncTrainer(Runner):
             workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
 
     def _learn(self, seconds: float) -> None:
-        """Updates, as many as are due, for so long."""
+        """Makes the updates that are due, for ``seconds``."""
         clock = time.perf_counter
         until, now = clock() + seconds, 0.0
         while now < until:
@@ -210,19 +210,19 @@ class AsyncTrainer(Runner):
                 now = clock()
                 self._lost += now - began
 
-    def _look(self) -> None:
-        """What has happened meanwhile."""
+    def _poll(self) -> None:
+        """Checks workers, reads their counters, and writes a line of metrics if one is due."""
         config = self.config
         self.writing.check()
         self._watch_workers()
-        self._look_at_board()
+        self._read_counters()
         self._throughput.note(self.step, self.updates)
         late = self.seconds - self._logged_at >= LOG_SECONDS and self.step > self._logged
         if late or self.step - self._logged >= config.log_steps:
             self._log()
 
     def _watch_workers(self) -> None:
-        """Restart workers that died, and say what became of any."""
+        """Restarts workers that died, and adds a remark for each."""
         words, self.restarts = self.supervisor.check(), self.supervisor.restarts
         if self.cluster is not None:
             words += self.cluster.words()
@@ -230,7 +230,7 @@ class AsyncTrainer(Runner):
         for each in words:
             self.remark(each, "restart" if each.endswith(RESTARTED) else "warning")
 
-    def _look_at_board(self) -> None:
+    def _read_counters(self) -> None:
         self.step = self.counters.total_steps()
         self.updates = self.counters.updates[0] = self.learner.updates
         ended = self.counters.new_episodes()
@@ -249,19 +249,22 @@ class AsyncTrainer(Runner):
             self.save_best()
 
     def _evaluation_is_due(self) -> bool:
-        """Whether the weights with which all steps were done are still to be evaluated."""
+        """Returns whether all steps are done, but the last weights have not been evaluated."""
         known = self.evaluation.get("version", 0) == self.weights.version
         return bool(self.config.evaluate_episodes) and self.finished() and not known
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def split(self) -> dict[str, float]:
-        """Seconds of all samplers by what they did, and of the learner."""
+        """Returns the seconds of all samplers, and of the learner, by what they were spent on."""
         parts = dict(zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
         return parts | {"learning": max(0.0, self._throughput.seconds - self._lost), "idle": self._lost}
 
     def speeds(self) -> dict[str, float | None]:
-        """A second, of late: agent steps sampled, updates, and samples that updates learnt from (``update_frames``)."""
+        """Returns recent rates a second.
+
+        They are agent steps (``sampling``), ``updates``, and samples that updates learnt from (``update_frames``).
+        """
         sampled, updated = self._throughput.per_second() or (None, None)
         frames = None if updated is None else updated * self.config.minibatch_size
         return {"sampling": sampled, "updates": updated, "update_frames": frames}
@@ -287,7 +290,7 @@ class AsyncTrainer(Runner):
         self.writing.wait()
 
     def _save_meanwhile(self) -> None:
-        """Writes a checkpoint of what is now, while training goes on."""
+        """Copies the present state, and writes it as a checkpoint while training goes on."""
         name, point = checkpoints.step_name(self.step), self.checkpoint().copied()
         for part, values in point.model.items():
             if values.is_floating_point() and not all_finite(values):
@@ -299,7 +302,7 @@ class AsyncTrainer(Runner):
 
     @torch.no_grad()
     def save_best(self) -> None:
-        """Keep the weights that were evaluated last as the best."""
+        """Saves the weights that were evaluated last as the best."""
         learning = self.acting.vector.clone(), self.acting.known()
         self.acting.take(*self._evaluated)
         counters = self._counters() | {"step": int(self.evaluation["step"])}
@@ -308,14 +311,14 @@ class AsyncTrainer(Runner):
         self.acting.take(*learning)
 
     def _save_solved(self) -> None:
-        """Keep the weights that solved the task as the best, unless some that were evaluated before were better."""
+        """Saves the weights that solved the task as the best, unless evaluated ones were better."""
         mean = self.tracker.mean_return()
         if mean is not None and mean > self.best_return:
             self.best_return = mean
             self._save_point(checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters()))
 
     def _state(self) -> dict[str, Tensor]:
-        """As far as this process knows it: samplers begin new episodes."""
+        """Returns the state of this process; samplers begin new episodes after a resumption."""
         state: dict[str, Tensor] = {"generator": self.learner.generator.get_state()}
         return state | checkpoints.prefixed("episodes", self.tracker.state())
 
@@ -334,7 +337,7 @@ class AsyncTrainer(Runner):
     def close(self) -> None:
         """Ends all workers, and frees what they shared."""
         self.supervisor.close()
-        with suppress(HeadraceError, OSError):  # it was raised, or is of no interest beside what was
+        with suppress(HeadraceError, OSError):  # it was raised before, or follows from another error
             self.writing.wait()
         super().close()
         for shared in (self.weights, self.evaluations, self.counters, *([self.cluster] if self.cluster else [])):

@@ -48,11 +48,11 @@ class MeasurementCache(Generic[T]):
 
     def forget(self, chosen: Callable[[Key], bool]) -> int:
         """Remove the results whose keys are ``chosen``; returns their number."""
-        findings = self._all()
-        kept = [finding for finding in findings if not chosen(finding[0])]
-        if len(kept) < len(findings):
+        entries = self._all()
+        kept = [entry for entry in entries if not chosen(entry[0])]
+        if len(kept) < len(entries):
             self._write(kept)
-        return len(findings) - len(kept)
+        return len(entries) - len(kept)
 
     def _all(self) -> list[tuple[Key, T]]:
         """What they hold for, and they; none where the file is missing or damaged."""
@@ -64,11 +64,11 @@ class MeasurementCache(Generic[T]):
     def _entry(self, key: Key, **values: Any) -> tuple[Key, T]:
         return dict(key), self._decode(**values)
 
-    def _write(self, findings: list[tuple[Key, T]]) -> None:
-        entries = [{"key": key, **self._encode(found)} for key, found in findings]
+    def _write(self, entries: list[tuple[Key, T]]) -> None:
+        encoded = [{"key": key, **self._encode(found)} for key, found in entries]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.file) as temporary:
-            temporary.write_text(json.dumps(entries, indent=1) + "\n")
+            temporary.write_text(json.dumps(encoded, indent=1) + "\n")
 
 
 def machine(device: torch.device) -> dict[str, Any]:

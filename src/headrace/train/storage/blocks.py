@@ -37,7 +37,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout: field of `Slot` → array; of ``finals`` and ``places`` only those that count."""
+    """One rollout: field of `Slot` → array; of ``final_observations`` and ``places`` only those that count."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -97,7 +97,10 @@ def take_rollout(slot: Slot) -> Rollout:
     """Returns a copy of a slot that is filled."""
     ended = int(slot.ended)
     return Rollout(
-        {name: (array[:ended] if name in ("finals", "places") else array).copy() for name, array in vars(slot).items()}
+        {
+            name: (array[:ended] if name in ("final_observations", "places") else array).copy()
+            for name, array in vars(slot).items()
+        }
     )
 
 
@@ -105,7 +108,7 @@ def put_rollout(slot: Slot, rollout: Rollout) -> None:
     """Fill a slot with a rollout."""
     for name, array in rollout.arrays.items():
         into = getattr(slot, name)
-        if name in ("finals", "places"):
+        if name in ("final_observations", "places"):
             into[: len(array)] = array
         else:
             into[...] = array

@@ -29,7 +29,7 @@ class Slot:
         rewards: float32[T, N].
         terminated, truncated: bool[T, N].
         versions: of the weights that acted, int64[T].
-        finals: the last observations of truncated episodes, [T · N, …], of which the first ``ended`` count.
+        final_observations: the last observations of truncated episodes, [T · N, …], of which the first ``ended`` count.
         places: the step that truncated each, as t · N + n, int64[T · N].
         ended: how many there are, int64[].
         fresh: whether all episodes begin with this rollout, bool[].
@@ -42,7 +42,7 @@ class Slot:
     terminated: np.ndarray
     truncated: np.ndarray
     versions: np.ndarray
-    finals: np.ndarray
+    final_observations: np.ndarray
     places: np.ndarray
     ended: np.ndarray
     fresh: np.ndarray
@@ -52,11 +52,11 @@ class Slot:
         self.ended[...] = 0
         self.fresh[...] = fresh
 
-    def add_finals(self, t: int, envs: np.ndarray, observations: np.ndarray) -> None:
+    def add_final_observations(self, t: int, envs: np.ndarray, observations: np.ndarray) -> None:
         """Keep the last observations [k, …] of what step t truncated in environments int64[k]."""
         first = int(self.ended)
         some = slice(first, first + len(envs))
-        self.finals[some] = observations
+        self.final_observations[some] = observations
         self.places[some] = t * self.rewards.shape[1] + envs
         self.ended[...] = some.stop
 
@@ -95,7 +95,7 @@ class Rollouts:
             **dict.fromkeys(("log_probs", "rewards"), ((steps, envs), number)),
             **dict.fromkeys(("terminated", "truncated"), ((steps, envs), flag)),
             "versions": ((steps,), count),
-            "finals": ((steps * envs, *seen), seen_dtype),
+            "final_observations": ((steps * envs, *seen), seen_dtype),
             "places": ((steps * envs,), count),
             "ended": ((), count),
             "fresh": ((), flag),

@@ -299,16 +299,16 @@ class _Trial(OffPolicyTrainer):
         least = UPDATES + (EAGER_CALLS if self.device.type == "cuda" else 0)
         until = time.monotonic() + (PATIENCE_ON_A_CLUSTER if self.config.ray else PATIENCE)
         while self.learner.updates < least or not (self.counters.steps > 0).all():
-            self._learn_and_look(SETTLE / 2)
+            self._learn_and_check(SETTLE / 2)
             if time.monotonic() > until:
                 raise WorkerError(f"after {PATIENCE:.0f} s there were no steps of each sampler and no updates")
-        self._learn_and_look(SETTLE)
+        self._learn_and_check(SETTLE)
 
     def _window(self, seconds: float) -> dict[str, float | None]:
         """Rates over a time of this length, and to the end of the last update in it."""
         before = self._now()
         while time.perf_counter() - before.at < seconds:
-            self._learn_and_look(before.at + seconds - time.perf_counter())
+            self._learn_and_check(before.at + seconds - time.perf_counter())
         after = self._now()
         took = after.at - before.at
         mine, all_programs = _difference(before.mine, after.mine), _difference(before.all, after.all)
@@ -326,7 +326,7 @@ class _Trial(OffPolicyTrainer):
         steps, updates = self.counters.total_steps(), self.learner.updates
         return _State(time.perf_counter(), steps, updates, mine, _all_processor_seconds())
 
-    def _learn_and_look(self, seconds: float) -> None:
+    def _learn_and_check(self, seconds: float) -> None:
         self._learn(max(0.0, seconds))
         for words in self.supervisor.check():
             raise WorkerError(words.partition(";")[0])

@@ -76,13 +76,13 @@ def scale(
     if not (0 < memory_share <= 1 and 0 < seconds < math.inf and most_envs >= 1):
         raise OptionError("memory_share must be in (0, 1], seconds above 0 and finite, most_envs at least 1")
     key = _key(config)
-    known = None if again else FINDINGS.recall(key)
+    known = None if again else CACHE.recall(key)
     if known is not None and _within(known.best, most_envs, allowance(config, memory_share)[1]):
         return known
     search = _Search(config, lambda size: measure(config, size, seconds, memory_share), most_envs, show)
     found = search.run()
     with contextlib.suppress(OSError):  # without a place for it, it is measured anew the next time
-        FINDINGS.remember(key, found)
+        CACHE.remember(key, found)
     return found
 
 
@@ -152,12 +152,12 @@ class _Search(Search):
 
 def cache_file() -> Path:
     """Where it is remembered: ``$XDG_CACHE_HOME/headrace/scale.json``, by default in ``~/.cache``."""
-    return FINDINGS.file
+    return CACHE.file
 
 
 def forget(task: str | None = None) -> int:
     """Forget what was found for a task, or for all; returns how many findings that were."""
-    return FINDINGS.forget(lambda key: task is None or key.get("task") == task)
+    return CACHE.forget(lambda key: task is None or key.get("task") == task)
 
 
 def _key(config: Config) -> Key:
@@ -186,4 +186,4 @@ def _decoded(best: Any, ended: str, probes: Any) -> Scale:
     return Scale(_probe(**best), tuple(_probe(**p) for p in probes), tuple(ended.split("\n")), remembered=True)
 
 
-FINDINGS = MeasurementCache("scale", _encoded, _decoded)
+CACHE = MeasurementCache("scale", _encoded, _decoded)

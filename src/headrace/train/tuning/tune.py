@@ -149,7 +149,7 @@ def tune(
         )
     check_workers(config)
     key = _key(config, scope, keep)
-    known = None if again else FINDINGS.recall(key)
+    known = None if again else CACHE.recall(key)
     if known is not None and holds(config, known, scope):
         return known
     headrace.make(config.task, num_envs=1, **config.env_options).close()  # kernels that are compiled once are not timed
@@ -159,7 +159,7 @@ def tune(
     found = search.run()
     if (found.complete or search.limit >= LIMIT) and not found.disturbed:  # else more might be found another time
         with contextlib.suppress(OSError):  # without a place for it, it is measured anew the next time
-            FINDINGS.remember(key, found)
+            CACHE.remember(key, found)
             return found
     return dataclasses.replace(found, kept=False)
 
@@ -321,7 +321,7 @@ def holds(config: Config, found: Tuning, scope: Scope = "all") -> bool:
 def forget(task: str | None = None) -> int:
     """Forget what was found for the family of a task, or for all; returns how many findings that were."""
     chosen = None if task is None else plain(_family(task, {}))
-    return FINDINGS.forget(lambda key: chosen is None or key.get("family") == chosen)
+    return CACHE.forget(lambda key: chosen is None or key.get("family") == chosen)
 
 
 def _family(task: str, options: dict[str, Any]) -> Key:
@@ -357,4 +357,4 @@ def _decoded(best: Any, probes: Any, ended: Any, limits: Any, complete: bool) ->
     return Tuning(Probe.of(**best), all_probes, tuple(ended), (most_batch, most_envs), complete, remembered=True)
 
 
-FINDINGS = MeasurementCache("tune", _encoded, _decoded)
+CACHE = MeasurementCache("tune", _encoded, _decoded)

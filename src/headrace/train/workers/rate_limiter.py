@@ -27,7 +27,7 @@ class RateLimiter:
     """
 
     def __init__(self, config: Config, counters: Counters, updates: int = 0, emptied: tuple[int, int] = (0, 0)):
-        self._board, self._ratio, self._total = counters, config.replay_ratio, config.total_steps
+        self._counters, self._ratio, self._total = counters, config.replay_ratio, config.total_steps
         steps, self._before = emptied
         self._first = steps + config.learning_starts
         self._slack = SLACK * config.num_envs * max(config.samplers, 1)
@@ -42,8 +42,8 @@ class RateLimiter:
                 int((made + 1) / self._ratio) + 1
             )  # more by one than is due, whichever way the products are rounded
             allowed = min(allowed, self._first + max(int(made / self._ratio) + self._slack, next_one))
-        self._board.updates[0] = updates
-        self._board.allowed[0] = min(allowed, FREE)
+        self._counters.updates[0] = updates
+        self._counters.allowed[0] = min(allowed, FREE)
 
     def due(self, steps: int) -> int:
         """Returns the number of updates that may have been made after ``steps`` agent steps."""

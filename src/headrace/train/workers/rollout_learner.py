@@ -91,7 +91,7 @@ class RolloutLearner:
         seen = torch.from_numpy(slot.observations)
         self._encoder(seen[:-1].flatten(0, 1), self._inputs)
         ended = int(slot.ended)
-        after = torch.cat((seen[-1], torch.from_numpy(slot.finals[:ended])))
+        after = torch.cat((seen[-1], torch.from_numpy(slot.final_observations[:ended])))
         following = torch.empty(len(after), *self._inputs.shape[1:], dtype=self._inputs.dtype, device=self.device)
         self._encoder(after, following)
         if self._encoder.normaliser is not None:

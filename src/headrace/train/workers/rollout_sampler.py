@@ -86,7 +86,7 @@ class RolloutSampler(Sampler):
         slot.observations[t + 1] = self._seen
         if truncated.any():
             (envs,) = truncated.nonzero()
-            slot.add_finals(t, envs, info["final_obs"][envs])
+            slot.add_final_observations(t, envs, info["final_obs"][envs])
         self._note(reward, terminated, truncated, info)
         self.counters.steps[self.number] += len(reward)
         self.counters.seconds[self.number, :2] += chosen - began, stepped - chosen
