@@ -69,7 +69,7 @@ def train(
     tuned: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Result:
-    """Train an agent, with the settings tuned for the task unless told otherwise.
+    """Trains an agent, with the settings tuned for the task unless told otherwise.
 
     Args:
         task: name of the task.
@@ -115,7 +115,7 @@ def train_seeds(
     quiet: bool = False,
     **overrides: Any,
 ) -> list[SeedResult]:
-    """Train with several seeds, each a run in a process of its own.
+    """Trains with several seeds, each a run in a process of its own.
 
     Args:
         task: name of the task; one that other processes know, too: registered by an installed package, or in a file.
@@ -157,7 +157,7 @@ def resume_seeds(
     trust: bool = False,
     **changes: Any,
 ) -> list[SeedResult]:
-    """Go on with the seeds in a folder that are not done, as `train_seeds` does.
+    """Goes on with the seeds in a folder that are not done, as `train_seeds` does.
 
     Args:
         run_dir: the folder of the runs.
@@ -194,7 +194,7 @@ def resume(
     reward: Any = None,
     **changes: Any,
 ) -> Result:
-    """Go on with a run where its newest checkpoint left it: without samplers exactly, with them in new episodes.
+    """Goes on with a run where its newest checkpoint left it: without samplers exactly, with them in new episodes.
 
     Args:
         run_dir: the run folder.
@@ -228,7 +228,7 @@ def log_episode(
     which: Literal["newest", "best"] = "best",
     trust: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Let the agent of a run play one episode of one replica, and return what happened, step by step.
+    """Lets the agent of a run play one episode of one replica, and returns what happened, step by step.
 
     Args:
         run_dir: the run folder.

@@ -45,7 +45,7 @@ class Guard:
         self._names = LOOPBACK if token is None else LOOPBACK | {host, socket.gethostname(), socket.getfqdn()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answers one request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -65,7 +65,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": refusal})
 
     def _refusal(self, headers: Headers) -> str | None:
-        """Why a request is not answered, whoever asks."""
+        """Returns why a request is not answered, whoever asks."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._is_here(_address(host)[0]):
             return "this page is for the machine on which it runs"
@@ -84,7 +84,7 @@ class Guard:
         return said is not None and hmac.compare_digest(said.encode(), (self._token or "").encode())
 
     def _admit(self, scope: Scope, headers: Headers) -> RedirectResponse:
-        """The same page without the token in its address, which the browser keeps in a cookie."""
+        """Returns the same page without the token in its address, which the browser keeps in a cookie."""
         answer = RedirectResponse(scope.get("root_path") or "/", 303)
         name = _cookie_name(headers)
         answer.set_cookie(name, self._token or "", httponly=True, samesite="strict", path="/")
@@ -106,7 +106,7 @@ def _guarded(send: Send) -> Send:
 
 
 def _address(header: str) -> tuple[str | None, int]:
-    """The name and the port in a Host header; no name if it is none."""
+    """Returns the name and the port in a Host header; no name if it is none."""
     try:
         parts = urlsplit(f"//{header}")
         return parts.hostname, parts.port or 80

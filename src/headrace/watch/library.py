@@ -63,7 +63,7 @@ class Library:
         self.runs = {run.id: run for run in found.values()}
 
     def _sweep(self, root: Path, path: Path, sweeps: dict[Path, Sweep]) -> Sweep | None:
-        """The sweep of which a run is a trial, if its folder is among those that were named, or below one."""
+        """Returns the sweep of which a run is a trial, if its folder is among those that were named, or below one."""
         folder = path.parent
         if path == root or not (folder / FILE).is_file():
             return None
@@ -90,7 +90,7 @@ def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder holds a run, or what is left of one."""
+    """Returns whether a folder holds a run, or what is left of one."""
     config = folder / SIGNS[0]
     try:
         stat = config.stat()

@@ -33,7 +33,7 @@ class Frame:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """End the server."""
+        """Ends the server."""
         atexit.unregister(self.close)
         _end(self._server)
 
@@ -78,7 +78,7 @@ def _end(server: subprocess.Popen[str]) -> None:
 
 
 def main() -> None:
-    """Serve the page of a folder until standard input ends, as it does when the kernel is killed, too."""
+    """Serves the page of a folder until standard input ends, as it does when the kernel is killed, too."""
     library = Library([Path(sys.argv[1])])
     threading.Thread(target=_end_with_input, daemon=True).start()
     with listening(port=0) as found:

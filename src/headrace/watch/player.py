@@ -108,7 +108,7 @@ class Writer:
         self._file = file
 
     def write(self, header: dict[str, Any], picture: bytes = b"") -> None:
-        """Write both; blocks until they are taken."""
+        """Writes both; blocks until they are taken."""
         head = json.dumps(header, allow_nan=False).encode()
         parts = (len(head).to_bytes(4, "big"), head, len(picture).to_bytes(4, "big"), picture)
         self._file.write(b"".join(parts))
@@ -133,7 +133,7 @@ class Player:
         self._halve = False
 
     def play(self) -> None:
-        """Play for ever."""
+        """Plays for ever."""
         weights = self._first_weights()
         seed = time.time_ns() % 2**31
         envs, trouble = self._environments(seed)
@@ -160,7 +160,7 @@ class Player:
         return found
 
     def _environments(self, seed: int) -> tuple[int, str | None]:
-        """How many environments are shown side by side, and in words, why nothing can be drawn."""
+        """Returns how many environments are shown side by side, and in words, why nothing can be drawn."""
         options = small(self._config)
         with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, **options) as pool:
             pool.reset()
@@ -205,7 +205,7 @@ class Player:
                 self._trained = weights.step
 
     def _show(self, pool: Pool, agent: Agent, over: bool, behind: bool) -> None:
-        """Write the step's numbers, with a picture where one is due."""
+        """Writes the step's numbers, with a picture where one is due."""
         pause = 1 / LEAST_PICTURES if behind else self._pause
         # the last step of an episode is worth more than others
         due = time.monotonic() - self._drawn >= (pause / 2 if over else pause)
@@ -243,7 +243,7 @@ class Player:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play the run that the arguments name, until nobody watches; returns the exit status."""
+    """Plays the run that the arguments name, until nobody watches; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m headrace.watch.player", description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", choices=SOURCES, default=SOURCES[0])
@@ -289,7 +289,7 @@ def _modified(path: Path) -> int:
 
 
 def _finite(number: float) -> float | None:
-    """A number that JSON has, to six digits."""
+    """Returns a number that JSON has, to six digits."""
     return float(f"{number:.6g}") if np.isfinite(number) else None
 
 

@@ -55,7 +55,7 @@ class Player:
             await asyncio.sleep(PAUSE)
 
     async def keep_playing(self) -> None:
-        """Run the process until this is cancelled, and say in frames what is wrong."""
+        """Runs the process until this is cancelled, and says in frames what is wrong."""
         touching = asyncio.create_task(self._touch()) if self._source == "live" else None
         try:
             while True:
@@ -67,7 +67,7 @@ class Player:
                 touching.cancel()
 
     async def _play(self) -> str:
-        """Start a process and show what it sends; returns why it has ended."""
+        """Starts a process and shows what it sends; returns why it has ended."""
         command = [*COMMAND, str(self._run), "--source", self._source]
         pipe = asyncio.subprocess.PIPE
         try:
@@ -95,7 +95,7 @@ class Player:
             self._changed.notify_all()
 
     async def _touch(self) -> None:
-        """Tell the run once a second that somebody watches."""
+        """Tells the run once a second that somebody watches."""
         while True:
             with contextlib.suppress(OSError):  # a folder that is read only
                 (self._run / "watched").touch()
@@ -129,7 +129,7 @@ class Players:
 
 
 async def _frame(stream: asyncio.StreamReader) -> Frame | None:
-    """What a player sends next; None once it sends no more, or something else."""
+    """Returns what a player sends next; None once it sends no more, or something else."""
     try:
         header = json.loads(await _sized(stream))
         return (header if isinstance(header, dict) else {}), await _sized(stream)
@@ -145,7 +145,7 @@ async def _sized(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _last_words(stream: asyncio.StreamReader) -> str:
-    """The last line of what a process writes, as long as it writes."""
+    """Returns the last line of what a process writes, as long as it writes."""
     last = b""
     while block := await stream.read(1 << 12):
         last = (last + block)[-WORDS:]
@@ -154,7 +154,7 @@ async def _last_words(stream: asyncio.StreamReader) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Let a player end: its input closes, and if that is not enough, it is killed."""
+    """Lets a player end: its input closes, and if that is not enough, it is killed."""
     if process.stdin is not None:
         process.stdin.close()
     try:

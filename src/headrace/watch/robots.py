@@ -44,7 +44,7 @@ def show(
     ready: Callable[[str], object] = print,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Play until ``stop()`` or Ctrl-C; every browser at the address sees the same robot.
+    """Plays until ``stop()`` or Ctrl-C; every browser at the address sees the same robot.
 
     Args:
         run_dir: the run folder.
@@ -109,7 +109,7 @@ class _Screen:
         return float(((places + radii).max(0) - (places - radii).min(0)).max())
 
     def draw(self, words: str, at_once: bool) -> None:
-        """Show the environment as it is, unless that was done a moment ago."""
+        """Shows the environment as it is, unless that was done a moment ago."""
         now = time.monotonic()
         if now - self._drawn < 1 / MOST_FRAMES and not at_once:
             return
@@ -156,7 +156,7 @@ def _silence() -> contextlib.AbstractContextManager[object]:
 
 
 def _model_of(pool: Pool) -> Any:
-    """The MuJoCo model of a pool's environments.
+    """Returns the MuJoCo model of a pool's environments.
 
     Raises:
         OptionError: they have none.
@@ -169,6 +169,6 @@ def _model_of(pool: Pool) -> Any:
 
 
 def _free_port() -> int:
-    """A port that is free now; viser would take the first from 8080 on, and 0 for 8080."""
+    """Returns a port that is free now; viser would take the first from 8080 on, and 0 for 8080."""
     with socket.create_server((HOST, 0)) as found:
         return found.getsockname()[1]

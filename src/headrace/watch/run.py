@@ -64,7 +64,7 @@ class Run:
         return self._series
 
     def refresh(self) -> None:
-        """Look at the folder again."""
+        """Looks at the folder again."""
         if self._series is not None and time.monotonic() - self._asked > KEPT:
             self._series = None
         seen = tuple(stamp(self.path / name) for name in FILES), lock.holder(self.path / "train.lock") is not None
@@ -114,14 +114,14 @@ class Run:
         }
 
     def _group(self, config: dict[str, Any]) -> str:
-        """The same for runs that differ in their seed alone."""
+        """Returns the same for runs that differ in their seed alone."""
         if not config:
             return self.id
         alike = json.dumps({name: value for name, value in config.items() if name != "seed"}, sort_keys=True)
         return hashlib.sha256(alike.encode()).hexdigest()[:12]
 
     def _episodes(self) -> list[dict[str, Any]]:
-        """The episodes that training has kept."""
+        """Returns the episodes that training has kept."""
         try:
             lines = (self.path / "episodes" / "episodes.jsonl").read_bytes().splitlines()
         except OSError:
@@ -141,7 +141,7 @@ class Run:
         return {"folder": "episodes", "file": file, "kind": str(values.get("kind", "")), **numbers}
 
     def _films(self) -> list[dict[str, Any]]:
-        """The videos that were made of checkpoints, at the end of training or by headrace play."""
+        """Returns the videos that were made of checkpoints, at the end of training or by headrace play."""
         files = sorted((self.path / "videos").glob("*.mp4"), key=lambda file: file.name)[-MOST_EPISODES:]
         return [
             {"folder": "videos", "file": file.name, "kind": "video", "step": int(found[1])}
@@ -151,14 +151,14 @@ class Run:
 
 
 def _told(status: Status, problem: str) -> dict[str, Any]:
-    """A status as JSON has it; a run with damaged metrics is damaged, too, unless it still trains."""
+    """Returns a status as JSON has it; a run with damaged metrics is damaged, too, unless it still trains."""
     if problem and status.kind != "running":
         return {"kind": "damaged", "text": problem, "when": status.when, "resume": None}
     return {"kind": status.kind, "text": status.text, "when": status.when, "resume": status.resume}
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """What a file of settings holds; nothing if it holds no settings."""
+    """Returns what a file of settings holds; nothing if it holds no settings."""
     try:
         values = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError):
@@ -172,14 +172,14 @@ def _inside(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _returns(line: dict[str, Any]) -> dict[str, float]:
-    """The return of each policy, where a run trains several."""
+    """Returns the return of each policy, where a run trains several."""
     policies = _inside(line, "policies")
     found = {name: _number(_inside(policies, name).get("return")) for name in policies}
     return {name: value for name, value in found.items() if value is not None} if len(policies) > 1 else {}
 
 
 def _ranks(line: dict[str, Any]) -> list[dict[str, Any]]:
-    """The processes that train together, by rank: where each is, and how fast; none of a run of one process."""
+    """Returns the processes that train together, by rank: where each is, and how fast; none of a run of one process."""
     told = _inside(_inside(line, "time"), "ranks")
     return [
         {"rank": rank}
@@ -190,5 +190,5 @@ def _ranks(line: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _number(value: Any) -> float | None:
-    """A value that is a number JSON has; None for any other."""
+    """Returns a value that is a number JSON has; None for any other."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None

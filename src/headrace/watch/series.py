@@ -43,7 +43,7 @@ class Series:
         self._columns: dict[str, array[float]] = {}
 
     def refresh(self) -> None:
-        """Read what is new in the file."""
+        """Reads what is new in the file."""
         try:
             anew, lines = self._tail.read()
         except OSError as error:
@@ -181,7 +181,7 @@ def glance(path: Path) -> Glance:
 
 
 def _rate(lines: list[dict[str, Any]]) -> float | None:
-    """Agent steps a second over the last minute, or since the line before."""
+    """Returns agent steps a second over the last minute, or since the line before."""
     moments = [(0.0, 0)] + [(seconds, line["step"]) for line in lines if (seconds := _seconds(line)) is not None]
     last, step = moments.pop()
     then, before = next((each for each in reversed(moments) if last - each[0] >= RECENT), (moments or [(last, 0)])[0])

@@ -69,7 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(library: Library, found: socket.socket, host: str, ready: Callable[[list[str]], object]) -> None:
-    """Serve the page until Ctrl-C.
+    """Serves the page until Ctrl-C.
 
     Args:
         library: the runs.
@@ -87,7 +87,7 @@ def serve(library: Library, found: socket.socket, host: str, ready: Callable[[li
 
 
 def _names(host: str) -> list[str]:
-    """What a host is called in an address; one that means all of a machine's addresses is none that a browser opens."""
+    """Returns the name of a host in an address; a browser cannot open one that means all addresses of a machine."""
     try:
         everywhere = ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -98,7 +98,7 @@ def _names(host: str) -> list[str]:
 
 
 def serve_run(run: Path, descriptor: int) -> None:
-    """Serve the page of one run, on an inherited socket, until the run is over and nobody looks any more.
+    """Serves the page of one run, on an inherited socket, until the run is over and nobody looks any more.
 
     Args:
         run: its folder.
@@ -118,7 +118,7 @@ async def _serve_run(run: Path, site: Site, server: uvicorn.Server, found: socke
 
 
 async def _end_after(run: Path, site: Site, server: uvicorn.Server) -> None:
-    """Let the server end once the run is over and no page is open."""
+    """Lets the server end once the run is over and no page is open."""
     needed = time.monotonic()
     while True:
         now = time.monotonic()
@@ -135,7 +135,7 @@ class _RunServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Listen to the signal to end alone."""
+        """Listens to the signal to end alone."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self.handle_exit)
         yield
@@ -156,6 +156,6 @@ def _config(site: Site, host: str, token: str | None) -> uvicorn.Config:
 
 
 def give_way() -> None:
-    """Give this process, and those it starts, the lowest scheduling priority."""
+    """Gives this process, and those it starts, the lowest scheduling priority."""
     with contextlib.suppress(OSError):
         os.nice(NICE)

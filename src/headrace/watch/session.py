@@ -46,7 +46,7 @@ class View:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> View:
-        """What a message asks for; anything that is wrong in it is left out."""
+        """Returns what a message asks for; anything that is wrong in it is left out."""
         chosen = said.get("runs")
         chosen = [name for name in chosen if isinstance(name, str)] if isinstance(chosen, list) else []
         axis = said.get("axis")
@@ -95,7 +95,7 @@ class Session:
         self._showing: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
-        """Send what there is until the page is closed."""
+        """Sends what there is until the page is closed."""
         telling = asyncio.create_task(self._keep_telling())
         try:
             while not telling.done():
@@ -109,7 +109,7 @@ class Session:
                     await task
 
     def _hear(self, said: Any) -> None:
-        """Do what a page asks for."""
+        """Does what a page asks for."""
         if not isinstance(said, dict):
             return
         if "runs" in said:
@@ -144,7 +144,7 @@ class Session:
                 await self._socket.send_text(message)
 
     def _news(self, view: View, forgotten: set[str]) -> list[str | bytes]:
-        """What the page does not know yet, or has forgotten: also of runs that it has put away and shows again."""
+        """Returns what the page does not have yet, also of runs that were removed from it and are shown again."""
         library = self._library
         library.look()
         messages: list[str | bytes] = []
@@ -167,7 +167,7 @@ class Session:
         return [_json({"kind": "runs", "changed": changed, "gone": gone, "roots": roots, "now": time.time()})]
 
     def _of_run(self, name: str, run: Run, view: View, most: int) -> list[str | bytes]:
-        """What is new of a chosen run."""
+        """Returns what is new of a chosen run."""
         series, sent = run.series, self._sent.get(name)
         messages: list[str | bytes] = []
         if sent is None or sent.view != view or sent.generation != series.generation:
@@ -197,7 +197,7 @@ class Session:
         return messages
 
     def _of_sweeps(self, chosen: Iterable[Run]) -> list[str | bytes]:
-        """What is new of the sweeps of the chosen runs."""
+        """Returns what is new of the sweeps of the chosen runs."""
         messages: list[str | bytes] = []
         for sweep in {run.sweep for run in chosen if run.sweep is not None}:
             sweep.refresh()
@@ -207,7 +207,7 @@ class Session:
         return messages
 
     def _show_agent(self) -> None:
-        """Begin to show the agent that is asked for, or another one, or none, as when nobody looks."""
+        """Begins to show the agent that is asked for, or another one, or none, as when nobody looks."""
         agent = None if self._resting else self._wanted
         if agent != self._agent:
             if self._showing is not None:
@@ -216,7 +216,7 @@ class Session:
             self._showing = asyncio.create_task(self._keep_showing(*agent)) if agent is not None else None
 
     def _agent_of(self, said: Any) -> tuple[str, str] | None:
-        """The run and the source that a page asks for; None for none, or what there is not."""
+        """Returns the run and the source that a page asks for; None for none, or what there is not."""
         known = isinstance(said, dict) and said.get("source") in SOURCES and isinstance(said.get("run"), str)
         if not known or said["run"] not in self._library.runs:
             return None
@@ -231,7 +231,7 @@ class Session:
 
 
 def _numbers(kind: str, run: str, columns: Mapping[str, np.ndarray], **more: Any) -> bytes:
-    """A message with columns of numbers, all of one length."""
+    """Returns a message with columns of numbers, all of one length."""
     length = max(map(len, columns.values()), default=0)
     header = {"kind": kind, "run": run, "names": list(columns), "length": length, **more}
     content = np.stack(list(columns.values())).astype("<f8").tobytes() if columns else b""
@@ -245,7 +245,7 @@ def _binary(header: Mapping[str, Any], content: bytes) -> bytes:
 
 
 def _json(message: Mapping[str, Any]) -> str:
-    """A message as text; numbers that JSON does not have are null."""
+    """Returns a message as text; numbers that JSON does not have are null."""
     return json.dumps(_plain(message), allow_nan=False)
 
 
@@ -258,6 +258,6 @@ def _plain(value: Any) -> Any:
 
 
 def _bound(value: Any, default: float) -> float:
-    """A number from a message; the default for what is none."""
+    """Returns a number from a message; the default for what is none."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     return min(max(value, -sys.float_info.max), sys.float_info.max) if known else default

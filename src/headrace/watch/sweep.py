@@ -36,7 +36,7 @@ class Sweep:
         self._looked = 0.0
 
     def refresh(self) -> None:
-        """Look at the folder again."""
+        """Looks at the folder again."""
         seen, now = (stamp(self.path / FILE), stamp(self.path / TRIALS)), time.monotonic()
         runs = any(trial["state"] == "running" for trial in self.told.get("trials", ()))
         if seen != self._stamp or (runs and now - self._looked > OFTEN):

@@ -68,7 +68,7 @@ def sample(path: Path, number: int) -> list[bytes]:
 
 
 def _line_after(descriptor: int, place: int) -> bytes:
-    """The first whole line that begins behind a place; nothing if none ends within a block."""
+    """Returns the first whole line that begins behind a place; nothing if none ends within a block."""
     parts = os.pread(descriptor, BLOCK, place).split(b"\n", 2)
     return parts[1] if len(parts) == 3 else b""
 

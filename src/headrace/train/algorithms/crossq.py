@@ -57,7 +57,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return distribution, SoftActorCritic(actor, critic, config.initial_temperature)
 
     def _make_critics(self, columns: int, hidden: tuple[int, ...], activation: str, how: Renorm) -> nn.Module:
-        """The critics of inputs and actions, together so many columns."""
+        """Returns the critics, whose inputs are the concatenation of inputs and actions, ``columns`` wide."""
         return NormalisedCritics(columns, hidden, activation, how)
 
     def critic_losses(self, batch: Transitions) -> Losses:
@@ -96,5 +96,5 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return measured
 
     def _sample(self, params: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, A] and their log-probability [B]."""
+        """Returns actions [B, A] and their log-probability [B]."""
         return self.distribution.rsample(params, self.noise(len(params)))

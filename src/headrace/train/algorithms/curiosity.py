@@ -101,7 +101,7 @@ class Curiosity:
 
     @torch.no_grad()
     def load(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         self.measured.copy_(saved["measured"])
         self.optimiser.parameters.copy_(saved["predictor"])
         self.target.load_state_dict(checkpoints.group("target", saved))
@@ -112,7 +112,7 @@ class Curiosity:
 
 
 def _network(config: Config, space: gym.Space) -> nn.Module:
-    """Inputs to `FEATURES` numbers."""
+    """Maps inputs to `FEATURES` numbers."""
     if uses_images(config, space):
         trunk = trunk_for(config, space)
         return nn.Sequential(trunk, initialised(nn.Linear(trunk.features, FEATURES), 1.0))

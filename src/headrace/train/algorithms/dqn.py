@@ -70,12 +70,12 @@ class DQN(DQNDeclaration, OffPolicy):
         return FusedDQN(parts, self.wanted, self._note)
 
     def explore(self, step: int) -> None:
-        """Set the share of random actions to that of agent step `step`."""
+        """Sets the share of random actions to that of agent step `step`."""
         self.distribution.epsilon.fill_(self.config.epsilon_at(step))
 
     @torch.inference_mode()
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
-        """Standardise pixels by those of `SEEN` images, where that is asked for; the targets see them so, too."""
+        """Standardises pixels by the statistics of `SEEN` images, if the settings ask for it; in the targets as well."""
         if self.config.standardise_pixels:
             images = observed(SEEN)
             both: tuple[Any, ...] = self.network.q, self.targets.q
@@ -124,7 +124,7 @@ class DQN(DQNDeclaration, OffPolicy):
         return Losses({"q": loss}, (loss, values.mean()))
 
     def wanted(self, batch: Transitions) -> Tensor:
-        """What the values of a batch's actions should be, float32[B]."""
+        """Returns the targets for the values of a batch's actions, float32[B]."""
         after = self.targets.q(batch.following)
         if self.config.double:
             best = torch.max(self.network.q(batch.following), 1, keepdim=True)[1]
@@ -134,14 +134,14 @@ class DQN(DQNDeclaration, OffPolicy):
         return torch.addcmul(batch.rewards, batch.discounts, after)
 
     def _note(self, errors: Tensor) -> None:
-        """Keep how far off a batch's values were, in the same memory for as long as batches are of one size."""
+        """Stores the absolute errors of a batch's values in `errors`; the memory is reused for batches of one size."""
         if len(self.errors) != len(errors):
             self.errors = torch.empty_like(errors)
         torch.abs(errors, out=self.errors)
 
     @torch.inference_mode()
     def move_targets(self, *names: str) -> None:
-        """Copy Q into its targets; or, where ``target_update`` is 0, take a step towards it."""
+        """Copies Q into its targets; or, where ``target_update`` is 0, moves them a step towards it."""
         if self.config.target_update:
             self._targets["q"].copy_(self.parts["q"])
         else:

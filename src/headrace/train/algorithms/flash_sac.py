@@ -123,7 +123,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
 
 
 def _blocks(name: str, widths: tuple[int, ...]) -> tuple[int, int]:
-    """The width of blocks and their number."""
+    """Returns the width of blocks and their number."""
     if len(set(widths)) != 1:
         raise OptionError(f"{name}={widths}: flashsac's blocks are all of one width, as in 128 128")
     return widths[0], len(widths)

@@ -52,7 +52,7 @@ class PPO(PPODeclaration, OnPolicy):
         return torch.maximum(errors, (limited - batch.returns).square())
 
     def is_over(self, measured: Tensor) -> bool:
-        """Whether the last minibatch's approximate KL is above ``target_kl``, in all processes that train together."""
+        """Returns whether the last minibatch's approximate KL is above ``target_kl``, the same in all processes."""
         assert self.config.target_kl is not None
         kl = measured[3:4].clone()
         if self.optimiser.reduce is not None:

@@ -92,5 +92,5 @@ class SAC(SACDeclaration, OffPolicy):
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
     def _sample(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, A] and their log-probability [B]."""
+        """Returns actions [B, A] and their log-probability [B]."""
         return self.distribution.rsample(self.network.actor(inputs), self.noise(len(inputs)))

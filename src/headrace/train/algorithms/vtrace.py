@@ -38,7 +38,7 @@ def vtrace(
     rho_clip: float,
     c_clip: float,
 ) -> Targets:
-    """Targets of a rollout, exact at the ends of episodes as `headrace.train.algorithms.gae.gae` is.
+    """Returns the targets of a rollout, exact at the ends of episodes as `headrace.train.algorithms.gae.gae` is.
 
     With ρ = π/μ, δ = r + γ·V(x') - V(x) and c = λ·min(c̄, ρ): ``v - V(x) = min(ρ̄, ρ)·δ + γ·c·(v' - V(x'))``, and
     the advantage is ``δ + γ·λ·(v' - V(x'))``. Where π = μ and both clips are at least 1, the advantages are those of

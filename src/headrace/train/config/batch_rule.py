@@ -36,7 +36,7 @@ def follow_batch(config: Config, minibatch_size: int) -> Config:
 
 
 def largest_batch(config: Config) -> int:
-    """The largest minibatch that `follow_batch` may be asked for, a power of two times the configuration's own.
+    """Returns the largest minibatch that `follow_batch` may be asked for, a power of two times the configuration's own.
 
     With a fixed replay ratio, `TIMES` as large, as long as `UPDATES` are left; with a free one, up to `LARGEST`, and a
     tenth of the replay.

@@ -23,7 +23,7 @@ _held: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyT
 
 
 def is_given(value: object) -> bool:
-    """Whether a setting's value stands for an object."""
+    """Returns whether a setting's value stands for an object."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
 
@@ -38,7 +38,7 @@ def split_off(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 @contextmanager
 def holding(objects: Mapping[str, Any]) -> Iterator[None]:
-    """Know these objects, setting → object, and no others, within this context."""
+    """Knows these objects, setting → object, and no others, within this context."""
     token = _held.set({name: given for name, given in objects.items() if given is not None})
     try:
         yield
@@ -91,6 +91,6 @@ def packed(settings: Mapping[str, Any]) -> bytes | None:
 
 
 def unpack(objects: bytes | None) -> None:
-    """Know what `packed` returned, in this process, from now on."""
+    """Knows what `packed` returned, in this process, from now on."""
     if objects is not None:
         _held.set(pickle.loads(objects))

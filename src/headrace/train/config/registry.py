@@ -47,7 +47,7 @@ class Capabilities:
     presets: tuple[str, ...] = (DEFAULT_PRESET,)
 
     def admit(self, use: Use) -> bool:
-        """Whether a setting of the algorithm can be used so."""
+        """Returns whether a setting of the algorithm can be used so."""
         return (
             use.replay in (None, self.replay)
             and bool({*use.networks} & {*self.networks})
@@ -83,7 +83,7 @@ _with_workers: set[str] = set()
 
 
 def register_algorithm(name: str, where: str, *, declaration: str = "", workers: bool = False) -> None:
-    """Make an algorithm known by a name.
+    """Makes an algorithm known by a name.
 
     Args:
         name: such as ``"ppo"``.
@@ -105,7 +105,7 @@ def algorithms() -> list[str]:
 
 
 def begins_workers(name: str) -> bool:
-    """Whether runs of an algorithm have workers unless told otherwise, as far as its registration says."""
+    """Returns whether runs of an algorithm have workers unless told otherwise, as far as its registration says."""
     return name in _with_workers
 
 

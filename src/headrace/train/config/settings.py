@@ -38,7 +38,7 @@ class Config(CommonConfig):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A setting of the run's algorithm."""
+            """Returns a setting of the run's algorithm."""
 
     def __post_init__(self) -> None:
         for name, known in settings_of(type(self)).items():

@@ -44,12 +44,12 @@ class Player:
         return find_algorithm(self.config.algo).capabilities
 
     def uses(self, name: str) -> bool:
-        """Whether it uses a setting."""
+        """Returns whether the run uses a setting."""
         known = settings_of(type(self.config)).get(name)
         return known is not None and any(map(self._is_in, known.uses))
 
     def _is_in(self, use: Use) -> bool:
-        """Whether it is in the case that a use is for."""
+        """Returns whether the run is in the case that a `Use` describes."""
         if use.replay not in (None, self.capabilities.replay):
             return False
         if self.way not in use.ways or self.network not in use.networks or (use.continuous and not self.continuous):
@@ -62,7 +62,7 @@ class Player:
 
 
 def check_used(config: Config, given: Mapping[str, Any], players: Mapping[str, Player], why: str | None = None) -> None:
-    """Refuse settings that a run would not use.
+    """Refuses settings that a run would not use.
 
     Args:
         config: what the run is to begin with, nothing left open.
@@ -89,7 +89,7 @@ def check_used(config: Config, given: Mapping[str, Any], players: Mapping[str, P
 
 
 def check_learns(config: Config, given: Collection[str], players: Mapping[str, Player], why: str | None = None) -> None:
-    """Refuse a run in which no policy would learn; arguments as for `check_used`.
+    """Refuses a run in which no policy would learn; arguments as for `check_used`.
 
     Raises:
         OptionError: all policies are frozen, one has no pace to learn at, or one was told to begin after the end.
@@ -119,7 +119,7 @@ def learns_nothing(player: Player) -> str | None:
 
 
 def check_asked_for(player: Player) -> None:
-    """Refuse a setting that is off by default, is asked for, and would not be used, even if it comes from a preset."""
+    """Refuses a setting that is off by default, is asked for, and would not be used, even if it comes from a preset."""
     for name in settings_of(type(player.config)):
         value = getattr(player.config, name)
         if value and name != "task" and not default_of(type(player.config), name):

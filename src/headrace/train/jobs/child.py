@@ -18,7 +18,7 @@ from headrace.errors import HeadraceError, OptionError
 
 
 def main() -> int:
-    """Train as the line on standard input says; returns 0, or 1 where the run failed."""
+    """Trains as the line on standard input says; returns 0, or 1 where the run failed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin deaf to it
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _trained(request: dict[str, Any]) -> dict[str, Any]:
-    """How the run ended."""
+    """Returns how the run ended."""
     if request["share"] is not None:
         from headrace.train.processes.start import take_cores
 

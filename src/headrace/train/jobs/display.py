@@ -44,11 +44,11 @@ class Display:
             self._live.stop()
 
     def say(self, words: str) -> None:
-        """Print a line, above the table where there is one."""
+        """Prints a line, above the table where there is one."""
         self.console.print(words, soft_wrap=True)
 
     def update(self, running: Sequence[Job], summary: str) -> None:
-        """Show how far runs are, if the last time is long enough ago.
+        """Shows how far runs are, if the last time is long enough ago.
 
         Args:
             running: the runs.

@@ -100,7 +100,7 @@ class Job:
         return next((line["return"] for line in reversed(self.metrics.lines) if line.get("return") is not None), None)
 
     def stop(self) -> None:
-        """Let it write a checkpoint and end, as Ctrl-C does."""
+        """Asks the run to write a checkpoint and end, as Ctrl-C does."""
         if not self.stopping and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         self.stopping = True
@@ -129,7 +129,7 @@ class Processes:
         return len(self.running) >= self.jobs
 
     def start(self, name: str, task: str, run_dir: Path, settings: dict[str, Any]) -> Job:
-        """Begin a run, or go on with the one that the folder holds.
+        """Begins a run, or goes on with the one that the folder holds.
 
         Args:
             name: of the job.
@@ -178,7 +178,7 @@ class Processes:
         return done
 
     def close(self) -> None:
-        """Stop all that still run, and wait for their checkpoints; kill those that take too long."""
+        """Stops all that still run, and waits for their checkpoints; kills those that take longer than `PATIENCE`."""
         for job in self.running:
             job.stop()
         until = time.monotonic() + PATIENCE
@@ -198,7 +198,7 @@ class Processes:
 
 
 def _ending(job: Job) -> dict[str, Any]:
-    """What a process that has ended says of its run."""
+    """Returns what a process that has ended says of its run."""
     process = job.process
     assert process.stdin is not None and process.stdout is not None
     with contextlib.suppress(OSError):

@@ -81,7 +81,7 @@ class Plan:
             raise StateError(f"{file} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
-        """Write it into a folder; raises `StorageError` where that cannot be."""
+        """Writes it into a folder; raises `StorageError` where that cannot be."""
         values = {"task": self.task, "settings": self.settings, "seeds": self.seeds}
         replace(folder / FILE, json.dumps(values, indent=2) + "\n")
 
@@ -107,7 +107,7 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_several(folder: Path) -> bool:
-    """Whether a folder holds the runs of several seeds."""
+    """Returns whether a folder holds the runs of several seeds."""
     return (folder / FILE).is_file()
 
 
@@ -131,7 +131,7 @@ def chosen_seeds(text: str, first: int = 1) -> tuple[int, ...]:
 
 
 def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool = False) -> list[SeedResult]:
-    """Train every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
+    """Trains every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
 
     Args:
         folder: of the runs.
@@ -198,7 +198,7 @@ def _append(folder: Path, result: SeedResult) -> None:
 
 
 def _results(folder: Path, plan: Plan) -> dict[int, SeedResult]:
-    """Seed → how it ended last; lines that are damaged, or of other seeds, count for nothing."""
+    """Returns seed → how it ended last; lines that are damaged, or of other seeds, count for nothing."""
     found: dict[int, SeedResult] = {}
     lines: Sequence[str] = (folder / RESULTS).read_text().splitlines() if (folder / RESULTS).is_file() else ()
     for line in lines:

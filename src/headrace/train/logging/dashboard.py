@@ -74,7 +74,7 @@ class Dashboard:
             self._live = None
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
-        """Show the run's progress if the last update was long enough ago; ``progress`` is called only then."""
+        """Shows the run's progress if the last update was long enough ago; ``progress`` is called only then."""
         now = time.monotonic()
         if self.quiet or (now - self._shown < self.interval and not force):
             return
@@ -115,7 +115,7 @@ class Dashboard:
         return "  ".join(parts)
 
     def _left(self, run: Progress) -> str:
-        """The estimated time left at the recent speed; empty before it is known."""
+        """Returns the estimated time left at the recent speed; empty before it is known."""
         self._pace.note(run.step)
         (rate,), missing = self._pace.per_second(KNOWN) or (0.0,), run.config.total_steps - run.step
         if rate <= 0 or missing <= 0:
@@ -160,7 +160,7 @@ class Dashboard:
 
 
 def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> Console:
-    """A console that is a terminal where its file is one; a notebook, whose kernel claims to be, gets plain lines."""
+    """Returns a console for a file; notebooks, whose kernels claim to be terminals, get plain lines."""
     is_terminal = file.isatty()
     return Console(file=file, force_terminal=is_terminal, force_jupyter=False, highlight=highlight, quiet=quiet)
 
@@ -174,17 +174,17 @@ def duration(seconds: float) -> str:
 
 
 def _returns(run: Progress) -> list[tuple[str, str]]:
-    """Each policy's name and mean return."""
+    """Returns each policy's name and mean return."""
     return [(policy.name, _shown(policy.mean_return)) for policy in run.policies]
 
 
 def _evaluated(run: Progress) -> str:
-    """The evaluator's last result, if there is one."""
+    """Returns the evaluator's last result, if there is one."""
     return f"   evaluated {run.evaluation['return']:.1f}" if run.evaluation else ""
 
 
 def _types(policy: PolicyProgress) -> str:
-    """The mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
+    """Returns the mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
     types = policy.types.items()
     return f" ({', '.join(f'{name} {_shown(earned)}' for name, (earned, _) in types)})" if types else ""
 
@@ -194,7 +194,7 @@ def _shown(mean: float | None) -> str:
 
 
 def _split_bar(run: Progress, width: int) -> Text:
-    """The shares of time that somebody works or waits for others, as one bar with a legend."""
+    """Returns the shares of time spent on each kind of work and on waiting, as one bar with a legend."""
     split = {name: run.split[name] for name in PARTS if name in run.split}
     total = sum(split.values()) or 1.0
     bar, end = Text(), 0.0
@@ -211,7 +211,7 @@ def _split_bar(run: Progress, width: int) -> Text:
 
 
 def _headline(run: Progress) -> str:
-    """Agent steps a second."""
+    """Returns agent steps a second."""
     (speed,) = (run.speeds[name] for name in HEADLINE if name in run.speeds)
     return "-" if speed is None else f"{speed:,.0f}"
 
@@ -231,14 +231,14 @@ def _more_speeds(run: Progress) -> Text:
 
 
 def _hardware(run: Progress) -> list[str]:
-    """The cores and the GPU in use, such as ``"1.9 cores"``."""
+    """Returns the cores and the GPU in use, such as ``"1.9 cores"``."""
     used = run.hardware
     words = [f"{used['cores']:.1f} cores"] if "cores" in used else []
     return [*words, *([f"GPU {used['gpu']:.0%}"] if "gpu" in used else [])]
 
 
 def _memory(run: Progress) -> str:
-    """The memory in use, such as ``"434 MiB"`` of this process, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
+    """Returns the memory in use, such as ``"434 MiB"``, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
     used = run.memory
     if "resident" in used:
         return readable(used["resident"])

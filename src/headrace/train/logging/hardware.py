@@ -97,7 +97,7 @@ def _gpu(device: torch.device) -> dict[str, float]:
 
 
 def _children(pid: int) -> list[int]:
-    """The processes that each thread of a process has started."""
+    """Returns the processes that each thread of a process has started."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -112,7 +112,7 @@ def _session(pid: int) -> str | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """What Linux says of a process, behind its name; empty where it says nothing."""
+    """Returns what Linux says of a process, behind its name; empty where it says nothing."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

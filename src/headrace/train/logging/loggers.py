@@ -26,7 +26,7 @@ class Logger(Protocol):
     """What receives the numbers of a run."""
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """Receive numbers by name (``loss/value``, ``train/return``) at an agent step."""
+        """Receives numbers by name (``loss/value``, ``train/return``) at an agent step."""
         ...
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
 
 
 def _identity(file: Path) -> str:
-    """The run's identity at Weights & Biases, which a resumed run needs again."""
+    """Returns the run's identity at Weights & Biases, which a resumed run needs again."""
     if not file.exists():
         replace(file, uuid.uuid4().hex[:8])
     return file.read_text().strip()

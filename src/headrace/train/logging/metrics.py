@@ -34,7 +34,7 @@ class MetricsWriter:
         self._loggers = loggers
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """Append one line; numbers in nested objects become ``outer/inner`` for loggers, others ``train/name``.
+        """Appends one line; numbers in nested objects become ``outer/inner`` for loggers, others ``train/name``.
 
         Raises:
             StorageError: it cannot be written, as on a full disk.
@@ -48,11 +48,11 @@ class MetricsWriter:
                 logger.write(numbers, metrics["step"])
 
     def offset(self) -> int:
-        """Bytes written so far."""
+        """Returns the number of bytes written so far."""
         return self._file.tell()
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._file.close()
         for logger in self._loggers:
             logger.close()

@@ -41,7 +41,7 @@ class OwnActor(nn.Module):
         self.own, self.squash = own, squash
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to action parameters [B, outputs]."""
+        """Maps inputs [B, D] to action parameters [B, outputs]."""
         params = self.own(x)
         return torch.tanh(params) if self.squash else params
 
@@ -54,7 +54,7 @@ class OwnCritic(nn.Module):
         self.own = own
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to values [K, B]."""
+        """Maps inputs [B, D] and actions [B, A] to values [K, B]."""
         values = self.own(inputs, actions)
         return values.unsqueeze(0) if values.dim() == 1 else values
 
@@ -85,7 +85,7 @@ def make_actor_critic(
 def own_actor_critic(
     name: str, space: gym.Space, outputs: int, actions: int, squash: bool, critics: int | None = None
 ) -> tuple[OwnActor, OwnCritic]:
-    """A user's actor and critics, ``file.py:name`` or ``package.module:name`` of a function (or class) that makes them.
+    """Returns a user's actor and critics, ``file.py:name`` or ``package.module:name`` of a function (or class) that makes them.
 
     The function is called with the observation space, the actor's number of outputs, and the columns A of an action.
     Its module has two children: ``actor`` maps inputs float32[B, D] to float32[B, outputs], and ``critic`` maps inputs

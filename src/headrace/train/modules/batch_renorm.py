@@ -29,7 +29,7 @@ class Moved(Protocol):
     """A module that batches move, beside the gradients."""
 
     def running(self) -> Iterable[Tensor]:
-        """What batches have moved: processes that learn together share it."""
+        """Returns what batches have moved: processes that learn together share it."""
         ...
 
 
@@ -69,7 +69,7 @@ class BatchRenorm(nn.Module):
         return torch.addcmul(self.bias - self.mean * scale, x, scale)
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Returns [B, D], by the statistics of this batch, which move the running ones."""
+        """Returns [B, D], by this batch's statistics, which update the running ones."""
         # answers the mean and 1 / the deviation, too, which only constants are made of here
         standardised, mean, inverse = torch.native_batch_norm(x, None, None, None, None, True, 0.0, EPSILON)
         with torch.no_grad():
@@ -80,7 +80,7 @@ class BatchRenorm(nn.Module):
         return torch.addcmul(self.bias + self.weight * shift, standardised, self.weight * scale)
 
     def running(self) -> Iterable[Tensor]:
-        """What batches have moved: processes that learn together share it."""
+        """Returns what batches have moved: processes that learn together share it."""
         return self.mean.data, self.variance.data
 
     def _corrections(self, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,7 +110,7 @@ class NormalisedPerceptron(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise((*widths, outputs)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by running statistics."""
+        """Maps inputs [B, D] to outputs [B, outputs], by running statistics."""
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0](x))
         for norm, layer in others:
@@ -118,7 +118,7 @@ class NormalisedPerceptron(nn.Module):
         return x
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by the statistics of this batch, which move the running ones."""
+        """Maps inputs [B, D] to outputs [B, outputs], by this batch's statistics, which update the running ones."""
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0].of_batch(x))  # type: ignore[operator]
         for norm, layer in others:
@@ -134,12 +134,12 @@ class NormalisedCritics(nn.Module):
         self.critics = nn.ModuleList(NormalisedPerceptron(inputs, 1, hidden, activation, how) for _ in range(2))
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to values [2, B], by running statistics."""
+        """Maps inputs [B, D] and actions [B, A] to values [2, B], by running statistics."""
         x = torch.cat((inputs, actions), 1)
         return torch.stack([critic(x).squeeze(1) for critic in self.critics])
 
     def of_batch(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to values [2, B], by the statistics of this batch."""
+        """Maps inputs [B, D] and actions [B, A] to values [2, B], by the statistics of this batch."""
         x = torch.cat((inputs, actions), 1)
         return torch.stack([critic.of_batch(x).squeeze(1) for critic in self.critics])  # type: ignore[operator]
 

@@ -44,12 +44,12 @@ class CategoricalCritics(nn.Module):
         self.values: Tensor
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to expected values [2, B], by running statistics, in units of rewards."""
+        """Maps inputs [B, D] and actions [B, A] to values [2, B] in units of rewards, by running statistics."""
         x = torch.cat((inputs, actions), 1)
         return self.expected(torch.stack([critic(x) for critic in self.critics])) * self.size
 
     def of_batch(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to logits [2, B, atoms], by the statistics of this batch."""
+        """Maps inputs [B, D] and actions [B, A] to logits [2, B, atoms], by the statistics of this batch."""
         x = torch.cat((inputs, actions), 1)
         return torch.stack([critic.of_batch(x) for critic in self.critics])  # type: ignore[operator]
 
@@ -83,7 +83,7 @@ class CategoricalCritics(nn.Module):
 
     @torch.no_grad()
     def observe(self, rewards: Tensor, discounts: Tensor) -> None:
-        """Estimate `size` from the rewards of one batch more, float32[B], and their discounts, float32[B]."""
+        """Estimates `size` from the rewards of one batch more, float32[B], and their discounts, float32[B]."""
         new = torch.stack((rewards.mean(), rewards.square().mean(), torch.ones_like(self.size)))
         self.moments.lerp_(new, 1 - MEMORY)
         mean, square, weight = self.moments.unbind()
@@ -93,13 +93,13 @@ class CategoricalCritics(nn.Module):
         self.size.copy_((mean / (1 - gamma)).square().add(variance).sqrt().clamp(min=LEAST_SIZE))
 
     def running(self) -> Iterable[Tensor]:
-        """What batches have moved: processes that learn together share it."""
+        """Returns what batches have moved: processes that learn together share it."""
         return self.size.data, self.moments.data
 
 
 @torch.no_grad()
 def normalise_weights(module: nn.Module) -> None:
-    """Scale the weights of each hidden unit of a module's `NormalisedPerceptron`\\ s to length 1, in place."""
+    """Scales the weights of each hidden unit of a module's `NormalisedPerceptron`\\ s to length 1, in place."""
     for each in module.modules():
         if isinstance(each, NormalisedPerceptron):
             for layer in list(each.layers)[:-1]:

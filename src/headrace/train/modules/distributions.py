@@ -40,7 +40,7 @@ class Distribution(Protocol):
     action_dtype: torch.dtype
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise float32[…, noise_size] for `sample`, in place, and return it."""
+        """Fills noise float32[…, noise_size] for `sample`, in place, and returns it."""
         ...
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class Categorical:
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
+        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class MultiCategorical:
         self.starts = torch.tensor(starts, device=device) if any(starts) else None
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
+        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -183,7 +183,7 @@ class BoxActions:
         self.env_dtype = torch.float64 if dtype == np.float64 else torch.float32
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with standard normal numbers, in place, and return it."""
+        """Fills noise with standard normal numbers, in place, and returns it."""
         return noise.normal_(generator=generator)
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:

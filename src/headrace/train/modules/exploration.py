@@ -38,7 +38,7 @@ class EpsilonGreedy:
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
+        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class BoundedActions(BoxActions):
         super().__init__(space.low, space.high, np.dtype(space.dtype), device)
 
     def explore(self, widely: bool) -> None:
-        """Explore over the whole range if ``widely``, else as usual; does nothing for stochastic policies."""
+        """Explores over the whole range if ``widely``, else as usual; does nothing for stochastic policies."""
 
 
 class Deterministic(BoundedActions):
@@ -127,7 +127,7 @@ class SquashedGaussian(BoundedActions):
         return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
 
     def rsample(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, A] and their log-probability [B], as `sample_with_log_prob`; autograd differentiates both."""
+        """Returns actions [B, A] and their log-probability [B], as `sample_with_log_prob`, for autograd."""
         mean, log_std = params.chunk(2, -1)
         log_std = log_std.clamp(*self.LOG_STD)
         u = mean + log_std.exp() * noise

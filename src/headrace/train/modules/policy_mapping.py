@@ -84,7 +84,7 @@ class AgentGroup:
         return values[(slice(None),) * (axis + 1) + (self.agents,)].flatten(axis, axis + 1)
 
     def seen(self, observations: Any) -> Any:
-        """What its agents see, of a tensor or an array [N, A, …] (or [N, …], where there is one agent), as columns."""
+        """Returns its agents' observations as columns, from [N, A, …], or [N, …] where there is one agent."""
         if self.agents is None:
             return observations
         some = observations[:, self.sees.among]
@@ -124,7 +124,7 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.ndarray:
-    """The agents named by type or number."""
+    """Returns the agents named by type or number."""
     starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
     ranges = {kind.name: np.arange(a, a + kind.count) for kind, a in zip(spec.agents, starts, strict=False)}
     numbers: list[int] = []
@@ -170,7 +170,7 @@ def _agent_group(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup
 
 
 def _slice(numbers: np.ndarray) -> slice | np.ndarray:
-    """A slice where the numbers are consecutive: it makes views."""
+    """Returns a slice where the numbers are consecutive: it makes views."""
     if (np.diff(numbers) == 1).all():
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers

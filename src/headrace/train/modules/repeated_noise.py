@@ -28,7 +28,7 @@ class RepeatedNoise:
         self._kept: Tensor | None = None
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise in place, and return it.
+        """Fills noise in place, and returns it.
 
         Args:
             noise: float32[T, B, A], the steps of a rollout, which begins with new noise; or float32[B, A], one step,

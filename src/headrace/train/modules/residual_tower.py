@@ -38,7 +38,7 @@ class ResidualBlock(nn.Module):
         return x + self._activation(self.outer(self.narrow(inside)))
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Returns [B, D], by the statistics of this batch, which move the running ones."""
+        """Returns [B, D], by this batch's statistics, which update the running ones."""
         inside = self._activation(self.inner.of_batch(self.widen(x)))
         return x + self._activation(self.outer.of_batch(self.narrow(inside)))
 
@@ -64,14 +64,14 @@ class ResidualTower(nn.Module):
         nn.init.zeros_(self.last.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by running statistics."""
+        """Maps inputs [B, D] to outputs [B, outputs], by running statistics."""
         x = self.first(self.norm(x))
         for block in self.blocks:
             x = block(x)
         return self.last(self.size(x))
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by the statistics of this batch, which move the running ones."""
+        """Maps inputs [B, D] to outputs [B, outputs], by this batch's statistics, which update the running ones."""
         x = self.first(self.norm.of_batch(x))
         for block in self.blocks:
             x = block.of_batch(x)  # type: ignore[operator]
@@ -102,7 +102,7 @@ def _bounded(params: Tensor) -> Tensor:
 
 @torch.no_grad()
 def normalise_units(module: nn.Module) -> None:
-    """Bring the parameters of a module's `ResidualTower`\\ s to their lengths, in place; last biases are free."""
+    """Brings the parameters of a module's `ResidualTower`\\ s to their lengths, in place; last biases are free."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
             each.weight.div_(each.weight.norm(dim=1, keepdim=True).clamp(min=LEAST))

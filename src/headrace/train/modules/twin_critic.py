@@ -55,7 +55,7 @@ class TwinCritic(nn.Module):
         return self.forward_saving(self.joined(*parts))[0]
 
     def forward_saving(self, x: Tensor, towers: int | None = None) -> tuple[Tensor, list[Tensor]]:
-        """Values [K, B], of the first ``towers`` if given, and the activations [x, h1, …] for the backward passes."""
+        """Returns values [K, B], of the first ``towers`` if given, and activations [x, h1, …] for the backward pass."""
         act = torch.relu_ if self.relu else torch.tanh_
         first, layers, last, last_bias = self._of(towers)
         with narrow(x.shape[1]):
@@ -69,7 +69,7 @@ class TwinCritic(nn.Module):
         return values.squeeze(1).add_(last_bias), saved
 
     def _of(self, towers: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
-        """The parameters of the first so many."""
+        """Returns the parameters of the first ``towers`` critics; of all for None."""
         if towers is None or towers == self.towers:
             return self._layers
         first, layers, last, last_bias = self._layers
@@ -77,7 +77,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def fit_into_gradients(self, x: Tensor, wanted: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Overwrite every parameter's ``.grad`` with that of the loss ``½ Σ mean(weights · (values - wanted)²)``.
+        """Overwrites every parameter's ``.grad`` with that of the loss ``½ Σ mean(weights · (values - wanted)²)``.
 
         Args:
             x: `joined` inputs, [B, D + 1].
@@ -95,7 +95,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
         first, layers, last, last_bias = self._layers
         x, h = saved[0], saved[-1]
         with narrow(1):
@@ -114,7 +114,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor, begin: int) -> Tensor:
-        """The gradient of the inputs from column ``begin`` on, [B, D - begin], given that of the values, [K, B].
+        """Returns the gradient of the inputs from column ``begin`` on, [B, D - begin], given that of the values, [K, B].
 
         Of the first towers only, where values of no more were asked for.
         """
@@ -129,6 +129,6 @@ class TwinCritic(nn.Module):
 
 
 def _stacked(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor]:
-    """A layer of each tower: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
+    """Returns a layer of each tower: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
     weight = torch.stack([layer.weight.detach().t() for layer in layers])
     return weight.contiguous(), torch.stack([layer.bias.detach() for layer in layers]).unsqueeze(1)

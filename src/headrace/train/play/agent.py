@@ -113,7 +113,7 @@ class Agent:
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
 
     def load(self, model: Mapping[str, torch.Tensor]) -> None:
-        """Go on with other networks of the same run, such as newer ones; raises `StateError` where they do not fit."""
+        """Loads other networks of the same run, such as newer ones; raises `StateError` where they do not fit."""
         for player in self._players:
             player.policy.load_model(model)
 
@@ -127,7 +127,7 @@ class Agent:
         return self._players[0].insight(row)
 
     def reset(self, ends: Any = None) -> None:
-        """Begin new episodes: recurrent policies forget what they have seen. Others need no reset.
+        """Begins new episodes: recurrent policies forget what they have seen. Others need no reset.
 
         Args:
             ends: bool[B], the rows whose episodes are over; all by default, and the next call may have other rows.
@@ -188,7 +188,7 @@ class Player:
         return insight(self.policy, self._inputs[column], self._acted, column)
 
     def _remember(self, rows: int) -> None:
-        """Have a memory for so many rows."""
+        """Allocates recurrent memory for ``rows`` rows."""
         if self.memory is None:
             self.memory = torch.zeros(rows, self.policy.memory_size)
         elif len(self.memory) != rows:

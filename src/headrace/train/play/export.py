@@ -83,7 +83,7 @@ class _Deployed(nn.Module):
 
 
 def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> Exported:
-    """Write a policy of an agent to ``path``, as ONNX (``.onnx``) or TorchScript (``.pt``).
+    """Writes a policy of an agent to ``path``, as ONNX (``.onnx``) or TorchScript (``.pt``).
 
     It takes the most likely actions. An ONNX file is checked against the agent where onnxruntime is installed.
 
@@ -144,7 +144,7 @@ def _arrays(player: Player) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
 
 
 def _examples(player: Player, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
-    """Inputs of so many rows, as the spaces have them."""
+    """Returns example inputs with ``rows`` rows, of the spaces' shapes and dtypes."""
     space = player.agent_group.observation
     space.seed(rows)
     generator = torch.Generator().manual_seed(rows)
@@ -161,7 +161,7 @@ def _examples(player: Player, inputs: tuple[Array, ...], rows: int) -> tuple[Ten
 
 
 def _facts(agent: Agent, player: Player, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
-    """What the metadata say."""
+    """Returns the metadata that the file holds."""
     listed = [{each: list(map(_as_dict, arrays))} for each, arrays in (("inputs", inputs), ("outputs", outputs))]
     return {
         "headrace": __version__,
@@ -224,7 +224,7 @@ def _write_onnx(
 
 
 def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
-    """The file in onnxruntime, called as a module; None where that is not installed."""
+    """Returns the file in onnxruntime, called as a module; None where that is not installed."""
     try:
         import onnxruntime
     except ImportError:
@@ -242,7 +242,7 @@ def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
 
 
 def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -> float:
-    """The largest difference between outputs, but for actions of equal parameters; relative to those beyond 1."""
+    """Returns the largest difference between outputs, relative where they exceed 1, ties between actions excepted."""
     found, own = exported(*examples), deployed(*examples)
     worst = 0.0
     for theirs, ours in zip(found[1:], own[1:], strict=True):

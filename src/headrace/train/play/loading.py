@@ -23,7 +23,7 @@ from headrace.train.runs.folder import RunFolder
 
 
 def check_loads(config: Config, spec: TaskSpec, players: Mapping[str, Player]) -> None:
-    """Check that the networks that ``load`` names exist, and fit this run's observations and actions.
+    """Checks that the networks that ``load`` names exist, and fit this run's observations and actions.
 
     Args:
         config: the run's settings.
@@ -75,12 +75,12 @@ def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> N
 
 
 def _size(space: gym.Space) -> tuple[Any, ...]:
-    """What of a space decides the sizes of a network: a shape, or numbers of choices."""
+    """Returns the part of a space that a network's sizes depend on: a shape, or numbers of choices."""
     return space.shape, getattr(space, "n", None), tuple(np.ravel(getattr(space, "nvec", ())))
 
 
 def begin_with_network(policy: Policy) -> None:
-    """Load the network that a policy's settings name, and its observation statistics, if they name one.
+    """Loads the network that a policy's settings name, and its observation statistics, if they name one.
 
     Args:
         policy: the policy.

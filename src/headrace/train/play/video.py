@@ -34,7 +34,7 @@ def record(
     trust: bool = False,
     shown: Callable[[int], None] = lambda steps: None,
 ) -> Path:
-    """Play one episode (at most ``max_steps`` steps) in real time, and keep it in the run's ``episodes/``.
+    """Plays one episode (at most ``max_steps`` steps) in real time, and keeps it in the run's ``episodes/``.
 
     Args:
         run_dir: the run folder.
@@ -70,7 +70,7 @@ def film(
     shown: Callable[[int], None] = lambda steps: None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Play one episode, and keep it in the run's ``episodes/``; returns the video's path.
+    """Plays one episode, and keeps it in the run's ``episodes/``; returns the video's path.
 
     Args:
         run: the run.
@@ -106,7 +106,7 @@ def best_film(run: RunFolder) -> Path | None:
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
-    """Encode frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
+    """Encodes frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         _encode(temporary, frames, fps)

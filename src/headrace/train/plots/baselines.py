@@ -71,7 +71,7 @@ def read_baselines(file: str | Path) -> list[Baseline]:
 
 
 def _number(file: str | Path, line: int, name: str, text: str | None) -> float:
-    """The number in a cell; nan for an empty one."""
+    """Returns the number in a cell; nan for an empty one."""
     try:
         return float(text) if text and text.strip() else math.nan
     except ValueError:

@@ -83,7 +83,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _by_number(path: Path) -> list[tuple[bool, int, str]]:
-    """A key by which ``seed-10`` comes after ``seed-9``."""
+    """Returns a key by which ``seed-10`` comes after ``seed-9``."""
     words = "".join(each if each.isdigit() else f" {each} " for each in str(path)).split()
     return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
 
@@ -128,7 +128,7 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
 
 
 def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Step, first line and result of each evaluation."""
+    """Yields step, first line and result of each evaluation."""
     found: dict[Any, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
     for line in lines:
         known = line.get("evaluation")
@@ -138,7 +138,7 @@ def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, A
 
 
 def _seconds(line: Mapping[str, Any]) -> float:
-    """Seconds of training; nan in a line without."""
+    """Returns seconds of training; nan in a line without."""
     time = line.get("time")
     seconds = time.get("seconds") if isinstance(time, dict) else None
     return float(seconds) if isinstance(seconds, int | float) else math.nan

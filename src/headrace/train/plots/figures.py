@@ -79,7 +79,7 @@ def check_format(path: Path) -> None:
 def plot_groups(
     tasks: Mapping[str, Sequence[Group]], out: Path, look: Look = Look(), baselines: Sequence[Baseline] = ()
 ) -> str:
-    """Draw a panel for each task and axis, a line with a band for each group; returns the caption.
+    """Draws a panel for each task and axis, a line with a band for each group; returns the caption.
 
     Args:
         tasks: task → groups, as `headrace.train.plots.curves.grouped` returns.
@@ -120,7 +120,7 @@ def plot_groups(
 
 
 def plot_returns(run_dir: str | Path) -> Path:
-    """Plot a run's mean return over agent steps, and over seconds, into its ``curve.png``; returns the path.
+    """Plots a run's mean return over agent steps, and over seconds, into its ``curve.png``; returns the path.
 
     Returns of evaluations, which are played without exploration, are a second curve.
 
@@ -163,7 +163,7 @@ def _style() -> AbstractContextManager[None]:
 
 
 def _looks(tasks: Mapping[str, Sequence[Group]], baselines: Sequence[Baseline]) -> dict[str, dict[str, str]]:
-    """Label or baseline's name → its colour and style, the same in all panels."""
+    """Returns label or baseline's name → its colour and style, the same in all panels."""
     labels = dict.fromkeys(group.label for groups in tasks.values() for group in groups)
     styles = [{"color": colour, "linestyle": style} for style in STYLES for colour in COLOURS]
     looks = dict(zip(labels, cycle(styles), strict=False))
@@ -250,7 +250,7 @@ def _metadata(out: Path) -> dict[str, Any]:
 
 
 def _caption(groups: Sequence[Group], look: Look) -> str:
-    """What the lines are, in words for the caption of a figure."""
+    """Returns what the lines are, in words for the caption of a figure."""
     first = groups[0].curves[0].config
     if look.source == "evaluation":
         what = "Returns of evaluations, which are played without exploration."

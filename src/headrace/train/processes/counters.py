@@ -66,7 +66,7 @@ class Counters:
         self._name_arrays()
 
     def stop(self) -> None:
-        """Tell all workers to stop."""
+        """Tells all workers to stop."""
         self._stop[0] = 1
 
     @property
@@ -75,7 +75,7 @@ class Counters:
         return bool(self._stop[0])
 
     def begin(self, steps: int) -> None:
-        """Continue a run that has taken ``steps`` agent steps."""
+        """Continues a run that has taken ``steps`` agent steps."""
         self.begun[0] = self.steps[0] = steps
 
     def total_steps(self) -> int:
@@ -83,7 +83,7 @@ class Counters:
         return int(self.steps.sum())
 
     def note_episodes(self, sampler: int, returns: np.ndarray, lengths: np.ndarray) -> None:
-        """Record a sampler's finished episodes: returns and lengths [K]."""
+        """Records a sampler's finished episodes: returns and lengths [K]."""
         count = int(self._ended[sampler])
         places = (count + np.arange(len(returns))) % KEPT
         self._episodes[sampler, places, 0] = returns
@@ -101,5 +101,5 @@ class Counters:
         return Episodes(rows[:, 0].copy(), rows[:, 1].astype(np.int64))
 
     def close(self) -> None:
-        """Free the shared memory."""
+        """Frees the shared memory."""
         self._shared.close()

@@ -24,7 +24,7 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import replace
 
 HOST = "127.0.0.1"
-LOOK = 0.5  # seconds between looks at whether the server still runs
+POLL = 0.5  # seconds between checks whether the server still runs
 NICE = 19
 SERVER = (sys.executable, "-m", "headrace.watch")
 """what is started, before the run's folder and ``--fd`` with the socket"""
@@ -56,7 +56,7 @@ class Page:
         self._announce()
 
     def close(self) -> None:
-        """Close the door; a server that runs goes on as long as somebody looks."""
+        """Closes the socket; a server that runs continues as long as a page is open."""
         os.close(self._woken)
         self._thread.join()
         os.close(self._wake)
@@ -73,14 +73,14 @@ class Page:
                 return
 
     def _serve(self) -> bool:
-        """Start a server, and wait until it has ended; answers whether the door is to be closed."""
+        """Starts a server, and waits until it has ended; returns whether to close the socket."""
         try:
             self._server = _started(self._run.path, self._socket)
         except OSError as error:
             self._refuse(f"the page's server cannot be started: {error}")
             return False
         while self._server.poll() is None:
-            if select.select([self._wake], [], [], LOOK)[0]:
+            if select.select([self._wake], [], [], POLL)[0]:
                 return True
         if self._server.returncode != 0:
             self._refuse(
@@ -90,7 +90,7 @@ class Page:
         return False
 
     def _refuse(self, words: str) -> None:
-        """Tell those who wait, so that they do not wait for ever, nor start servers without end."""
+        """Answers waiting connections with an error, so that they neither wait for ever nor start further servers."""
         content = f"{words}\n".encode()
         head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Length: {len(content)}\r\nConnection: close\r\n"
         self._socket.setblocking(False)
@@ -98,7 +98,7 @@ class Page:
             while True:
                 visitor, _ = self._socket.accept()
                 with visitor, contextlib.suppress(OSError):
-                    visitor.settimeout(LOOK)
+                    visitor.settimeout(POLL)
                     visitor.recv(1 << 16)
                     visitor.sendall(f"{head}Content-Type: text/plain; charset=utf-8\r\n\r\n".encode() + content)
 
@@ -115,7 +115,7 @@ class Page:
 
 @contextmanager
 def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
-    """Open the door to a run's page, if that is wanted, within this context; its value is the address, or None."""
+    """Serves a run's page within this context, if the settings ask for it; its value is the address, or None."""
     page = None
     if wanted:
         with contextlib.suppress(OSError):  # nowhere to listen: no reason to end a training
@@ -134,7 +134,7 @@ def address_of(run: RunFolder) -> str | None:
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket at the port of the run's last page, so that open pages find it again, or at any other."""
+    """Returns a socket at the port of the run's last page, so that open pages find it again, or at any other."""
     try:
         return socket.create_server((HOST, port), backlog=64)
     except OSError:
@@ -144,7 +144,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
-    """The server, with the socket; in a session of its own, where Ctrl-C is not for it, and of the lowest priority."""
+    """Starts the server with the socket, in a session without Ctrl-C and with the lowest priority."""
     descriptor = door.fileno()
     nothing, command = subprocess.DEVNULL, [*SERVER, str(run.resolve()), "--fd", str(descriptor)]
     server = subprocess.Popen(
@@ -156,7 +156,7 @@ def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
 
 
 def _port(run: RunFolder) -> int:
-    """The port of a page that a killed run has left; 0 for none."""
+    """Returns the port of a page that a killed run has left; 0 for none."""
     return (_read(run) or {}).get("port", 0)
 
 

@@ -66,7 +66,7 @@ class Place:
         return asked if kind == "cpu" or index else f"{kind}:{self.local_rank}"
 
     def take_share_of_cores(self) -> None:
-        """Keep this process to its share of the machine's cores, unless its launcher has bound it to some already."""
+        """Keeps this process to its share of the machine's cores, unless its launcher has bound it to some already."""
         if not hasattr(os, "sched_getaffinity"):
             return
         with suppress(OSError):
@@ -75,7 +75,7 @@ class Place:
         take_cores(self.local_rank, self.local_size)
 
     def name_interface(self) -> None:
-        """Tell gloo which network interface to use, unless the user has: it would look this machine's name up, which
+        """Tells gloo which network interface to use, unless the user has: it would look this machine's name up, which
         often has no address, or only that of the machine itself."""
         found = LOOPBACK if self.is_on_one_machine else interface_to(self.address, self.port)
         if found is not None and (found != LOOPBACK or self.is_on_one_machine):

@@ -42,12 +42,12 @@ class MeasurementCache(Generic[T]):
         return next((found for other, found in self._all() if other == plain(key)), None)
 
     def remember(self, key: Key, found: T) -> None:
-        """Store a result for this key, replacing an earlier one; raises OSError if the file cannot be written."""
+        """Stores a result for this key, replacing an earlier one; raises OSError if the file cannot be written."""
         key = plain(key)
         self._write([*((other, kept) for other, kept in self._all() if other != key), (key, found)])
 
     def forget(self, chosen: Callable[[Key], bool]) -> int:
-        """Remove the results whose keys are ``chosen``; returns their number."""
+        """Removes the results whose keys are ``chosen``; returns their number."""
         entries = self._all()
         kept = [entry for entry in entries if not chosen(entry[0])]
         if len(kept) < len(entries):
@@ -55,7 +55,7 @@ class MeasurementCache(Generic[T]):
         return len(entries) - len(kept)
 
     def _all(self) -> list[tuple[Key, T]]:
-        """What they hold for, and they; none where the file is missing or damaged."""
+        """Returns all keys and results; none where the file is missing or damaged."""
         try:
             return [self._entry(**entry) for entry in json.loads(self.file.read_text())]
         except (OSError, ValueError, TypeError):

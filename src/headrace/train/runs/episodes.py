@@ -54,7 +54,7 @@ def kept(folder: Path) -> list[KeptEpisode]:
 
 
 def keep(folder: Path, episode: KeptEpisode) -> None:
-    """Add an episode whose video was written to the list; of more than `MOST`, the least interesting is removed.
+    """Adds an episode whose video was written to the list; of more than `MOST`, the least interesting is removed.
 
     Raises:
         StorageError: the list cannot be written.

@@ -39,7 +39,7 @@ class LiveWeights:
         self._look = self._due = 0.0
 
     def write_if_watched(self, model: Callable[[], Mapping[str, Tensor]], step: int) -> None:
-        """Write what ``model()`` returns, and the run's agent steps, if somebody watches and it is time."""
+        """Writes what ``model()`` returns, and the run's agent steps, if somebody watches and it is time."""
         now = time.monotonic()
         if now < self._look:
             return
@@ -50,7 +50,7 @@ class LiveWeights:
             self._due = now + max(PAUSE, (wrote - now) / SHARE)
 
     def close(self) -> None:
-        """Remove the file: from now on checkpoints have the newest weights."""
+        """Removes the file: from now on checkpoints have the newest weights."""
         self.file.unlink(missing_ok=True)
 
     def _is_watched(self) -> bool:
@@ -61,7 +61,7 @@ class LiveWeights:
 
 
 def write_live(file: Path, model: Mapping[str, Tensor], step: int) -> None:
-    """Write networks atomically; on a full disk the file stays as it was."""
+    """Writes networks atomically; on a full disk the file stays as it was."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
     with contextlib.suppress(OSError, SafetensorError), replacing(file) as temporary:
         temporary.write_bytes(save(tensors, {STEP: str(step)}))

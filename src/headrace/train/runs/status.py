@@ -103,7 +103,7 @@ def last_line(file: Path) -> dict[str, Any] | None:
 
 
 def _settings(file: Path) -> dict[str, Any] | str:
-    """What ``config.json`` holds; or in words, why that is no settings."""
+    """Returns what ``config.json`` holds; or in words, why that is no settings."""
     try:
         values = json.loads(file.read_text())
     except FileNotFoundError:
@@ -123,5 +123,5 @@ def _modified(path: Path) -> float:
 
 
 def _number(value: Any) -> float | None:
-    """A value that is a finite number; None for any other."""
+    """Returns a value that is a finite number; None for any other."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None

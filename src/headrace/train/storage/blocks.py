@@ -59,7 +59,7 @@ def take_rows(arrays: Mapping[str, np.ndarray], low: int, high: int) -> Rows:
 
 
 def append_rows(layout: StepLayout, arrays: Mapping[str, np.ndarray], segment: int, rows: Rows, fence: Fence) -> None:
-    """Put rows behind the newest of a segment, for the one process that writes it, and let readers see them.
+    """Puts rows behind the newest of a segment, for the one process that writes it, and publishes them to readers.
 
     Readers count the oldest rows as gone before these are written over, a part of the ring at a time.
     """
@@ -105,7 +105,7 @@ def take_rollout(slot: Slot) -> Rollout:
 
 
 def put_rollout(slot: Slot, rollout: Rollout) -> None:
-    """Fill a slot with a rollout."""
+    """Fills a slot with a rollout."""
     for name, array in rollout.arrays.items():
         into = getattr(slot, name)
         if name in ("final_observations", "places"):

@@ -58,7 +58,7 @@ class DeviceReplay(StepReplay):
         return [max(low, begin) for low, begin in zip(super()._whole(margin), self._begin, strict=True)]
 
     def follow(self) -> bool:
-        """Copy the rows written since the last call; returns whether a writer overwrote rows during the copy.
+        """Copies the rows written since the last call; returns whether a writer overwrote rows during the copy.
 
         The copied rows of that segment are then invalid, and newer ones are waiting to be copied.
         """
@@ -89,7 +89,7 @@ class DeviceReplay(StepReplay):
         return overtaken
 
     def _pass_over(self, segment: int, row: int) -> None:
-        """Let the copy of a segment begin at ``row``; stacked inputs need the rows before it, too."""
+        """Lets the copy of a segment begin at ``row``; stacked inputs need the rows before it, too."""
         self._copied[segment] = max(self._copied[segment], row)
         self._begin[segment] = self._copied[segment] + self.layout.frame_stack - 1
 

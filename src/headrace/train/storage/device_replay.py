@@ -34,7 +34,7 @@ class Transitions(NamedTuple):
     weights: Tensor | None = None
 
     def mean(self, each: Tensor) -> Tensor:
-        """The mean over the last axis of something of each transition, [..., M], by their weights."""
+        """Returns the weighted mean of a value of each transition, [..., M], over the last axis."""
         return each.mean(-1) if self.weights is None else (each * self.weights).mean(-1)
 
 
@@ -72,7 +72,7 @@ class Replay:
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
     def write(self, new: Transitions, present: Tensor | None = None, over: Tensor | None = None) -> None:
-        """Write transitions, replacing the oldest if full; only those ``present``, bool[M], if given.
+        """Writes transitions, replacing the oldest if full; only those ``present``, bool[M], if given.
 
         ``over`` is for replays that know episodes.
         """
@@ -103,7 +103,7 @@ class Replay:
         return {"memory": self.memory[: min(int(self.written), self.capacity)], "written": self.written}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         self.memory[: len(state["memory"])] = state["memory"]
         self.written.copy_(state["written"])
 

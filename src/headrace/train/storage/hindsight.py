@@ -1,4 +1,4 @@
-"""A replay that asks what would have been earned, had the goal been what was reached later.
+"""A replay that replaces goals by what was achieved later in the episode, and recomputes the rewards.
 
 Hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495), with the strategy that it calls *future*: in a
 share of the transitions drawn, the goal becomes what was achieved at a later step of the same episode, drawn uniformly.
@@ -92,7 +92,7 @@ class HindsightReplay(Replay):
         return some._replace(inputs=inputs, following=following, rewards=rewards, discounts=discounts)
 
     def _achieved_later(self, rows: Tensor, chance: Tensor) -> Tensor:
-        """What was achieved by a step of a row's episode, by its own or a later one, [B, G]."""
+        """Returns the goal achieved at a step of a row's episode, its own or a later one, float32[B, G]."""
         newest = int(self.written) // self.columns - 1
         step = newest - (newest - rows // self.columns) % self._steps
         ahead = (chance * (self._last[rows] - step + 1)).to(torch.int64)

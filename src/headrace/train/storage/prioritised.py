@@ -73,7 +73,7 @@ class PrioritisedReplay:
         return transitions._replace(weights=weights.float().to(transitions.rewards.device))
 
     def update(self, numbers: Tensor, errors: Tensor) -> None:
-        """Set the priorities of transitions that were read, int64[B], from their errors, float32[B].
+        """Sets the priorities of transitions that were read, int64[B], from their errors, float32[B].
 
         Errors on a GPU take effect with the next call, so that nothing waits for them.
         """
@@ -105,7 +105,7 @@ class PrioritisedReplay:
         return self.draw((count,), self._generator)
 
     def _follow(self) -> None:
-        """Set new transitions to the highest priority, and those that must no longer be drawn to 0."""
+        """Sets new transitions to the highest priority, and those that must no longer be drawn to 0."""
         gone, come, ranges = [], [], self.replay.ranges()
         if ranges == self._known:
             return
@@ -120,14 +120,14 @@ class PrioritisedReplay:
         self._tree.add_up(torch.cat((old, places)))
 
     def _rows(self, segment: int, low: int, high: int) -> Tensor:
-        """Numbers of all environments' rows [low, high) of a segment."""
+        """Returns the numbers of all environments' rows [low, high) of a segment."""
         layout = self.replay.layout
         first = segment * layout.envs
         rows = torch.arange(low, max(low, high)).unsqueeze(1) * layout.stride
         return (rows + torch.arange(first, first + layout.envs)).flatten()
 
     def _numbers(self, places: Tensor) -> Tensor:
-        """The numbers of the rows that are at these places now."""
+        """Returns the numbers of the rows that are at these places now."""
         layout = self.replay.layout
         lows = torch.tensor([low for low, _ in self._known])
         oldest = lows.index_select(0, places.remainder(layout.stride).floor_divide_(layout.envs)) * layout.stride

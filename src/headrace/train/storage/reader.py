@@ -55,7 +55,7 @@ class StepReader:
         return to.transitions()
 
     def _span(self, to: _Buffers) -> None:
-        """Accumulate rewards and discounts over n steps, and find the rows of the following observations."""
+        """Accumulates rewards and discounts over n steps, and finds the rows of the following observations."""
         flags = self._flags.index_select(0, to.rows.view(-1)).view_as(to.rows)
         # no step goes out from a row before a first one: it is the last of an episode, or of a writer that was killed
         taken = (flags[1:] & FIRST == 0).to(torch.int64).cumprod(0)
@@ -69,7 +69,7 @@ class StepReader:
         torch.gather(to.rows, 0, count.unsqueeze(0), out=to.ends[1:])
 
     def _stack(self, to: _Buffers) -> None:
-        """Gather stacked images; frames before an episode's first are copies of the first."""
+        """Gathers stacked images; frames before an episode's first are copies of the first."""
         if self.n_step == 1:  # what follows is one image further: those in common are gathered once
             self._lag(to.ends[0], to.images[:, :-1])
             to.images[:, -1] = to.ends[1]

@@ -48,12 +48,12 @@ class Slot:
     fresh: np.ndarray
 
     def begin(self, fresh: bool) -> None:
-        """Begin to fill it."""
+        """Prepares the slot for a new rollout."""
         self.ended[...] = 0
         self.fresh[...] = fresh
 
     def add_final_observations(self, t: int, envs: np.ndarray, observations: np.ndarray) -> None:
-        """Keep the last observations [k, …] of what step t truncated in environments int64[k]."""
+        """Keeps the last observations [k, …] of what step t truncated in environments int64[k]."""
         first = int(self.ended)
         some = slice(first, first + len(envs))
         self.final_observations[some] = observations
@@ -116,7 +116,7 @@ class Rollouts:
         return self._slot(sampler, filled)
 
     def publish(self, sampler: int) -> None:
-        """Make the slot that `free` returned visible to the learner."""
+        """Makes the slot that `free` returned visible to the learner."""
         self._fence()
         self.arrays["filled"][sampler] += 1
 
@@ -137,12 +137,12 @@ class Rollouts:
         return None
 
     def release(self, sampler: int) -> None:
-        """Return the slot that `next` returned to its sampler."""
+        """Gives the slot that `next` returned back to its sampler."""
         self._fence()
         self.arrays["taken"][sampler] += 1
 
     def close(self) -> None:
-        """Release the shared memory."""
+        """Releases the shared memory."""
         self.arrays.close()
 
     def _slot(self, sampler: int, number: int) -> Slot:

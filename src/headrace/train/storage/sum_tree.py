@@ -35,7 +35,7 @@ class SumTree:
         return self._sums.sum()
 
     def add_up(self, places: Tensor) -> None:
-        """Update the sums after ``leaves`` changed at these places, int64[M]."""
+        """Updates the sums after ``leaves`` changed at these places, int64[M]."""
         if len(places) > len(self._groups):
             torch.sum(self._groups, 1, out=self._sums)
         else:

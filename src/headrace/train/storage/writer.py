@@ -82,14 +82,14 @@ class StepWriter:
         return Row(self._observation[where], self._action[where], self._reward[where])
 
     def begin(self) -> None:
-        """Mark `row` as holding the first observations of new episodes in all environments.
+        """Marks `row` as holding the first observations of new episodes in all environments.
 
         Required before the first `publish` of this object, and after a reset of all environments.
         """
         (self._next, self._ages), self._begun = self._first, True
 
     def publish(self, terminated: np.ndarray, truncated: np.ndarray, version: int = 0) -> None:
-        """Make `row` visible to readers, and advance to the next.
+        """Makes `row` visible to readers, and advances to the next.
 
         Args:
             terminated, truncated: bool[N], of the step from this row.

@@ -37,7 +37,7 @@ class Pruner:
         self._scores: dict[int, dict[int, float]] = {int(share * total_steps): {} for share in SHARES[rule]}
 
     def note(self, number: int, lines: list[Line]) -> str:
-        """Take note of what a trial has reported.
+        """Takes note of what a trial has reported.
 
         Args:
             number: of the trial.

@@ -36,7 +36,7 @@ class Sweep:
         self._why: dict[int, str] = {}  # those that are being ended → why
 
     def run(self, jobs: int, quiet: bool = False) -> list[Trial]:
-        """Run all trials that are not done; Ctrl-C stops those that run, with checkpoints to go on from.
+        """Runs all trials that are not done; Ctrl-C stops those that run, with checkpoints to go on from.
 
         Args:
             jobs: how many at once.
@@ -84,7 +84,7 @@ class Sweep:
         return trial
 
     def _unfinished(self) -> list[Trial]:
-        """Those that were stopped on their way; the pruner learns what the others had reached."""
+        """Returns those that were stopped on their way; the pruner learns what the others had reached."""
         for trial in self.trials:
             if trial.state != "running":
                 tail = MetricsTail(self.folder / trial.name / "metrics.jsonl")
@@ -92,7 +92,7 @@ class Sweep:
         return [trial for trial in self.trials if trial.state == "running"]
 
     def _judge(self, trial: Trial, job: Job) -> None:
-        """End a trial that is behind."""
+        """Ends a trial that is behind."""
         why = self._pruner.note(trial.number, job.metrics.lines)
         if why and not job.stopping:
             self._why[trial.number] = why
@@ -115,7 +115,7 @@ class Sweep:
         display.say(f"{trial.name} {trial.state}{words}: {shown(trial.value)}  {settings_words(trial)}")
 
     def _hopeless(self) -> bool:
-        """Whether all trials so far have failed, and are enough to say that the others would, too."""
+        """Returns whether all trials so far have failed, and are enough to say that the others would, too."""
         return len(self.trials) >= GIVEN_UP and all(trial.state == "failed" for trial in self.trials)
 
     def _summary(self) -> str:

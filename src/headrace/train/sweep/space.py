@@ -127,7 +127,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _type_of(name: str, algo: str) -> Any:
-    """The type of a setting that may be varied."""
+    """Returns the type of a setting that may be varied."""
     settings = find_algorithm(algo).settings
     if name not in settings.__dataclass_fields__:
         raise OptionError(f"--space: {unknown(name, '…', algo, settings.__dataclass_fields__)}")
@@ -176,7 +176,7 @@ def _number(name: str, word: str) -> float:
 
 
 def _value(name: str, word: str, kind: Any) -> Any:
-    """A word as a value of a setting's type; widths are as ``64x64``."""
+    """Returns a word as a value of a setting's type; widths are as ``64x64``."""
     kinds = _kinds(kind)
     if word == "None" and type(None) in kinds:
         return None

@@ -19,7 +19,7 @@ LEAST = 4  # trials from which importance is said
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether a folder holds a sweep."""
+    """Returns whether a folder holds a sweep."""
     return (folder / FILE).is_file()
 
 

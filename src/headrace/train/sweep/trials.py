@@ -73,7 +73,7 @@ class Plan:
             raise StateError(f"{file} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
-        """Write it into a folder; raises `StorageError` where that cannot be."""
+        """Writes it into a folder; raises `StorageError` where that cannot be."""
         writing.replace(folder / FILE, json.dumps(asdict(self), indent=2) + "\n")
 
 
@@ -106,7 +106,7 @@ class Trial:
 
 
 def append(folder: Path, trial: Trial) -> None:
-    """Write down how a trial is now; raises `StorageError` where that cannot be."""
+    """Writes down how a trial is now; raises `StorageError` where that cannot be."""
     with writing.writing(folder / TRIALS), (folder / TRIALS).open("a") as file:
         file.write(json.dumps(asdict(trial)) + "\n")
         file.flush()
@@ -145,7 +145,7 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
 
 
 def mend(folder: Path) -> None:
-    """Remove an incomplete last line, so that further ones can be appended."""
+    """Removes an incomplete last line, so that further ones can be appended."""
     file = folder / TRIALS
     if file.exists() and (text := file.read_bytes()) and not text.endswith(b"\n"):
         with writing.writing(file), file.open("r+b") as open_file:

@@ -61,13 +61,13 @@ class Exchange:
             self._moments = torch.zeros_like(moments, device="cpu")
 
     def publish_actor(self, policy: OffPolicy) -> None:
-        """Publish the actor."""
+        """Publishes the actor."""
         others = [policy.parts[name].double() for name in others_of(policy)]
         self.weights.publish(policy.acting, torch.cat(others) if others else None)
 
     @torch.no_grad()
     def take_actor(self, policy: OffPolicy) -> bool:
-        """Copy the newest actor if it has not been read before; returns whether it has been copied."""
+        """Copies the newest actor if it has not been read before; returns whether it has been copied."""
         if self.weights.read(policy.acting, self._extras) is None:
             return False
         sizes = [policy.parts[name].numel() for name in others_of(policy)]
@@ -76,12 +76,12 @@ class Exchange:
         return True
 
     def publish_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Publish the state of the actor's optimisers, and the statistics of its last update."""
+        """Publishes the state of the actor's optimisers, and the statistics of its last update."""
         self.moments.publish(_moments(policy), measured.double())
 
     @torch.no_grad()
     def take_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Copy the last state from `publish_moments` into a policy's optimisers, and its statistics to ``measured``."""
+        """Copies the last state from `publish_moments` into a policy's optimisers, and its statistics to ``measured``."""
         if self.moments.read(self._moments, measured) is None:
             return
         states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
@@ -89,7 +89,7 @@ class Exchange:
             state.copy_(values.view(state.shape))
 
     def close(self) -> None:
-        """Free the shared memory, except that of the weights."""
+        """Frees the shared memory, except that of the weights."""
         if self._apart:
             self.critics.close()
             self.moments.close()

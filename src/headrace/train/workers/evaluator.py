@@ -80,7 +80,7 @@ class Camera:
         self._left = [point for point in FILMED if point > done] if config.video else []
 
     def film_if_due(self, agent: Agent, step: int, seed: int, stop: Callable[[], bool]) -> None:
-        """Film one episode, or as much of it as there is time for, if it is due after ``step`` agent steps."""
+        """Films one episode, or as much of it as there is time for, if it is due after ``step`` agent steps."""
         config = self._config
         budget = FILM_SHARE * usable_cores() * (time.monotonic() - self._began)
         if not self._left or step < self._left[0] * config.total_steps or step >= config.total_steps:
@@ -102,6 +102,6 @@ def interval(config: Config, used: float, cores: int) -> float:
 
 
 def give_way() -> None:
-    """Give this process the lowest scheduling priority."""
+    """Gives this process the lowest scheduling priority."""
     if hasattr(os, "nice"):
         os.nice(19)

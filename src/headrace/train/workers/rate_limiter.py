@@ -34,7 +34,7 @@ class RateLimiter:
         self.note(updates)
 
     def note(self, updates: int) -> None:
-        """Record that ``updates`` updates have been made, and allow samplers the corresponding steps."""
+        """Records that ``updates`` updates have been made, and allows samplers the corresponding steps."""
         allowed = self._total
         if self._ratio is not None:
             made = updates - self._before

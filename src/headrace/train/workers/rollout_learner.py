@@ -19,7 +19,7 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.samples import Samples
 from headrace.train.workers.policy_copy import PolicyCopy
 
-ROWS = 1024  # rows of one forward pass before updates: the activations of a whole rollout of images would not fit
+ROWS = 1024  # rows of one forward pass before updates, as activations of a whole rollout of images need much memory
 
 
 class RolloutLearner:
@@ -46,7 +46,7 @@ class RolloutLearner:
         self._measured: tuple[Tensor, Tensor] | None = None
 
     def learn(self) -> bool:
-        """Make all updates from one rollout, and publish the result; returns whether there was a rollout."""
+        """Makes all updates from one rollout, and publishes the result; returns whether there was a rollout."""
         found = self.rollouts.next()
         if found is None:
             return False
@@ -59,11 +59,11 @@ class RolloutLearner:
         return True
 
     def publish(self) -> None:
-        """Publish the weights and the statistics of observations."""
+        """Publishes the weights and the statistics of observations."""
         self._acting.publish(self.weights)
 
     def settle(self) -> None:
-        """Nothing is learnt elsewhere."""
+        """Does nothing, as no other process learns."""
 
     def statistics(self) -> Tensor | None:
         """Returns the statistics of the last update; None if there was none."""
@@ -81,12 +81,12 @@ class RolloutLearner:
         return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         if self._scalers:
             self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
 
     def _samples(self, sampler: int, slot: Slot) -> Samples:
-        """The contents of a slot for learning; releases it, and updates all statistics."""
+        """Returns the contents of a slot for learning; releases it, and updates all statistics."""
         config, rows = self.config, len(self._inputs)
         seen = torch.from_numpy(slot.observations)
         self._encoder(seen[:-1].flatten(0, 1), self._inputs)

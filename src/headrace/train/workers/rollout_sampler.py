@@ -43,7 +43,7 @@ class RolloutSampler(Sampler):
 
     @torch.inference_mode()
     def fill(self, slot: Slot) -> bool:
-        """Collect one rollout; returns whether it is complete, False if the run was stopped meanwhile."""
+        """Collects one rollout; returns whether it is complete, False if the run was stopped meanwhile."""
         if self._next_stage():
             self._seen, _ = self.pool.reset()
             self._fresh = True
@@ -65,13 +65,13 @@ class RolloutSampler(Sampler):
         return True
 
     def _check(self, slot: Slot, steps: int) -> None:
-        """Raise `NotFiniteError` unless the first steps of a rollout are finite, before they are published."""
+        """Raises `NotFiniteError` unless the first steps of a rollout are finite, before they are published."""
         when = f"of the rollout after {self._begun:,} agent steps of sampler {self.number}"
         check_rewards(torch.from_numpy(slot.rewards[:steps]), when)
         check_observations({"obs": torch.from_numpy(slot.observations[: steps + 1])}, when)
 
     def _step(self, t: int, slot: Slot) -> None:
-        """Take step t in all environments."""
+        """Takes step t in all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()
@@ -92,7 +92,7 @@ class RolloutSampler(Sampler):
         self.counters.seconds[self.number, :2] += chosen - began, stepped - chosen
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
-        """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
+        """Tracks episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
         over = terminated | truncated
         final = info.get("final_info", {})
 

@@ -27,7 +27,7 @@ class FusedDQN(FusedHalves):
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``mean(weight · loss(Q(s, a) - y))``; returns ``critic_statistics``, float32[3]."""
+        """Descends ``mean(weight · loss(Q(s, a) - y))``; returns ``critic_statistics``, float32[3]."""
         q = self.network.q
         values, saved = q.forward_saving(batch.inputs)
         actions = batch.actions.view(-1, 1).to(torch.int64)

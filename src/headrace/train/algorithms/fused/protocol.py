@@ -52,7 +52,7 @@ class FusedUpdate(Protocol):
 
 
 class FusedHalves:
-    """A `FusedUpdate` whose halves have nothing in common."""
+    """A `FusedUpdate` whose updates of critics and actor share no computation."""
 
     def __init__(self, parts: Parts):
         self.config, self.network, self.targets = parts.config, parts.network, parts.targets
