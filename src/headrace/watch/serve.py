@@ -22,15 +22,15 @@ from headrace.watch.library import Library
 
 HOST = "127.0.0.1"
 PORT = 7420
-LOOK = 1.0  # seconds between looks at whether a run is over
-LINGER = 5.0  # seconds that a page may take to come back, such as by a reload
-PATIENCE = 60.0  # seconds after a run's end in which somebody may still come
+POLL = 1.0  # seconds between checks whether a run is over
+LINGER = 5.0  # seconds in which a closed page may be opened again, such as by a reload
+PATIENCE = 60.0  # seconds after a run's end in which a page may still be opened
 GRACE = 1  # seconds for connections to close
 NICE = 19
 
 
 def listening(host: str = HOST, port: int | None = None) -> socket.socket:
-    """Returns a socket that listens, at a port that is free where none is named.
+    """Returns a socket that listens, at a free port if none is named.
 
     Raises:
         OptionError: there is no such host, or the port is taken.
@@ -74,7 +74,7 @@ def serve(library: Library, found: socket.socket, host: str, ready: Callable[[li
     Args:
         library: the runs.
         found: a socket that listens.
-        host: as the user named it.
+        host: the host as the user named it.
         ready: called with the page's addresses; the first one is for this machine.
     """
     give_way()
@@ -98,11 +98,11 @@ def _names(host: str) -> list[str]:
 
 
 def serve_run(run: Path, descriptor: int) -> None:
-    """Serves the page of one run, on an inherited socket, until the run is over and nobody looks any more.
+    """Serves the page of one run, on an inherited socket, until the run is over and no page is open.
 
     Args:
-        run: its folder.
-        descriptor: of a socket that listens on this machine's own addresses.
+        run: the run folder.
+        descriptor: descriptor of a socket that listens on loopback addresses.
     """
     give_way()
     found = socket.socket(fileno=descriptor)
@@ -127,15 +127,15 @@ async def _end_after(run: Path, site: Site, server: uvicorn.Server) -> None:
         elif now - needed > (LINGER if site.visited else PATIENCE):
             server.should_exit = True
             return
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(POLL)
 
 
 class _RunServer(uvicorn.Server):
-    """A server that Ctrl-C does not end: in a terminal that is meant for training."""
+    """A server that ignores Ctrl-C, which is meant for the training in the same terminal."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Listens to the signal to end alone."""
+        """Handles only TERM."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self.handle_exit)
         yield

@@ -21,9 +21,9 @@ class FlatAdam:
     Attributes:
         parameters: float32[P], which the module's parameters are views of.
         gradient: float32[P], which their ``.grad`` are views of.
-        rows: how many samples the gradient is the mean of, as whoever filled it says: a number, or a 0-d tensor.
-        reduce: what is done in place to ``gradient, rows`` before it is used: the average over several processes
-            (`headrace.train.runners.process_group`); None for nothing.
+        rows: number of samples of which the gradient is the mean, a number or a 0-d tensor; set by the backward pass.
+        reduce: called with ``gradient`` and ``rows`` before each step, to average gradients over several processes in
+            place (`headrace.train.runners.process_group`); None for one process.
     """
 
     def __init__(self, module: nn.Module, *, epsilon: float = 1e-5, betas: tuple[float, float] = (0.9, 0.999)):
@@ -48,7 +48,7 @@ class FlatAdam:
 
     @torch.inference_mode()
     def step_unclipped(self, learning_rate: float | Tensor) -> None:
-        """Applies the gradient as it is."""
+        """Makes a step of Adam without clipping."""
         if self.reduce is not None:
             self.reduce(self.gradient, self.rows)
         self._apply(learning_rate)
@@ -83,7 +83,7 @@ class FlatAdam:
 
 
 class FlatRAdam(FlatAdam):
-    """Adam whose first steps are small where the second moments are not yet known well.
+    """Adam whose first steps are small, while estimates of the second moments have a high variance.
 
     Source: Liu et al. 2020 (arXiv:1908.03265); as in torch, epsilon is added to the square root.
     """

@@ -25,8 +25,8 @@ from headrace.train.storage.samples import Samples
 class PQN(PQNDeclaration, OnPolicy):
     """A policy that descends ``mean((Q(s, a) - R)²)/2`` with ``R = r + γ·((1 - λ)·max Q(s', ·) + λ·R')``.
 
-    There R' is the R of the next step, and nothing follows the end of an episode. The values with which advantages are
-    estimated are those of the best actions: R is an advantage with its value added.
+    Here R' is the R of the next step; at the end of an episode R is r. Advantages are estimated with the values of the
+    best actions, and R is the sum of an advantage and its value.
 
     Raises:
         OptionError: actions are not `Discrete`, or no network fits the observations.

@@ -1,4 +1,4 @@
-"""Twin delayed DDPG: two critics of which the lower counts, smoothed target actions, an actor that learns more seldom.
+"""Twin delayed DDPG: the lower of two critics counts, target actions are smoothed, and the actor learns less often.
 
 Source: Fujimoto et al. 2018 (arXiv:1802.09477); Pardo et al. 2018 (arXiv:1712.00378) for time limits.
 """

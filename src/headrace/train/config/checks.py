@@ -1,4 +1,4 @@
-"""Whether the value of a setting is what it should be, and how to say that it is not."""
+"""Checks of values of settings, and their error messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from headrace.errors import OptionError
 
 
 def require(good: bool, name: str, value: object, what: str) -> None:
-    """Raises `OptionError` unless ``good``: the option must be ``what``."""
+    """Raises `OptionError` unless ``good``; the message says that the option must be ``what``."""
     if not good:
         raise OptionError(f"training option {name}={value!r} must be {what}")
 
 
 def check_finite(name: str, value: object) -> None:
-    """Raises `OptionError` for a number with which nothing can be computed: nan, inf, or an int beyond a machine's."""
+    """Raises `OptionError` for nan, inf, and integers beyond 64 bits."""
     if isinstance(value, float):
         require(math.isfinite(value), name, value, "a finite number")
     elif isinstance(value, int):
@@ -45,14 +45,14 @@ def check_storable(name: str, value: object) -> None:
 
 
 def check_devices(devices: tuple[str, ...]) -> None:
-    """Raises `OptionError` unless processes can train on these together."""
+    """Raises `OptionError` unless several processes can train together on these devices."""
     require(len({name.partition(":")[0] for name in devices}) <= 1, "devices", devices, "all of one kind")
     own = [name if ":" in name else f"{name}:0" for name in devices if name != "cpu"]
     require(len(set(own)) == len(own), "devices", devices, "each GPU once")
 
 
 def check_points(name: str, points: Any) -> None:
-    """Raises `OptionError` unless these are the points of a schedule."""
+    """Raises `OptionError` unless these are points (step, value) of a schedule, with growing steps."""
     numbers = _are_pairs(points) and all(isinstance(v, int | float) for pair in points for v in pair)
     if not (numbers and _grow(points)):
         raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
@@ -72,7 +72,7 @@ def check_stages(name: str, points: Any) -> None:
 
 
 def _are_pairs(points: Any) -> bool:
-    """Returns whether these are one or more pairs."""
+    """Returns whether the value is a sequence of one or more pairs."""
     if not (isinstance(points, list | tuple) and points):
         return False
     return all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in points)
@@ -84,7 +84,7 @@ def _grow(points: Sequence[tuple[float, Any]]) -> bool:
 
 
 def as_lists(points: Any) -> Any:
-    """Points as lists of lists, whatever they came as; `check_points` says what is wrong with others."""
+    """Returns points as lists of lists; other values unchanged, for which `check_points` raises an error."""
     pairs = isinstance(points, list | tuple) and all(isinstance(point, list | tuple) for point in points)
     return [list(point) for point in points] if pairs else points
 

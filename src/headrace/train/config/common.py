@@ -1,6 +1,6 @@
-"""The settings that every run has, whatever its algorithm, group by group as the help shows them.
+"""The settings that every run has, whatever its algorithm, in the groups of the help.
 
-This record has fields alone: `headrace.train.config.settings.Config` adds their checks and what belongs to policies.
+This record has only fields; `headrace.train.config.settings.Config` adds their checks, and the settings of policies.
 """
 
 from __future__ import annotations

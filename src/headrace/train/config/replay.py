@@ -83,11 +83,11 @@ class ReplayConfig(Config):
 
     @property
     def priorities(self) -> tuple[float, float] | None:
-        """Exponents of priority and of importance, where transitions are drawn by their errors; None where not."""
+        """Exponents of priorities and of importance weights; None where transitions are drawn uniformly."""
         return None
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns what follows a minibatch ``times`` as large by the rule of `headrace.train.config.batch_rule`.
+        """Returns the settings that follow a minibatch ``times`` as large, see `headrace.train.config.batch_rule`.
 
         Learning rates are multiplied by √``limited``, those of a schedule included, ``target_rate`` becomes
         1 - (1 - target_rate)^``limited``, and ``replay_ratio`` is divided by ``times``; a free one, None, stays so.
@@ -105,7 +105,7 @@ class ReplayConfig(Config):
 
 @dataclass(frozen=True)
 class ActorCriticConfig(ReplayConfig):
-    """Settings of an algorithm whose update has two halves, an actor's and its critics'."""
+    """Settings of an algorithm with separate updates of an actor and of its critics."""
 
     critic_learning_rate: float = setting(
         1e-3,

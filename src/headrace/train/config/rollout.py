@@ -11,7 +11,7 @@ from headrace.train.config.settings import Config
 
 @dataclass(frozen=True)
 class GradientClipConfig(Config):
-    """Of algorithms that clip gradients."""
+    """Settings of algorithms that clip gradients."""
 
     max_grad_norm: float = setting(
         0.5,
@@ -24,7 +24,7 @@ class GradientClipConfig(Config):
 
 @dataclass(frozen=True)
 class ConvolutionConfig(Config):
-    """Of algorithms that may have a CNN."""
+    """Settings of algorithms that may have a CNN."""
 
     bf16: bool = setting(
         False,

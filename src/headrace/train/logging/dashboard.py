@@ -28,19 +28,19 @@ PARTS = {
     "waiting": ("samplers wait", "grey50"),
     "idle": ("learner waits", "grey30"),
 }
-"""parts of the time, in words and colour; ``paced``, waiting by design, is none of them"""
+"""label and colour of each part of the time; ``paced``, waiting for the replay ratio, is not shown"""
 HEADLINE = ("training", "sampling")
-"""names of the agent steps a second that count"""
+"""names of speeds; the first that a run has is the headline"""
 MORE = {
     "stepping": "{} steps/s of the environments alone",
     "inference": "{} with choosing actions",
     "updates": "{} updates/s",
     "update_frames": "{} samples learnt from per second",
 }
-"""other rates, in words"""
+"""labels of other rates"""
 CURVE_HEIGHT = 9
-PACE = 60.0  # seconds of the recent past from which the time left is estimated
-KNOWN = 1.0  # seconds before the first estimate
+RECENT = 60.0  # seconds over which speed is measured for the estimate of the time left
+FIRST_ESTIMATE = 1.0  # seconds before the first estimate of the time left
 
 
 class Dashboard:
@@ -60,7 +60,7 @@ class Dashboard:
         self._began = False
         self._curve: list[tuple[int, float]] = []
         self._evaluations: dict[int, float] = {}
-        self._pace = Throughput(PACE)
+        self._pace = Throughput(RECENT)
 
     def __enter__(self) -> Self:
         if not self.quiet and self.console.is_terminal:
@@ -117,7 +117,7 @@ class Dashboard:
     def _left(self, run: Progress) -> str:
         """Returns the estimated time left at the recent speed; empty before it is known."""
         self._pace.note(run.step)
-        (rate,), missing = self._pace.per_second(KNOWN) or (0.0,), run.config.total_steps - run.step
+        (rate,), missing = self._pace.per_second(FIRST_ESTIMATE) or (0.0,), run.config.total_steps - run.step
         if rate <= 0 or missing <= 0:
             return ""
         return f", {'' if run.config.stop_at_return is None else '≤ '}{duration(missing / rate)} left"
@@ -211,7 +211,7 @@ def _split_bar(run: Progress, width: int) -> Text:
 
 
 def _headline(run: Progress) -> str:
-    """Returns agent steps a second."""
+    """Returns the agent steps a second, as text."""
     (speed,) = (run.speeds[name] for name in HEADLINE if name in run.speeds)
     return "-" if speed is None else f"{speed:,.0f}"
 
@@ -222,7 +222,7 @@ def _rate(run: Progress, name: str) -> str:
 
 
 def _more_speeds(run: Progress) -> Text:
-    """Other rates than the headline's, whether samplers wait so that updates keep pace, and the memory in use."""
+    """Returns further rates, whether samplers wait for the replay ratio, and the memory in use."""
     words = [_rate(run, name) for name in MORE if name in run.speeds]
     if run.split.get("paced", 0.0) > 0.0 and run.config.replay_ratio is not None:
         words.append("samplers paced by replay_ratio")
@@ -246,7 +246,7 @@ def _memory(run: Progress) -> str:
 
 
 def _policy_table(run: Progress) -> Table | Text:
-    """Returns and losses of each policy, and of each agent type that shares one; a line if there is only one."""
+    """Returns a table of the returns and losses of each policy and agent type; one line if there is only one."""
     policies = run.policies
     losses = [policy.losses for policy in policies]
     if len(policies) == 1 and not policies[0].types:

@@ -146,19 +146,19 @@ class EpisodeTracker:
 
 
 def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
-    """Returns the states of ``size`` trackers that know together what others knew, without their unfinished episodes.
+    """Distributes the last episodes of some trackers among ``size`` trackers; returns their states.
 
-    Where an episode is missing for a window to stay full, the mean of all stands in its place.
+    Unfinished episodes are dropped. Where episodes are missing to fill a window, the mean of all takes their place.
 
     Args:
-        states: what `EpisodeTracker.state` returned of each.
-        size: how many go on.
-        window: that of each.
+        states: the states of the trackers, from `EpisodeTracker.state`.
+        size: the number of new trackers.
+        window: the window of each of them.
     """
     total = sum(int(state["count"]) for state in states)
     columns = [_newest_first(state) for state in states]
     depth = max(each.shape[1] for each in columns)
-    pooled = torch.cat([each[:, i : i + 1] for i in range(depth) for each in columns], 1)  # the newest of all first
+    pooled = torch.cat([each[:, i : i + 1] for i in range(depth) for each in columns], 1)  # newest episodes first
     found = []
     for rank in range(size):
         count = total // size + int(rank < total % size)

@@ -23,7 +23,7 @@ class MetricsWriter:
         file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
             lines after its last checkpoint.
         offset: bytes to keep.
-        loggers: where the numbers go, too.
+        loggers: loggers that receive the same numbers.
     """
 
     def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
@@ -59,7 +59,7 @@ class MetricsWriter:
 
 
 def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """All numbers, by their paths such as ``outer/inner``."""
+    """Returns all numbers by their paths, such as ``outer/inner``."""
     for name, value in metrics.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}/")

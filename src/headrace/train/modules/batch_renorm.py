@@ -1,10 +1,11 @@
 """Perceptrons whose inputs and hidden layers are normalised by the statistics of a batch.
 
-A network answers in two ways. The call, for acting and for judging, uses running statistics, so that a row's answer
-does not depend on the rows beside it. ``of_batch``, for learning, uses those of the batch, and moves the running ones.
+Networks have two methods. The call, for acting and for critics' values of new actions, uses running statistics, so that
+a row's output does not depend on other rows. ``of_batch``, for learning, uses those of the batch, and updates the
+running ones.
 
-Running statistics are parameters without gradients: so they lie in the vector of a network's parameters
-(`headrace.train.algorithms.optimiser.flatten`), and go wherever that is published, copied and saved.
+Running statistics are parameters without gradients. They are thus in the vector of a network's parameters
+(`headrace.train.algorithms.optimiser.flatten`), and are published, copied and saved with it.
 
 Sources: Ioffe & Szegedy 2015 (arXiv:1502.03167); Ioffe 2017 (arXiv:1702.03275) for what follows ``warm_up``.
 """
@@ -21,26 +22,26 @@ from torch import Tensor, nn
 
 EPSILON = 1e-3
 MOST_SCALE, MOST_SHIFT = 3.0, 5.0
-"""how far batch and running statistics may be apart before a correction stops following: r_max and d_max"""
+"""bounds of the corrections, r_max and d_max"""
 
 
 @runtime_checkable
 class Moved(Protocol):
-    """A module that batches move, beside the gradients."""
+    """A module with statistics that batches update, apart from gradients."""
 
     def running(self) -> Iterable[Tensor]:
-        """Returns what batches have moved: processes that learn together share it."""
+        """Returns the statistics that batches update, which processes that train together share."""
         ...
 
 
 @dataclass(frozen=True)
 class Renorm:
-    """How statistics of batches are used.
+    """The settings of a `BatchRenorm`.
 
     Attributes:
-        momentum: what is kept of the running statistics at each batch.
-        warm_up: batches until which a batch is normalised by its own statistics alone; later what it answers is
-            corrected to what the running statistics would give.
+        momentum: weight of the previous running statistics at each batch.
+        warm_up: number of batches that are normalised by their own statistics alone; outputs of later batches are
+            corrected towards those of the running statistics.
     """
 
     momentum: float = 0.99
@@ -52,7 +53,7 @@ class BatchRenorm(nn.Module):
 
     Attributes:
         mean, variance: running statistics, float32[D].
-        batches: how many batches moved them, float32[].
+        batches: number of batches that updated them, float32[].
     """
 
     def __init__(self, columns: int, how: Renorm):
@@ -70,7 +71,7 @@ class BatchRenorm(nn.Module):
 
     def of_batch(self, x: Tensor) -> Tensor:
         """Returns [B, D], by this batch's statistics, which update the running ones."""
-        # answers the mean and 1 / the deviation, too, which only constants are made of here
+        # also returns the mean and 1 / the deviation, from which only constants are computed here
         standardised, mean, inverse = torch.native_batch_norm(x, None, None, None, None, True, 0.0, EPSILON)
         with torch.no_grad():
             scale, shift = self._corrections(mean, inverse)
@@ -80,11 +81,11 @@ class BatchRenorm(nn.Module):
         return torch.addcmul(self.bias + self.weight * shift, standardised, self.weight * scale)
 
     def running(self) -> Iterable[Tensor]:
-        """Returns what batches have moved: processes that learn together share it."""
+        """Returns the statistics that batches update, which processes that train together share."""
         return self.mean.data, self.variance.data
 
     def _corrections(self, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
-        """r and d: from standardised by the batch to standardised by running statistics, within limits."""
+        """Returns r and d, float32[D], which correct batch statistics towards running ones, within bounds."""
         running = (self.variance + EPSILON).rsqrt()
         warm = self.batches >= self.how.warm_up
         scale = (running / inverse).clamp(1 / MOST_SCALE, MOST_SCALE)
@@ -99,7 +100,7 @@ class NormalisedPerceptron(nn.Module):
         inputs, outputs: columns.
         hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
-        how: of the normalisation.
+        how: settings of the normalisation.
     """
 
     def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):

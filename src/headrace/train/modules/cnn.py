@@ -57,7 +57,7 @@ class NatureTrunk(nn.Module):
         return self._exported(x) if is_exporting() else self.forward_saving(x)[0]
 
     def _exported(self, x: Tensor) -> Tensor:
-        """As `forward`, in float32 and layers that every library has."""
+        """As `forward`, in float32 and with standard layers, for exports."""
         x = x.float() * (1 / 255)
         for layer in self._convolutions():
             x = F.relu(layer(x))
@@ -135,11 +135,11 @@ class SmallTrunk(nn.Module):
 
 
 class StridedTrunk(nn.Module):
-    """Few convolutions that shrink images uint8[B, C, H, W] fast, and a dense layer.
+    """A few convolutions with large strides over images uint8[B, C, H, W], and a dense layer.
 
     Filters of 6 x 6 pixels with stride 3, then of 3 x 3 with stride 2 until no side is longer than 8: several times
-    cheaper than the Nature-CNN. Pixels are standardised by means and deviations of their own, `fit` once and then
-    frozen: parameters without a gradient, so that whoever gets the weights gets them, too.
+    cheaper than the Nature-CNN. Each pixel is standardised by its own mean and deviation, which `fit` sets once. They
+    are parameters without a gradient, so that they are published and saved with the weights.
 
     Args:
         channels, height, width: of the images.
@@ -166,7 +166,7 @@ class StridedTrunk(nn.Module):
 
     @torch.no_grad()
     def fit(self, images: Tensor) -> None:
-        """Standardises pixels from now on as they are in ``images``, uint8[B, C, H, W]."""
+        """Sets the means and deviations of pixels to those of ``images``, uint8[B, C, H, W]."""
         deviation, mean = torch.std_mean(images.float(), 0, correction=0)
         self.mean.copy_(mean)
         self.scale.copy_(1 / deviation.clamp_(min=self.FLOOR))
@@ -238,7 +238,7 @@ def trunk_for(config: Config, space: gym.Space, streams: int = 1) -> Trunk:
     """Returns the trunk for images of this size; its last layer has ``streams`` times the usual number of units.
 
     Raises:
-        OptionError: the images are too small for the trunk that is asked for.
+        OptionError: the images are too small for the trunk of the settings.
     """
     assert isinstance(space, gym.spaces.Box)
     channels, height, width = space.shape

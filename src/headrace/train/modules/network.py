@@ -102,10 +102,10 @@ def tried(name: str, *shapes: tuple[int, ...]) -> Iterator[None]:
 
 
 def made_by(name: str, *arguments: Any) -> nn.Module:
-    """Returns the module that a user's function (or class) makes of some arguments; or a copy of a module of a user's.
+    """Returns the module that a user's function or class makes from some arguments, or a copy of a user's module.
 
     Args:
-        name: ``file.py:name`` or ``package.module:name``; or what stands for an object that was given.
+        name: ``file.py:name`` or ``package.module:name``; or the name of an object that was given.
 
     Raises:
         OptionError: there is no such function, or it makes something else.

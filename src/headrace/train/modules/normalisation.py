@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1e-4
-"""the least standard deviation that anything is divided by"""
+"""the smallest standard deviation to divide by"""
 
 
 class RunningStatistics:
@@ -69,8 +69,8 @@ class Standardiser:
     """Running statistics of a stream of vectors, or of numbers, as float32 factors to standardise with.
 
     Args:
-        shape: of one vector; ``()`` for numbers.
-        floor: the least standard deviation that anything is divided by.
+        shape: shape of one vector; ``()`` for numbers.
+        floor: the smallest standard deviation to divide by.
 
     Attributes:
         mean, scale: the mean, and 1 / the standard deviation, float32 of this shape: 0 and 1 before the first batch.
@@ -123,7 +123,7 @@ class ObservationNormaliser(Standardiser):
 
     Args:
         size: columns.
-        floor: the least standard deviation of a column: one that is nearly always 0 is not blown up where it is not.
+        floor: the smallest standard deviation of a column, so that a column that is nearly always 0 is not scaled up.
     """
 
     def __init__(self, size: int, device: torch.device | str = "cpu", floor: float = 0.0):
@@ -135,20 +135,20 @@ class ObservationNormaliser(Standardiser):
 
 
 class ValueNormaliser(Standardiser):
-    """Lets a critic answer values of mean 0 and standard deviation 1, whatever the scale of the rewards.
+    """Standardises a critic's targets by statistics of all returns so far, whatever the scale of the rewards.
 
-    What it is to answer is standardised by statistics of all returns so far, and what it answers is brought back.
+    The critic's outputs have mean 0 and standard deviation 1; `restored` converts them into units of rewards.
     """
 
     def __init__(self, device: torch.device | str = "cpu"):
         super().__init__((), device)
 
     def normalised(self, returns: Tensor) -> Tensor:
-        """Returns what the critic is to answer, of the shape of ``returns``."""
+        """Returns the critic's targets for returns of any shape."""
         return (returns - self.mean) * self.scale
 
     def restored(self, values: Tensor) -> Tensor:
-        """Returns the critic's answers in units of rewards."""
+        """Returns the critic's outputs in units of rewards."""
         return values / self.scale + self.mean
 
 

@@ -1,4 +1,4 @@
-"""Networks of action values with a layer normalisation behind each hidden layer, which needs no target networks.
+"""Networks of action values with layer normalisation after each hidden layer, which need no target networks.
 
 Ba et al. 2016 (arXiv:1607.06450); why it makes temporal differences stable: Gallici et al. 2024 (arXiv:2407.04811).
 """
@@ -21,7 +21,7 @@ from headrace.train.modules.q_network import OwnQ, QNetwork
 
 
 class GreedyQNetwork(QNetwork):
-    """Action values in the place of action parameters, and as a state's value that of its best action."""
+    """A network that returns action values as action parameters, and the value of the best action as the value."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps inputs [B, …] to action values float32[B, A], and the greatest of each row, float32[B]."""
@@ -82,7 +82,7 @@ def make_normed_q_network(config: Config, space: gym.Space, actions: int) -> Gre
     """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
 
     Raises:
-        OptionError: no network fits the space, or the user's own is not what it should be.
+        OptionError: no network fits the space, or the user's own does not have the right interface.
     """
     if ":" in config.network:
         return GreedyQNetwork(OwnQ(config.network, space, actions))

@@ -1,4 +1,4 @@
-"""Perceptrons with a backward pass that is written by hand, and builds no graph of small nodes."""
+"""Perceptrons with a hand-written backward pass, without autograd's graph of small nodes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Perceptron(Layers):
 
 
 class Critic(Perceptron):
-    """A perceptron that says what one action is worth."""
+    """A perceptron that returns the value of an action."""
 
     def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str):
         super().__init__(inputs + actions, 1, hidden, activation)

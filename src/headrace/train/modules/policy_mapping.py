@@ -170,7 +170,7 @@ def _agent_group(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup
 
 
 def _slice(numbers: np.ndarray) -> slice | np.ndarray:
-    """Returns a slice where the numbers are consecutive: it makes views."""
+    """Returns the numbers as a slice if they are consecutive, so that indexing makes views."""
     if (np.diff(numbers) == 1).all():
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers

@@ -1,6 +1,6 @@
-"""Networks that say what every action is worth.
+"""Networks that return action values.
 
-Ours have backward passes of their own; those of the user's are left to autograd.
+Headrace's own have hand-written backward passes; a user's network uses autograd.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headrace.train.modules.perceptron import Layers
 
 
 class QNetwork(nn.Module):
-    """Action values in the place of action parameters, for whatever plays with a policy's network."""
+    """The base of networks that return action values as action parameters."""
 
     def __init__(self, q: nn.Module):
         super().__init__()
         self.q = q
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps inputs [B, …] to action values float32[B, A], and zeros in place of values: collecting needs none."""
+        """Maps inputs [B, …] to action values float32[B, A], and zeros as values, which collecting does not need."""
         q = self.q(x)
         return q, q.new_zeros(q.shape[0])
 
@@ -114,7 +114,7 @@ class ImageQ(nn.Module):
 
 
 class OwnQ(nn.Module):
-    """A user's network, whose action parameters are taken for action values; what else it says is left alone."""
+    """A user's network, whose action parameters are the action values; its values are ignored."""
 
     def __init__(self, name: str, space: gym.Space, actions: int):
         super().__init__()
@@ -133,7 +133,7 @@ def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
     """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
 
     Raises:
-        OptionError: no network fits the space, or the user's own is not what it should be.
+        OptionError: no network fits the space, or the user's own does not have the right interface.
     """
     q: Any
     if ":" in config.network:

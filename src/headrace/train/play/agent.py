@@ -1,4 +1,4 @@
-"""A trained agent, loaded from a run folder: `headrace.load`, evaluation, videos and `headrace play` use the same."""
+"""A trained agent, loaded from a run folder, for `headrace.load`, evaluation, videos and `headrace play`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Agent:
         return self._players[0].module
 
     def policy_named(self, name: str) -> PolicyModule:
-        """Returns one of several policies as a `torch.nn.Module`; raises `OptionError` where there is none so named."""
+        """Returns a policy by its name as a `torch.nn.Module`; raises `OptionError` if there is none of this name."""
         return self.player_named(name).module
 
     def player_named(self, name: str) -> Player:
@@ -119,7 +119,7 @@ class Agent:
 
     @torch.inference_mode()
     def insight(self, row: int = 0) -> Insight:
-        """Returns what the first policy's first agent made of its last observation.
+        """Returns the network's outputs for the last observation of the first policy's first agent.
 
         Args:
             row: the environment.
@@ -127,10 +127,10 @@ class Agent:
         return self._players[0].insight(row)
 
     def reset(self, ends: Any = None) -> None:
-        """Begins new episodes: recurrent policies forget what they have seen. Others need no reset.
+        """Begins new episodes: resets the memory of recurrent policies. Others need no reset.
 
         Args:
-            ends: bool[B], the rows whose episodes are over; all by default, and the next call may have other rows.
+            ends: bool[B], the rows whose episodes ended; by default all, and the next call may have other rows.
 
         Raises:
             OptionError: the last call of `act` had another number of rows.
@@ -149,7 +149,8 @@ class Player:
 
     Attributes:
         agent_group: the agents that it plays.
-        policy: what the run learnt; module: the same as a `torch.nn.Module`.
+        policy: the policy of the run.
+        module: the same as a `torch.nn.Module`.
     """
 
     def __init__(self, config: Config, name: str, spec: TaskSpec, agent_group: AgentGroup, point: Checkpoint):
@@ -165,7 +166,7 @@ class Player:
         self._acted: Acted | None = None
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
-        """Returns actions [B, …] of its agents, drawn with a generator, or the likeliest ones without."""
+        """Returns actions [B, …] of its agents: samples, or without a generator the most likely ones."""
         seen = torch.from_numpy(np.ascontiguousarray(observations))
         if self.policy.memory_size:
             self._remember(len(seen))

@@ -1,7 +1,7 @@
 """Writes a trained policy to a file that runs without Headrace: ONNX, or TorchScript.
 
-The file takes observations as environments give them and answers the actions that they take, so that whoever runs it
-needs to know nothing of encodings, normalisation or units. Its metadata say what goes in and what comes out.
+The exported policy takes observations as environments return them, and returns actions that environments take.
+Encoding, normalisation and units are part of it. The metadata describe its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from headrace.train.runs.writing import writing
 from headrace.version import __version__
 
 METADATA = "headrace"
-"""the entry of an ONNX file's metadata that describes it in JSON; of a TorchScript file, the extra file"""
+"""name of the metadata entry of an ONNX file, or the extra file of a TorchScript file, that describes it in JSON"""
 KINDS = (".onnx", ".pt")
 CLOSE = 1e-5
-ROWS = 7  # of the observations with which a file is checked
+ROWS = 7  # rows of the observations with which a file is checked
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Array:
     """An input or output of an exported policy.
 
     Attributes:
-        name, dtype: of the array.
-        shape: of one row; arrays have one more dimension in front, of any length.
-        meaning: in words.
+        name, dtype: name and dtype of the array.
+        shape: shape of one row; arrays have one more dimension in front, of any length.
+        meaning: its meaning in words.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Array:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """An exported policy.
 
     Attributes:
         path: the file.
-        inputs, outputs: its arrays, in order.
-        difference: the largest difference between its outputs in onnxruntime and the agent's; None where it was not
-            checked, as onnxruntime is not installed.
+        inputs, outputs: its arrays in order.
+        difference: the largest difference between its outputs in onnxruntime and those of the agent; None if
+            onnxruntime is not installed, and nothing was compared.
     """
 
     path: Path
@@ -68,7 +68,7 @@ class Exported:
 
 
 class _Deployed(nn.Module):
-    """Observations, memory and masks to actions, parameters, values and memory, as `Exported` lists them."""
+    """The module that is exported: observations, memory and masks to actions, parameters, values and memory."""
 
     def __init__(self, module: PolicyModule, action_dtype: torch.dtype):
         super().__init__()
@@ -85,18 +85,19 @@ class _Deployed(nn.Module):
 def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> Exported:
     """Writes a policy of an agent to ``path``, as ONNX (``.onnx``) or TorchScript (``.pt``).
 
-    It takes the most likely actions. An ONNX file is checked against the agent where onnxruntime is installed.
+    The exported policy chooses the most likely actions. An ONNX file is compared with the agent where onnxruntime is
+    installed.
 
     Args:
-        agent: from `headrace.load`.
+        agent: the agent, from `headrace.load`.
         path: the file.
-        policy: which of several policies; its inputs are then of one of its agents a row.
+        policy: name of one of several policies; each row of its inputs is then one of its agents.
 
     Raises:
-        OptionError: there is no such policy, or several and none is named; the file has another suffix; what exports
-            is not installed; or the network (a user's own) cannot be exported.
+        OptionError: there is no such policy, or several and none is named; the file has another suffix; a package for
+            exports is not installed; or a user's network cannot be exported.
         StorageError: the file cannot be written.
-        ArithmeticError: the file answers otherwise than the agent, by more than 1e-5.
+        ArithmeticError: the outputs of the file differ from those of the agent by more than 1e-5.
     """
     path = Path(path)
     if path.suffix not in KINDS:
@@ -183,7 +184,7 @@ def _as_dict(array: Array) -> dict[str, Any]:
 def _write_script(path: Path, deployed: _Deployed, examples: tuple[Tensor, ...], facts: dict[str, Any]) -> None:
     try:
         script = torch.jit.trace(deployed, examples, check_trace=False)
-    except Exception as error:  # of whatever a user's network does
+    except Exception as error:  # a user's network may raise anything
         raise OptionError(f"the network cannot be traced: {error}") from error
     with writing(path):
         torch.jit.save(script, str(path), _extra_files={f"{METADATA}.json": json.dumps(facts, indent=2)})
@@ -214,7 +215,7 @@ def _write_onnx(
             dynamo=True,
             verbose=False,
         )
-    except Exception as error:  # of whatever a user's network does
+    except Exception as error:  # a user's network may raise anything
         words = str(error.__cause__ or error).strip().partition("\n")[0]
         raise OptionError(f"the network cannot be exported to ONNX: {words}") from error
     assert program is not None
@@ -224,7 +225,7 @@ def _write_onnx(
 
 
 def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
-    """Returns the file in onnxruntime, called as a module; None where that is not installed."""
+    """Returns a function that runs the file in onnxruntime; None if onnxruntime is not installed."""
     try:
         import onnxruntime
     except ImportError:
@@ -255,7 +256,7 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 
 @contextmanager
 def _in_float32(module: nn.Module) -> Iterator[None]:
-    """Products in float32, also where the run had ``bf16``: files have no other."""
+    """A context with products in float32, also for runs with ``bf16``, which files do not support."""
     trunks = [part for part in module.modules() if isinstance(part, NatureTrunk)]
     dtypes = [trunk.dtype for trunk in trunks]
     for trunk in trunks:
@@ -269,7 +270,7 @@ def _in_float32(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Exporters warn of what is of no concern to whoever uses a file."""
+    """A context without the exporters' warnings that do not concern users of a file."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

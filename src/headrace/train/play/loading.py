@@ -58,7 +58,7 @@ def check_loads(config: Config, spec: TaskSpec, players: Mapping[str, Player]) -
 def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> None:
     """Raises `OptionError` where the run that ``load`` names learnt observations or actions of other sizes.
 
-    A task that only code of a run folder's makes is not made here: its network's shapes are compared later.
+    A task that only code named by a run folder defines is not made here; the shapes of the network are compared later.
     """
     if not all(map(trust.is_known, trust.sources([theirs.task]))):
         return

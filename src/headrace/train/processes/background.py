@@ -1,6 +1,6 @@
 """Writes files in a background thread, so that training does not wait for the disk.
 
-The data were copied before, or can be read while others write to them (a replay). A single thread runs one job after
+The data are copied before, or may be read while others write to them, as a replay. A single thread runs one job after
 the other. Errors are raised in the thread that calls `check` or `wait`.
 """
 

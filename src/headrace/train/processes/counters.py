@@ -15,12 +15,12 @@ from headrace.pool.executors.processes.shared import SharedArrays
 FREE = 2**62  # steps allowed without a limit
 KEPT = 4096  # finished episodes that a sampler keeps until they are read
 PARTS = ("inference", "env", "paced", "waiting")
-"""what a sampler's time goes to: ``paced`` is waiting by design, for the replay ratio, ``waiting`` for the learner"""
+"""the parts of a sampler's time: ``paced`` is waiting for the replay ratio, ``waiting`` for the learner"""
 PACED, WAITING = PARTS.index("paced"), PARTS.index("waiting")
 
 
 class Episodes(NamedTuple):
-    """Episodes that ended: returns float64[K], lengths int64[K]."""
+    """Returns float64[K] and lengths int64[K] of finished episodes."""
 
     returns: np.ndarray
     lengths: np.ndarray
@@ -36,8 +36,8 @@ class Counters:
         rests: polls of each waiting sampler, and last of a waiting actor learner, int64[S + 1]; a process whose work
             and polls both stand still does not run.
         allowed: steps that all samplers together may take, int64[1].
-        updates: of the learner, int64[1].
-        actor_updates: of the actor learner, int64[1].
+        updates: updates of the learner, int64[1].
+        actor_updates: updates of the actor learner, int64[1].
         played: episodes that the evaluator has played, int64[1].
     """
 

@@ -1,7 +1,7 @@
-"""Opens the door to a run's page: a socket at which nobody waits but a thread, until a browser comes.
+"""Serves a run's page on demand: a thread waits at a socket until a browser connects.
 
-The first connection starts the page's server as a process of its own, which takes over the socket: a run that nobody
-watches pays nothing. The address goes into ``viewer.json``. A server whose browser still looks outlives the run.
+The first connection starts the page's server as a process of its own, which takes over the socket. A run that is not
+watched thus needs no server. The address is in ``viewer.json``. A server outlives the run as long as a page is open.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ HOST = "127.0.0.1"
 POLL = 0.5  # seconds between checks whether the server still runs
 NICE = 19
 SERVER = (sys.executable, "-m", "headrace.watch")
-"""what is started, before the run's folder and ``--fd`` with the socket"""
+"""the server's command, without the arguments: the run folder, and ``--fd`` with the socket"""
 _left: list[subprocess.Popen[bytes]] = []
-"""servers that outlive their run: who forgets them is warned of them"""
+"""servers that outlive their run; `subprocess` warns of running processes whose objects are freed"""
 
 
 class Page:
-    """The door to the page of a run.
+    """The socket of a run's page, and the thread that starts its server.
 
     Args:
-        run: its folder.
+        run: the run folder.
 
     Attributes:
-        address: of the page.
+        address: the URL of the page.
 
     Raises:
-        OSError: there is nowhere to listen.
+        OSError: no port can be opened.
     """
 
     def __init__(self, run: RunFolder):
@@ -66,7 +66,7 @@ class Page:
         self._withdraw()
 
     def _wait(self) -> None:
-        """The thread: starts a server when somebody comes, again if it has ended."""
+        """The thread's function: starts a server when a browser connects, and again after it has ended."""
         while True:
             come, _, _ = select.select([self._socket, self._wake], [], [])
             if self._wake in come or self._serve():
@@ -104,7 +104,7 @@ class Page:
 
     def _announce(self) -> None:
         port = self._socket.getsockname()[1]
-        with contextlib.suppress(StorageError):  # a full disk: the address is on the screen, too
+        with contextlib.suppress(StorageError):  # a full disk; the address is also printed
             text = json.dumps({"url": self.address, "port": port, "pid": os.getpid()})
             replace(self._run.viewer_file, text + "\n")
 
@@ -118,7 +118,7 @@ def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
     """Serves a run's page within this context, if the settings ask for it; its value is the address, or None."""
     page = None
     if wanted:
-        with contextlib.suppress(OSError):  # nowhere to listen: no reason to end a training
+        with contextlib.suppress(OSError):  # without a port, the run trains without a page
             page = Page(run)
     try:
         yield None if page is None else page.address
@@ -128,13 +128,13 @@ def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
 
 
 def address_of(run: RunFolder) -> str | None:
-    """Returns the address of a run's page, as its folder tells; None if it tells of none."""
+    """Returns the address of a run's page, read from its folder; None if there is none."""
     said = _read(run)
     return None if said is None else f"http://{HOST}:{said['port']}"
 
 
 def _listening(port: int) -> socket.socket:
-    """Returns a socket at the port of the run's last page, so that open pages find it again, or at any other."""
+    """Returns a socket at the port of the run's last page, so that open pages reconnect, or at any free port."""
     try:
         return socket.create_server((HOST, port), backlog=64)
     except OSError:

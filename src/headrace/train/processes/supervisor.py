@@ -29,15 +29,15 @@ from headrace.train.processes.start import (
     worker_context,
 )
 
-MOST_RAISED = 2  # times in a row that a worker may raise, or end by itself, without progress
-MOST_KILLED = 20  # times in a row that it may be killed without progress
-PATIENCE = 3.0  # seconds that workers have to end by themselves once they are told to stop
+MOST_RAISED = 2  # consecutive starts of a worker that may end with an exception or by itself, without progress
+MOST_KILLED = 20  # consecutive starts of a worker that may be killed without progress
+PATIENCE = 3.0  # the longest wait in seconds for workers to end after they were asked to stop
 STARTS = 5  # attempts to start a process
 PAUSE = 0.1  # seconds between two attempts
 UNKNOWN = 255  # the exit status of a process whose server was killed
 STILL = 10.0  # seconds without a pulse after which a worker is reported
 RESTARTED = "; it was started again"
-"""how a message about a restart ends"""
+"""the end of a message about a restart"""
 
 
 @dataclass
@@ -71,8 +71,8 @@ class Supervisor:
     """The worker processes of a run; a context manager that leaves none behind.
 
     Args:
-        tell: called once to tell the workers to stop; sets the flag that their loops read.
-        patience: seconds that they have to end by themselves then.
+        tell: called once to ask the workers to stop; sets the flag that their loops read.
+        patience: the longest wait in seconds until they have ended.
 
     Attributes:
         restarts: number of restarts of workers.

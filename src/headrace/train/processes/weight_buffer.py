@@ -21,11 +21,11 @@ WRITING = -1
 
 
 class WeightSource(Protocol):
-    """Where the newest weights are read."""
+    """The reading side of a `WeightBuffer`."""
 
     @property
     def version(self) -> int:
-        """The newest version; 0 before the first, then more with each."""
+        """The newest version; 0 before the first, and growing with each."""
         ...
 
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
@@ -49,7 +49,7 @@ class WeightBuffer:
     def _open(self, arrays: SharedArrays) -> None:
         self._arrays = arrays
         self._vectors, self._extras = torch.from_numpy(arrays["vectors"]), torch.from_numpy(arrays["extras"])
-        self._versions = arrays["versions"]  # of each place, and the newest
+        self._versions = arrays["versions"]  # the version in each place, and the newest
         self._copies = torch.zeros_like(self._vectors[0]), torch.zeros_like(self._extras[0])
         self._nothing = torch.zeros(0, dtype=torch.float64)
         self._seen, self._fence = 0, Fence()

@@ -24,7 +24,7 @@ class MeasurementCache(Generic[T]):
     """All cached results of one kind.
 
     Attributes:
-        name: of the file.
+        name: name of the file.
         encode: converts a result to a dict that JSON can represent.
         decode: converts that dict, as keywords, back; raises TypeError or ValueError if they do not fit.
     """

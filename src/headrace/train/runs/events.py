@@ -91,7 +91,7 @@ class EventLog:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns an error in one line: the first of its message, and of a traceback in it the last."""
+    """Returns an error as one line: the first of its message, or the last line of a traceback in it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -3,8 +3,8 @@
 ``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``events.jsonl`` what
 happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``episodes/`` and ``curve.png``
 videos and the return curve · ``tensorboard/`` the metrics for TensorBoard · ``viewer.json`` the viewer's port while
-the run trains · ``live.safetensors`` the newest networks while somebody watches the run, who touches ``watched`` ·
-``train.lock`` the process that trains, while it does.
+the run trains · ``live.safetensors`` the newest networks while a page shows the run, and touches ``watched`` ·
+``train.lock`` the process that trains, while the run trains.
 """
 
 from __future__ import annotations

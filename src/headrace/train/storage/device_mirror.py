@@ -54,7 +54,7 @@ class DeviceReplay(StepReplay):
                 return ranges
 
     def _whole(self, margin: int = 0) -> list[int]:
-        # flags and counts of what is drawn are looked up at the writers' side, which must still have them
+        # drawing reads flags and counts in the shared memory, where the rows must still be
         return [max(low, begin) for low, begin in zip(super()._whole(margin), self._begin, strict=True)]
 
     def follow(self) -> bool:
@@ -65,7 +65,7 @@ class DeviceReplay(StepReplay):
         if self._stream is None:
             return self._take_over()
         current = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(current)  # which may still read what is to be overwritten
+        self._stream.wait_stream(current)  # it may still read rows that are about to be overwritten
         with torch.cuda.stream(self._stream):
             overtaken = self._take_over()
         current.wait_stream(self._stream)
@@ -75,7 +75,7 @@ class DeviceReplay(StepReplay):
         steps, overtaken = self.layout.steps, False
         for segment, written in enumerate(self._written.tolist()):
             whole = super()._whole(steps // MARGIN)[segment]
-            if self._copied[segment] < whole:  # too late for some
+            if self._copied[segment] < whole:  # some were overwritten before they were copied
                 self._pass_over(segment, whole)
             while self._copied[segment] < written:
                 low = self._copied[segment]

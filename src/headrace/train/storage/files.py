@@ -2,7 +2,7 @@
 
 Rows are written to files that never change once they have their final name. A manifest lists the files and rows of the
 replay; it is replaced atomically, after all files in it are on the disk. Files of overwritten rows are removed one save
-later, so that a checkpoint from before the last save finds all of its rows, too.
+later, so that the checkpoint before the last save still has all of its rows.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ReplayFiles:
         chunks = list(self._chunks)
         for segment, high in enumerate(written):
             chunks += self._save_segment(segment, high)
-        # files of the previous save are kept, too
+        # files of the previous save are kept as well
         steps, saved = self.replay.layout.steps, self._saved
         chunks = [chunk for chunk in chunks if chunk.high > saved[chunk.segment] - steps]
         manifest = {

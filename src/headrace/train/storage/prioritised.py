@@ -16,7 +16,7 @@ from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.step_replay import Staleness, StepReplay
 from headrace.train.storage.sum_tree import SumTree
 
-LEAST = 1e-6  # ε, so that transitions without error are drawn, too
+LEAST = 1e-6  # ε, so that transitions without error are drawn as well
 
 
 class PrioritisedReplay:
@@ -27,10 +27,10 @@ class PrioritisedReplay:
     Args:
         replay: the replay to draw from.
         exponent: α; 0 draws uniformly.
-        importance: see below.
+        importance: the initial β.
 
     Attributes:
-        importance: β, the strength of the bias correction, which runs raise to 1.
+        importance: β, the strength of the bias correction, which a run raises to 1.
     """
 
     def __init__(self, replay: StepReplay, exponent: float, importance: float = 1.0):
@@ -116,7 +116,7 @@ class PrioritisedReplay:
         size, leaves, new = self.replay.layout.size, self._tree.leaves, torch.cat(come)
         old, places = torch.cat(gone).remainder_(size), new.remainder(size)
         leaves[old] = 0.0
-        leaves[places] = self._highest * self.replay.leads_on(new)  # some of which may lie where others were
+        leaves[places] = self._highest * self.replay.leads_on(new)  # new rows may be in places of old ones
         self._tree.add_up(torch.cat((old, places)))
 
     def _rows(self, segment: int, low: int, high: int) -> Tensor:
@@ -131,5 +131,5 @@ class PrioritisedReplay:
         layout = self.replay.layout
         lows = torch.tensor([low for low, _ in self._known])
         oldest = lows.index_select(0, places.remainder(layout.stride).floor_divide_(layout.envs)) * layout.stride
-        # the only number from the oldest row on that lies there
+        # the only number of a row held that is in this place
         return oldest + (places - oldest).remainder(layout.size)

@@ -34,8 +34,8 @@ class Staleness(NamedTuple):
     """The age of transitions that were read, int64[B] each.
 
     Attributes:
-        steps: rows that its segment has published since.
-        versions: of the weights, since those that acted.
+        steps: number of rows that its segment has published since.
+        versions: number of versions between the weights that acted and the newest.
     """
 
     steps: Tensor
@@ -52,7 +52,7 @@ class StepReplay:
         segments, steps, envs: S, T and N.
         n_step: steps that a transition spans, fewer at an episode's end or where a segment was cut.
         gamma: discount of a step.
-        frame_stack: newest images of an input.
+        frame_stack: number of newest images in an input.
 
     Raises:
         OptionError: T is too small for n steps of a stack, or a space is of another kind.
@@ -100,7 +100,7 @@ class StepReplay:
 
     @property
     def steps(self) -> int:
-        """Steps of environments that were published since the beginning."""
+        """Number of environment steps published since the beginning."""
         written = self._written.tolist()
         return sum(self._transitions(s, 0, w - 1) for s, w in enumerate(written) if w)
 

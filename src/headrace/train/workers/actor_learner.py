@@ -81,7 +81,7 @@ class Exchange:
 
     @torch.no_grad()
     def take_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Copies the last state from `publish_moments` into a policy's optimisers, and its statistics to ``measured``."""
+        """Copies the last published state into a policy's optimisers, and its statistics into ``measured``."""
         if self.moments.read(self._moments, measured) is None:
             return
         states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
