@@ -50,6 +50,9 @@ class Setting:
         uses: the cases in which it is used.
         shared: whether all policies of a run have the same value.
         scheduled: whether ``schedules`` may change it during a run.
+        continuable: whether it may differ when a run is resumed.
+        speed: whether the speed of training, or the memory that it needs, depends on it; the tuner then measures again
+            for each value.
     """
 
     help: str = ""
@@ -60,6 +63,8 @@ class Setting:
     uses: tuple[Use, ...] = (Use(),)
     shared: bool = False
     scheduled: bool = False
+    continuable: bool = False
+    speed: bool = False
 
     def check(self, name: str, value: Any) -> None:
         """Raises `OptionError` where a value, or one of several, is out of bounds."""
@@ -91,10 +96,12 @@ def setting(
     use: Use | tuple[Use, ...] = Use(),
     shared: bool = False,
     scheduled: bool = False,
+    continuable: bool = False,
+    speed: bool = False,
 ) -> Any:
     """Returns a dataclass field with this default; the other arguments are the attributes of `Setting`."""
     uses = use if isinstance(use, tuple) else (use,)
-    metadata = {"setting": Setting(help, low, above, high, group, uses, shared, scheduled)}
+    metadata = {"setting": Setting(help, low, above, high, group, uses, shared, scheduled, continuable, speed)}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

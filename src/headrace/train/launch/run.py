@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import given
+from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers
 from headrace.train.logging.loggers import check_loggers
@@ -26,9 +27,7 @@ from headrace.train.runs.writing import is_newer
 if TYPE_CHECKING:
     from headrace.train.launch.torchrun import RankContext
 
-CONTINUABLE = (
-    "total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log", "ray",
-)  # fmt: skip
+CONTINUABLE = tuple(name for name, known in settings_of(Config).items() if known.continuable)
 """settings that may change in the middle of a run"""
 PATIENCE = 60.0  # seconds to wait, after a restart by torchrun, until the killed process has let go of the folder
 

@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,17 +26,11 @@ from headrace.train.config.settings import Config
 from headrace.train.config.uses import Player
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, device_of, groups, measure, minibatch_of
-from headrace.train.tuning.search import Found, Search, change, growth
+from headrace.train.tuning.search import Found, Search, change, growth, speed_settings
 
 FIRST_ENVS = 16
 FIRST_MINIBATCHES = 4  # minibatches of a rollout of the first size, so that larger ones can help
 MOST_ENVS = 1 << 20
-DECIDES = (
-    "task", "env_options", "algo", "network", "hidden", "shared", "activation", "policies", "num_steps", "epochs",
-    "device", "devices", "num_threads", "torch_threads", "bf16", "compile", "graphs", "host_random", "target_kl",
-    "frozen", "replay_ratio", "replay_size", "normalise_observations", "normalise_rewards",
-)  # fmt: skip
-"""settings that speed and memory depend on, beside the groups of environments: the key of a cached result"""
 
 
 @dataclass(frozen=True)
@@ -162,9 +156,8 @@ def forget(task: str | None = None) -> int:
 
 def _key(config: Config) -> Key:
     """Returns the key of a result: this machine, and the settings that speed and memory depend on."""
-    values = asdict(config)
     key = {"machine": machine(device_of(config)), "groups": groups(config)}
-    return plain(key | {name: values[name] for name in DECIDES if name in values})
+    return plain(key | speed_settings(config, {"num_envs", "minibatch_size"}))
 
 
 def _encoded(found: Scale) -> dict[str, Any]:

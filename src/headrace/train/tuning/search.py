@@ -14,9 +14,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headrace.errors import HeadraceError
+from headrace.train.config.fields import settings_of
+from headrace.train.config.settings import Config
 from headrace.train.tuning.measure import Probe, Size
 
 GAIN = 1.05  # the smallest factor that counts as growth; a fall by less than 1 / GAIN counts as none
@@ -171,6 +173,19 @@ class Search(ABC):
     def _reasons(self) -> tuple[str, ...]:
         """Returns why the search ended."""
         return (self._over,) if self._over else tuple(dict.fromkeys(self._ended.values()))
+
+
+def speed_settings(config: Config, without: Collection[str]) -> dict[str, Any]:
+    """Returns the settings that the speed of a run depends on, name → value, for the key of a cached result.
+
+    Args:
+        config: the settings of the run.
+        without: names to leave out, such as those that a search varies.
+    """
+    values = dataclasses.asdict(config)
+    return {
+        name: values[name] for name, known in settings_of(type(config)).items() if known.speed and name not in without
+    }
 
 
 def growth(before: float, now: float) -> float:

@@ -36,7 +36,7 @@ from headrace.train.config.uses import Player
 from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.search import GAIN, Better, Found, Search, change, growth
+from headrace.train.tuning.search import GAIN, Better, Found, Search, change, growth, speed_settings
 
 LIMIT = 50.0  # seconds after which a search begins no further probe
 LIMIT_ON_A_CLUSTER = 200.0  # the same on a cluster, where actors take seconds to start
@@ -51,14 +51,6 @@ BUSY = 0.15
 """share of the cores that other programs use, above which a measurement is not cached"""
 LEARNING = ("torch_threads", "minibatch_size")
 SAMPLING = ("num_envs", "samplers", "num_threads")
-FOLLOWS = ("learning_rate", "critic_learning_rate", "target_rate", "target_update", "replay_ratio", "schedules")
-"""settings that follow the minibatch"""
-DECIDES = (
-    "algo", "device", "env_options", "network", "hidden", "activation", "bf16", "compile", "graphs", "num_envs",
-    "minibatch_size", "n_step", "prioritised", "replay_ratio", "matmul_precision", "actor_device",
-    "critic_device", "ray",
-)  # fmt: skip
-"""settings that speed depends on: a part of the key of a cached result"""
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ class Tuning(Found):
         """Returns the settings that the result changes, name → value, including those that follow the minibatch."""
         size = asdict(self.best.size)
         sized = dataclasses.replace(follow_batch(config, size.pop("minibatch_size")), **size)
-        names = [name for name in (*size, "minibatch_size", *FOLLOWS) if Player(sized).uses(name)]
+        names = [name for name in (*size, "minibatch_size", *config.followed(1, 1)) if Player(sized).uses(name)]
         return {name: getattr(sized, name) for name in names if getattr(sized, name) != getattr(config, name)}
 
     def record(self) -> dict[str, Any]:
@@ -308,7 +300,7 @@ class WorkersSearch(Search):
 
 def batch_is_kept(config: Config, keep: Collection[str]) -> bool:
     """Returns whether the minibatch, or a setting that follows it, was chosen by the user."""
-    follows = {"minibatch_size", *FOLLOWS} - ({"replay_ratio"} if config.replay_ratio is None else set())
+    follows = {"minibatch_size", *config.followed(1, 1)} - ({"replay_ratio"} if config.replay_ratio is None else set())
     return not follows.isdisjoint(keep)
 
 
@@ -344,7 +336,7 @@ def _key(config: Config, scope: Scope, keep: Collection[str]) -> Key:
     return plain(
         {"machine": machine(find_device(config.device)), "family": _family(config.task, config.env_options)}
         | {"scope": scope, "kept": kept, "batch_kept": batch_is_kept(config, keep)}
-        | {name: values[name] for name in DECIDES if name in values}
+        | speed_settings(config, {"task", "num_threads", "torch_threads"})
     )
 
 

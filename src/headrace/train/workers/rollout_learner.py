@@ -86,17 +86,9 @@ class RolloutLearner:
             self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
 
     def _samples(self, sampler: int, slot: Slot) -> Samples:
-        """Returns the contents of a slot for learning; releases it, and updates all statistics."""
-        config, rows = self.config, len(self._inputs)
-        seen = torch.from_numpy(slot.observations)
-        self._encoder(seen[:-1].flatten(0, 1), self._inputs)
-        ended = int(slot.ended)
-        after = torch.cat((seen[-1], torch.from_numpy(slot.final_observations[:ended])))
-        following = torch.empty(len(after), *self._inputs.shape[1:], dtype=self._inputs.dtype, device=self.device)
-        self._encoder(after, following)
-        if self._encoder.normaliser is not None:
-            raw = seen[:-1].to(self.device, torch.float32)
-            self._encoder.normaliser.update(raw.view(self._inputs.shape))
+        """Returns a slot's rollout as samples; releases the slot, and updates all statistics."""
+        config, rows, ended = self.config, len(self._inputs), int(slot.ended)
+        following = self._encode(slot)
         actions, acted, rewards, terminated, truncated, places = (
             torch.from_numpy(array).to(self.device, copy=True)
             for array in (
@@ -140,3 +132,19 @@ class RolloutLearner:
             normaliser.update(returns)
             returns = normaliser.normalised(returns)
         return Samples(self._inputs, actions, acted.flatten(), advantages, returns, answers)
+
+    def _encode(self, slot: Slot) -> Tensor:
+        """Encodes a slot's observations into the inputs, and updates their statistics.
+
+        Returns:
+            The inputs after the last step, and those of final observations, [N + ended, …].
+        """
+        seen, final = torch.from_numpy(slot.observations), torch.from_numpy(slot.final_observations[: int(slot.ended)])
+        self._encoder(seen[:-1].flatten(0, 1), self._inputs)
+        after = torch.cat((seen[-1], final))
+        following = torch.empty(len(after), *self._inputs.shape[1:], dtype=self._inputs.dtype, device=self.device)
+        self._encoder(after, following)
+        if self._encoder.normaliser is not None:
+            raw = seen[:-1].to(self.device, torch.float32)
+            self._encoder.normaliser.update(raw.view(self._inputs.shape))
+        return following
