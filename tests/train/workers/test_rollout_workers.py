@@ -110,7 +110,7 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
         if config.normalise_observations:
             known = [normaliser.pack() for normaliser in alone.policies[0].normalisers.values()]
             assert len(known) == 2
-            torch.testing.assert_close(apart.acting.known(), torch.cat(known))
+            torch.testing.assert_close(apart.policy_copy.known(), torch.cat(known))
     finally:
         alone.close()
         apart.close()
@@ -121,7 +121,7 @@ def test_a_sampler_writes_what_happened(tmp_path):
     try:
         sampler = sampler_of(trainer)
         observations, values = [0.1, -0.2, 0.5, 0.4, 0.7, 9.0, 50.0], [-20.0, 100.0, 50.0]  # means, variances, count
-        trainer.acting.take(trainer.acting.vector, torch.tensor([*observations, *values]).double())
+        trainer.policy_copy.take(trainer.policy_copy.vector, torch.tensor([*observations, *values]).double())
         trainer.learner.publish()
         slot = filled(sampler)
         assert (slot.versions == trainer.weights.version).all()
@@ -264,7 +264,7 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     config = Config.from_json((tmp_path / "config.json").read_text())
     again = OnPolicyTrainer(config, RunFolder(tmp_path), point)
     assert again.learner.steps == learnt
-    assert float(again.acting.known()[-1]) == learnt
+    assert float(again.policy_copy.known()[-1]) == learnt
     assert torch.equal(again.policy.model()["network.log_std"], point.model["network.log_std"])
     again.close()
     result = resume(tmp_path, quiet=True, total_steps=6000)

@@ -28,7 +28,7 @@ from headrace.train.collect.self_play import check_copies
 from headrace.train.config import given
 from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.logging.memory import free
 from headrace.train.modules.action_masks import masked_heads
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
@@ -198,14 +198,14 @@ def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
     return ", ".join(name for name in algorithms() if able(find_algorithm(name).capabilities))
 
 
-def players_of(config: Config, spec: TaskSpec) -> dict[str, Player]:
+def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
     """Returns policy name → its settings and kind of network, which decide what it uses; raises as `agent_groups`."""
-    players = {}
+    setups = {}
     for name, agent_group in agent_groups(config, spec).items():
         own = config.of_policy(name)
         continuous = isinstance(agent_group.action, gym.spaces.Box)
-        players[name] = Player(own, network_kind(own, agent_group.observation), continuous, agent_group.width)
-    return players
+        setups[name] = PolicySetup(own, network_kind(own, agent_group.observation), continuous, agent_group.width)
+    return setups
 
 
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:

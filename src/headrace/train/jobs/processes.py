@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from headrace.limits import need_files
 from headrace.machine import usable_cores
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.processes.start import cause_of_death
 from headrace.train.runs.writing import writing
 
@@ -215,15 +215,15 @@ def _ending(job: Job) -> dict[str, Any]:
     return {"error": f"its process ended: {cause_of_death(process.returncode)}; see {job.log}", "wrong": False}
 
 
-def jobs_for(players: dict[str, Player], light: bool) -> int:
+def jobs_for(setups: dict[str, PolicySetup], light: bool) -> int:
     """Returns how many runs the cores of this machine can train side by side.
 
     Args:
-        players: the policies of one run, as `headrace.train.collect.setup.players_of` returns them.
+        setups: the policies of one run, as `headrace.train.collect.setup.policy_setups` returns them.
         light: whether one core is enough for its environments.
     """
-    each = [player.config for player in players.values()]
+    each = [setup.config for setup in setups.values()]
     config = each[0]
     alone = config.samplers > 0 or config.devices or any(own.device != "cpu" for own in each)
-    small = light and all(player.network == "mlp" for player in players.values()) and config.torch_threads <= 1
+    small = light and all(setup.network == "mlp" for setup in setups.values()) and config.torch_threads <= 1
     return usable_cores() if small and not alone else 1

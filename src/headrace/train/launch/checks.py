@@ -11,7 +11,7 @@ from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
+from headrace.train.config.uses import PolicySetup, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
@@ -24,24 +24,24 @@ class Request:
     Attributes:
         requested: the settings as the user gave them.
         config: the settings with which the run begins; none is left open.
-        players: policy name → its settings and network, as `headrace.train.collect.setup.players_of` returns them.
+        setups: policy name → its settings and network, as `headrace.train.collect.setup.policy_setups` returns them.
         no_samplers: in words, why an algorithm with a replay has no samplers; None if it has some, or never has any.
     """
 
     requested: Config
     config: Config
-    players: dict[str, Player]
+    setups: dict[str, PolicySetup]
     no_samplers: str | None
 
     def remarks(self) -> list[str]:
         """Returns lines that tell the user which settings were decided for them, and why."""
-        found = [self._without_samplers(), *map(learns_nothing, self.players.values())]
+        found = [self._without_samplers(), *map(learns_nothing, self.setups.values())]
         return [words for words in (*found, _decided_by_cores(self.requested, self.config)) if words]
 
     def _without_samplers(self) -> str | None:
         if self.no_samplers is None:
             return None
-        unused = dict(pair for player in self.players.values() for pair in unused_defaults(player))
+        unused = dict(pair for setup in self.setups.values() for pair in unused_defaults(setup))
         without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
         told = "samples and learns in turn, without workers (samplers=0), since"
         return f"{self.config.algo} {told} {self.no_samplers}{without}"
@@ -62,10 +62,10 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     config = resolved(requested)
     replay = find_algorithm(config.algo).capabilities.replay
     why = why_no_samplers(config) if requested.samplers < 0 and replay else None
-    players = _check_task(config)
-    check_used(config, overrides, players, why)
-    check_learns(config, overrides, players, why)
-    return Request(requested, config, players, why)
+    setups = _check_task(config)
+    check_used(config, overrides, setups, why)
+    check_learns(config, overrides, setups, why)
+    return Request(requested, config, setups, why)
 
 
 def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
@@ -79,7 +79,7 @@ def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
 
     request = check_request(task, overrides)
     kernel = build_task(task, **request.config.env_options).kernel
-    return request.config, jobs_for(request.players, kernel is not None)
+    return request.config, jobs_for(request.setups, kernel is not None)
 
 
 def resolved(config: Config) -> Config:
@@ -155,7 +155,7 @@ def check_launcher(config: Config) -> None:
     where.device(config.device)
 
 
-def _check_task(config: Config) -> dict[str, Player]:
+def _check_task(config: Config) -> dict[str, PolicySetup]:
     """Checks devices, files and the settings that depend on the task; raises `OptionError` for what is missing.
 
     Returns:
@@ -163,7 +163,7 @@ def _check_task(config: Config) -> dict[str, Player]:
     """
     from headrace.pool.registry import build_task
     from headrace.train.collect.curriculum import check_curriculum
-    from headrace.train.collect.setup import find_device, players_of, reward_function
+    from headrace.train.collect.setup import find_device, policy_setups, reward_function
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
@@ -178,9 +178,9 @@ def _check_task(config: Config) -> dict[str, Player]:
     if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
     spec = build_task(config.task, **config.env_options).spec
-    players = players_of(config, spec)
-    check_loads(config, spec, players)
-    return players
+    setups = policy_setups(config, spec)
+    check_loads(config, spec, setups)
+    return setups
 
 
 def check_cluster(config: Config) -> None:

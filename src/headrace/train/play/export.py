@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.cnn import NatureTrunk
-from headrace.train.play.agent import Agent, Player
+from headrace.train.play.agent import Agent, PlayedPolicy
 from headrace.train.play.module import PolicyModule
 from headrace.train.runs.writing import writing
 from headrace.version import __version__
@@ -105,35 +105,35 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     if policy is None and len(agent.policies) > 1:
         names = ", ".join(each.name for each in agent.policies)
         raise OptionError(f"the run has several policies, each of which is a file: name one of {names}")
-    player = agent.player_named(agent.policies[0].name if policy is None else policy)
-    inputs, outputs = _arrays(player)
-    examples = _examples(player, inputs, 2)
-    deployed = _Deployed(player.module, getattr(torch, outputs[0].dtype)).eval()
-    facts = _facts(agent, player, inputs, outputs)
-    with _quiet(), _in_float32(player.module), torch.no_grad():
+    played = agent.played_policy(agent.policies[0].name if policy is None else policy)
+    inputs, outputs = _arrays(played)
+    examples = _examples(played, inputs, 2)
+    deployed = _Deployed(played.module, getattr(torch, outputs[0].dtype)).eval()
+    facts = _facts(agent, played, inputs, outputs)
+    with _quiet(), _in_float32(played.module), torch.no_grad():
         if path.suffix == ".pt":
             _write_script(path, deployed, examples, facts)
-            difference = _compare(torch.jit.load(str(path)), deployed, _examples(player, inputs, ROWS))
+            difference = _compare(torch.jit.load(str(path)), deployed, _examples(played, inputs, ROWS))
         else:
             _write_onnx(path, deployed, examples, inputs, outputs, facts)
             session = _session(path, inputs)
-            difference = None if session is None else _compare(session, deployed, _examples(player, inputs, ROWS))
+            difference = None if session is None else _compare(session, deployed, _examples(played, inputs, ROWS))
     if difference is not None and not difference <= CLOSE:
         path.unlink()
         raise ArithmeticError(f"{path} would answer otherwise than the agent, by {difference:.3g}: it was removed")
     return Exported(path, inputs, outputs, difference)
 
 
-def _arrays(player: Player) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    group, module = player.agent_group, player.module
+def _arrays(played: PlayedPolicy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    group, module = played.agent_group, played.module
     seen, done = group.observation, group.action
     memory = (module.memory_size,) if module.memory_size else None
     inputs = [Array("observation", str(np.dtype(seen.dtype)), tuple(seen.shape or ()), "as the environment gives it")]
     if memory:
         inputs.append(Array("memory", "float32", memory, "zeros at the start of an episode"))
-    if player.heads:
-        inputs.append(Array(MASK, "int8", (sum(player.heads),), f"info[{MASK!r}]; 0 for forbidden actions"))
-    size = player.distribution.size
+    if played.heads:
+        inputs.append(Array(MASK, "int8", (sum(played.heads),), f"info[{MASK!r}]; 0 for forbidden actions"))
+    size = played.distribution.size
     outputs = [
         Array("action", str(np.dtype(done.dtype)), tuple(done.shape or ()), "the most likely, for env.step"),
         Array("parameters", "float32", (size,), "logits or values of actions; or means, and log standard deviations"),
@@ -144,9 +144,9 @@ def _arrays(player: Player) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     return tuple(inputs), tuple(outputs)
 
 
-def _examples(player: Player, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
+def _examples(played: PlayedPolicy, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
     """Returns example inputs with ``rows`` rows, of the spaces' shapes and dtypes."""
-    space = player.agent_group.observation
+    space = played.agent_group.observation
     space.seed(rows)
     generator = torch.Generator().manual_seed(rows)
     found = []
@@ -161,17 +161,17 @@ def _examples(player: Player, inputs: tuple[Array, ...], rows: int) -> tuple[Ten
     return tuple(found)
 
 
-def _facts(agent: Agent, player: Player, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
+def _facts(agent: Agent, played: PlayedPolicy, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
     """Returns the metadata that the file holds."""
     listed = [{each: list(map(_as_dict, arrays))} for each, arrays in (("inputs", inputs), ("outputs", outputs))]
     return {
         "headrace": __version__,
         "task": agent.spec.task,
         "env_options": json.loads(json.dumps(agent.config.env_options, default=str)),
-        "algo": player.policy.config.algo,
-        "policy": player.policy.name,
-        "observation_space": str(player.agent_group.observation),
-        "action_space": str(player.agent_group.action),
+        "algo": played.policy.config.algo,
+        "policy": played.policy.name,
+        "observation_space": str(played.agent_group.observation),
+        "action_space": str(played.agent_group.action),
         **listed[0],
         **listed[1],
     }

@@ -14,7 +14,7 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import space_text
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
@@ -22,21 +22,21 @@ from headrace.train.runs import trust
 from headrace.train.runs.folder import RunFolder
 
 
-def check_loads(config: Config, spec: TaskSpec, players: Mapping[str, Player]) -> None:
+def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup]) -> None:
     """Checks that the networks that ``load`` names exist, and fit this run's observations and actions.
 
     Args:
         config: the run's settings.
         spec: its task.
-        players: its policies by name; ``""`` for the one of a single agent.
+        setups: its policies by name; ``""`` for the one of a single agent.
 
     Raises:
         OptionError: the run that ``load`` names has no checkpoint, observations or actions of other sizes, or not this
             run's ``normalise_observations``, ``normalise_values`` or ``activation``, where the network has one.
     """
     groups = policy_mapping(spec, config.policies)
-    for name, player in players.items():
-        own = player.config
+    for name, setup in setups.items():
+        own = setup.config
         if own.load is None:
             continue
         run, theirs = RunFolder.read(own.load)
@@ -44,7 +44,7 @@ def check_loads(config: Config, spec: TaskSpec, players: Mapping[str, Player]) -
             raise OptionError(f"load={own.load!r}: that run has no checkpoint yet")
         _check_sizes(own, name, groups[name], theirs)
         there = theirs.of_policy(name)
-        unseen = ["normalise_observations", *(["activation"] if player.uses("activation") else [])]
+        unseen = ["normalise_observations", *(["activation"] if setup.uses("activation") else [])]
         unseen += ["normalise_values"] if hasattr(own, "normalise_values") else []
         for setting in unseen:  # in the shapes of what is loaded
             ours, learnt = getattr(own, setting), getattr(there, setting, False)

@@ -75,11 +75,11 @@ class AsyncTrainer(Runner):
         prepare(config, [agent_group])
         self.policy: Policy = make_policy("", config, agent_group, self.device)
         self.policies, policy = [self.policy], self.policy
-        self.acting = PolicyCopy(policy)
+        self.policy_copy = PolicyCopy(policy)
         policy.tracker = EpisodeTracker(1, config.stop_episodes)
-        self.weights = self.acting.buffer(self._extras())
-        self.evaluations = self.acting.buffer(len(evaluator.RESULTS))
-        self._evaluated = torch.zeros_like(policy.acting, device="cpu"), self.acting.known()
+        self.weights = self.policy_copy.buffer(self._extras())
+        self.evaluations = self.policy_copy.buffer(len(evaluator.RESULTS))
+        self._evaluated = torch.zeros_like(policy.acting, device="cpu"), self.policy_copy.known()
         self.counters = Counters(config.samplers)
         self.updates = self.restarts = 0
         self._lost = 0.0
@@ -303,12 +303,12 @@ class AsyncTrainer(Runner):
     @torch.no_grad()
     def save_best(self) -> None:
         """Saves the weights that were evaluated last as the best."""
-        learning = self.acting.vector.clone(), self.acting.known()
-        self.acting.take(*self._evaluated)
+        learning = self.policy_copy.vector.clone(), self.policy_copy.known()
+        self.policy_copy.take(*self._evaluated)
         counters = self._counters() | {"step": int(self.evaluation["step"])}
         point = Checkpoint(self.policy.model(), {}, {}, counters).copied()
         self.writing.start(checkpoints.BEST, lambda: self._save_point(checkpoints.BEST, point))
-        self.acting.take(*learning)
+        self.policy_copy.take(*learning)
 
     def _save_solved(self) -> None:
         """Saves the weights that solved the task as the best, unless evaluated ones were better."""

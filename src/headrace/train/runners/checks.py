@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task, is_known_here_only
-from headrace.train.collect.setup import players_of
+from headrace.train.collect.setup import policy_setups
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import check_asked_for
 
@@ -23,5 +23,5 @@ def check_workers(config: Config) -> None:
             f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
             "import: put it into a file, my_env.py:NAME, or train with samplers=0"
         )
-    (player,) = players_of(config, spec).values()
-    check_asked_for(player)
+    (setup,) = policy_setups(config, spec).values()
+    check_asked_for(setup)

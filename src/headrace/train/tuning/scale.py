@@ -23,7 +23,7 @@ from headrace.errors import OptionError, WorkerError
 from headrace.machine import readable
 from headrace.train.collect.setup import agent_groups
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, device_of, groups, measure, minibatch_of
 from headrace.train.tuning.search import Found, Search, change, growth, speed_settings
@@ -41,7 +41,7 @@ class Scale(Found):
         """Returns the settings of the best size, name → value."""
         sized = self.best.size.applied(config)
         names = ("num_envs", "minibatch_size", *(["batch_size"] if config.batch_size else []))
-        return {name: getattr(sized, name) for name in names if Player(sized).uses(name)}
+        return {name: getattr(sized, name) for name in names if PolicySetup(sized).uses(name)}
 
 
 def scale(

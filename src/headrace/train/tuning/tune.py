@@ -32,7 +32,7 @@ from headrace.train.collect.setup import find_device
 from headrace.train.config.batch_rule import follow_batch, largest_batch
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
@@ -78,7 +78,7 @@ class Tuning(Found):
         """Returns the settings that the result changes, name → value, including those that follow the minibatch."""
         size = asdict(self.best.size)
         sized = dataclasses.replace(follow_batch(config, size.pop("minibatch_size")), **size)
-        names = [name for name in (*size, "minibatch_size", *config.followed(1, 1)) if Player(sized).uses(name)]
+        names = [name for name in (*size, "minibatch_size", *config.followed(1, 1)) if PolicySetup(sized).uses(name)]
         return {name: getattr(sized, name) for name in names if getattr(sized, name) != getattr(config, name)}
 
     def record(self) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Exchange:
         """Copies the last published state into a policy's optimisers, and its statistics into ``measured``."""
         if self.moments.read(self._moments, measured) is None:
             return
-        states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
+        states = [tensor for name in actor_parts(policy) for tensor in policy.optimiser_of(name).state().values()]
         for state, values in zip(states, self._moments.split([state.numel() for state in states]), strict=True):
             state.copy_(values.view(state.shape))
 
@@ -95,9 +95,9 @@ class Exchange:
             self.moments.close()
 
 
-def halves(policy: OffPolicy) -> tuple[list[str], list[str]]:
-    """Returns the names of the critics' parts and of the actor's parts."""
-    return [CRITIC], [name for name in policy.parts if name != CRITIC]
+def actor_parts(policy: OffPolicy) -> list[str]:
+    """Returns the names of the parts that the actor's process learns: all but the critics."""
+    return [name for name in policy.parts if name != CRITIC]
 
 
 def others_of(policy: OffPolicy) -> list[str]:
@@ -111,7 +111,7 @@ def extras_of(policy: OffPolicy) -> int:
 
 
 def _moments(policy: OffPolicy) -> Tensor:
-    states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
+    states = [tensor for name in actor_parts(policy) for tensor in policy.optimiser_of(name).state().values()]
     return torch.cat([state.reshape(-1).float() for state in states])
 
 
