@@ -52,7 +52,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         OptionError: the actions are not continuous and bounded, or blocks are not of one width.
     """
 
-    config: FlashSACConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # it is more, and nobody sets it
+    config: FlashSACConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # a subclass's settings; the attribute is never assigned
     target_parts = ("critic",)
 
     def _make(self) -> tuple[Any, nn.Module]:

@@ -29,7 +29,7 @@ from headrace.train.storage.device_replay import Transitions
 class XQC(XQCDeclaration, CrossQ):
     """A stochastic policy π, critics that return distributions of Q, and the temperature α; there are no targets."""
 
-    config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # it is more, and nobody sets it
+    config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # a subclass's settings; the attribute is never assigned
 
     def _make(self) -> tuple[Any, nn.Module]:
         distribution, network = super()._make()

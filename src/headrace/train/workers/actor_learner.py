@@ -1,8 +1,8 @@
 """Splits updates between two processes, each on its own device: one learns the critics, the other the actor.
 
-Neither waits for the other. The critics use an actor that is a few updates old, and the actor such critics; a policy
-changes little in a few updates. Only the number of the actor's updates is limited to that of the critics', so that it
-does not learn from unchanged critics.
+Neither waits for the other. The critics use an actor that is a few updates old, and the actor uses critics that are a
+few updates old; both change little in a few updates. Only the number of the actor's updates is limited to that of the
+critics', so that it does not learn from unchanged critics.
 
 Source of the idea: Li et al. 2023 (arXiv:2307.12983), Spreeze (arXiv:2312.06126).
 """

@@ -32,7 +32,7 @@ class PolicyCopy:
         self.vector = policy.acting
 
     def buffer(self, extras: int = 0) -> WeightBuffer:
-        """Returns a new weight buffer for it, with ``extras`` further numbers."""
+        """Returns a new weight buffer for the vector and the statistics, with ``extras`` further numbers."""
         return WeightBuffer(self.vector.numel(), extras + len(self.known()))
 
     def known(self) -> Tensor:

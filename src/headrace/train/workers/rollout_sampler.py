@@ -54,7 +54,7 @@ class RolloutSampler(Sampler):
                 return False
             try:
                 self._step(t, slot)
-            except ActionError:  # a network returns NaN for NaN
+            except ActionError:  # which may be due to an observation that is not finite
                 self._check(slot, t)
                 raise
         self._check(slot, self.config.num_steps)
@@ -97,7 +97,7 @@ class RolloutSampler(Sampler):
         final = info.get("final_info", {})
 
         def game(name: str, otherwise: np.ndarray) -> np.ndarray:
-            # a finished row carries the new episode's info; the old one's is beside it
+            # where an episode ended, `info` is that of the next episode, and `final` that of the last step
             return np.where(over, final[name], info[name]) if name in final else info.get(name, otherwise)
 
         ends = game("terminated", terminated).astype(bool) | truncated

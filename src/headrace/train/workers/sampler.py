@@ -33,10 +33,12 @@ class Sampler(ABC):
 
     Args:
         config: the run's settings.
-        number, life: the sampler's number, and how often it was started before.
+        number: the sampler's number.
+        life: number of its earlier starts.
         weights: the buffer from which it reads its policy.
         counters: the run's shared counters.
-        autoreset, options: of its pool.
+        autoreset: the autoreset mode of its pool.
+        options: the options of the task.
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class Sampler(ABC):
 
 def run_sampler(make: Callable[[], Sampler]) -> None:
     """Makes and runs a sampler in its own process."""
-    torch.set_num_threads(1)  # for a few rows, distributing the work takes longer than the work
+    torch.set_num_threads(1)  # for a few rows, sharing the work among threads takes longer than the work
     sampler = make()
     try:
         sampler.run()
