@@ -19,7 +19,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
-from headrace.train.runners.meeting import meet, part, store_of
+from headrace.train.runners.meeting import leave, meet, store_of
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
@@ -95,7 +95,7 @@ def learn_100_times(folder: Path, algorithms: list[str]) -> None:
         seen = {"seen": trainer.collector.observations["obs"][-1]}
         found[algo] = policy.model() | policy.optimisers() | shared | seen
         trainer.close()
-        part()
+        leave()
     torch.save(found, folder / f"{where.rank}.pt")
 
 
@@ -127,8 +127,8 @@ def learn_from_halves(folder: Path) -> None:
         found[name, "together"] = {"all": normalised(gains[:, half], mine, group)}
         found[name, "alone"] = {"all": normalised(gains, counted)[:, half]}
     torch.save(found, folder / f"{where.rank}.pt")
-    group.wait()
-    part()
+    group.barrier()
+    leave()
 
 
 def learn_in_halves(folder: Path) -> None:
@@ -137,7 +137,7 @@ def learn_in_halves(folder: Path) -> None:
     assert where is not None
     group = meet(where, store_of(where), lambda: False)
     torch.save(learnt_with_shared_chance(folder, group), folder / f"{where.rank}.pt")
-    part()
+    leave()
 
 
 def learnt_with_shared_chance(folder: Path, group: ProcessGroup) -> dict[str, torch.Tensor]:

@@ -31,8 +31,8 @@ from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.config.settings import make_config
-from headrace.train.launch.run import Wishes
-from headrace.train.launch.run import go_on as go_on_here
+from headrace.train.launch.run import RunOptions
+from headrace.train.launch.run import resume_run as go_on_here
 from headrace.train.processes.torchrun import place
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs.checkpoint import Checkpoint, load, newest
@@ -197,20 +197,20 @@ def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
     ],
 )
 def test_settings_that_start_processes_are_nothing_for_torchrun(monkeypatch, wrong):
-    from headrace.train.launch.checks import checked
+    from headrace.train.launch.checks import check_request
 
     for name, value in TOLD.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(OptionError, match="torchrun"):
-        checked("Pendulum-v1", wrong)
-    assert checked("Pendulum-v1", {"algo": "sac"}).config.samplers == 0
+        check_request("Pendulum-v1", wrong)
+    assert check_request("Pendulum-v1", {"algo": "sac"}).config.samplers == 0
 
 
 @pytest.mark.usefixtures("told")
 def test_a_run_with_samplers_goes_on_without_torchrun(tmp_path):
     RunFolder.create(tmp_path / "run", make_config("Pendulum-v1", algo="sac", samplers=1))
     with pytest.raises(OptionError, match="samplers=1 would add processes to those of torchrun"):
-        go_on_here(tmp_path / "run", {}, Wishes(quiet=True))
+        go_on_here(tmp_path / "run", {}, RunOptions(quiet=True))
 
 
 def test_a_lock_is_waited_for(tmp_path):

@@ -11,14 +11,14 @@ class Others(Protocol):
     """The processes that train a policy together; all call the same methods in the same order."""
 
     def average(self, values: Tensor, rows: float | Tensor) -> None:
-        """Replace a flat vector by its mean over all processes, weighted by the samples that each is the mean of."""
+        """Replaces a flat vector by its mean over all processes, weighted by the samples that each is the mean of."""
 
-    def add(self, values: Tensor) -> None:
-        """Replace values by their sum over all processes, the same in each, bit for bit."""
+    def all_reduce(self, values: Tensor) -> None:
+        """Replaces values by their sum over all processes, the same in each, bit for bit."""
 
-    def gather(self, values: Tensor) -> Tensor:
+    def all_gather(self, values: Tensor) -> Tensor:
         """Returns the vectors [n] of all processes, [processes, n]."""
         ...
 
-    def share(self, values: Tensor) -> None:
-        """Replace values by the first process's."""
+    def broadcast(self, values: Tensor) -> None:
+        """Replaces values by the first process's."""

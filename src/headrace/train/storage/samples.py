@@ -128,7 +128,7 @@ def _normalised_with(others: Others, gains: Tensor, weights: Tensor | None) -> T
     exact = gains.double()
     counted = torch.ones_like(exact) if weights is None else weights.double()
     sums = torch.stack((counted.sum(-1), (exact * counted).sum(-1), (exact.square() * counted).sum(-1)), -1)
-    others.add(sums)
+    others.all_reduce(sums)
     count, total, squares = sums.split(1, -1)
     mean = total / count.clamp(min=1)
     variance = (squares - mean * total).clamp(min=0) / (count - 1).clamp(min=1)
