@@ -90,7 +90,8 @@ def run(argv: list[str]) -> int:
     found = find_tuning(config, console, table=True, **how)
     for words in found.ended:
         console.print(f"  {words}", soft_wrap=True)
-    settings = " ".join(f"{option_of(name)} {_word(value)}" for name, value in found.settings(config).items())
+    chosen = found.settings(config) | ({"samplers": found.best.size.samplers, "ray": args.ray} if args.ray else {})
+    settings = " ".join(f"{option_of(name)} {_word(value)}" for name, value in chosen.items())
     console.print(f"the same by hand:  headrace train {args.task} --algo {args.algo} {settings}", soft_wrap=True)
     return 0
 

@@ -20,6 +20,7 @@ from headrace.train.modules.layers import initialised
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 
 FEATURES = 64
@@ -47,6 +48,7 @@ class Curiosity:
         self.scaler = RewardScaler(config.num_envs * agent_group.width, config.gamma, device)
         self.normaliser = None if self.images else ObservationNormaliser(input_size(space), device)
         self.measured = torch.zeros(2, device=device)
+        self._others: Others | None = None
 
     @torch.inference_mode()
     def bonus(self, inputs: Tensor, over: Tensor, present: Tensor | None = None) -> Tensor:
@@ -67,6 +69,15 @@ class Curiosity:
         self.measured[0] = scaled.mean()
         return scaled * self.config.curiosity
 
+    def learn_with_others(self, others: Others) -> None:
+        """Begin with the first process's networks, and learn and measure together with the others from now on."""
+        self._others, self.optimiser.reduce = others, others.average
+        for known in (self.scaler, self.normaliser):
+            if known is not None:
+                known.statistics.gather = others.all_gather
+        for tensor in (self.optimiser.parameters, *self.target.state_dict().values()):
+            others.broadcast(tensor)
+
     def learn(self, inputs: Tensor, learning_rate: float | Tensor, generator: torch.Generator) -> None:
         """Trains on the observations of a rollout, [M, …], once, in minibatches if the algorithm has them."""
         count = len(inputs)
@@ -80,6 +91,8 @@ class Curiosity:
             self.optimiser.step(learning_rate, 0.5)
             losses.append(loss.detach())
         self.measured[1] = torch.stack(losses).mean()
+        if self._others is not None:
+            self._others.average(self.measured, 1.0)
 
     def _errors(self, inputs: Tensor) -> Tensor:
         """Returns half the mean squared difference of the two networks' outputs for each row, float32[M]."""

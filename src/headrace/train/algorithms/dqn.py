@@ -157,9 +157,10 @@ class DQN(DQNDeclaration, OffPolicy):
     def _ring(self) -> Replay:
         config = self.config
         if uses_images(config, self.agent_group.observation):
-            raise OptionError(
-                "images are not kept twice in a replay on the device: let samplers collect them, samplers=1"
-            )
+            alone = "let samplers collect them, samplers=1"
+            together = "train in one process, whose samplers collect them, on other machines, too, with ray"
+            advice = alone if self.others is None else together
+            raise OptionError(f"images are not kept twice in a replay on the device: {advice}")
         return super()._ring()
 
     # -- checkpoints -----------------------------------------------------------------------------

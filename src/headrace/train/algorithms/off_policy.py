@@ -28,6 +28,7 @@ from headrace.train.algorithms.updater import Updater
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.network import input_size
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
@@ -236,9 +237,10 @@ class OffPolicy(Policy):
     def _draw_noise(self, rows: int) -> Tensor:
         return self.noise(rows)
 
-    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
+    def learn_with_others(self, others: Others) -> None:
+        super().learn_with_others(others)
         for optimiser in self._optimisers.values():
-            optimiser.reduce = reduce
+            optimiser.reduce = others.average
         if self._optimisers:
             self._update = Updater(self, self._batch, False)
 

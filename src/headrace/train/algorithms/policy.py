@@ -18,6 +18,7 @@ from headrace.train.logging.progress import PolicyProgress
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 
 
@@ -42,6 +43,7 @@ class Policy:
         memory_size: columns of a recurrent network's memory; 0 for other networks.
         tracker: returns and lengths of this policy's episodes.
         losses: the last update's statistics; None before the first.
+        others: the processes that train this policy together with this one; None if it trains alone.
         interrupted: called before each epoch over a rollout; once it returns True, no epoch is begun.
         caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
@@ -67,6 +69,7 @@ class Policy:
         self.step: Any = getattr(self.network, "step", None)
         self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(agent_group.types))
         self.losses: Tensor | None = None
+        self.others: Others | None = None
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
@@ -111,13 +114,12 @@ class Policy:
         """
         raise NotImplementedError
 
-    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
-        """Averages gradients with other processes from now on; updates are then no CUDA graphs.
-
-        Args:
-            reduce: as `FlatAdam.reduce`.
-        """
-        raise NotImplementedError
+    def learn_with_others(self, others: Others) -> None:
+        """Averages gradients and statistics with other processes from now on; updates are then no CUDA graphs."""
+        self.others = others
+        for normaliser in (*self.normalisers.values(), self.reward_scaler):
+            if normaliser is not None:
+                normaliser.statistics.gather = others.all_gather
 
     @property
     def updates(self) -> int:

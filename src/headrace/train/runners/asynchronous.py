@@ -169,9 +169,14 @@ class AsyncTrainer(Runner):
         while self._evaluation_is_due() and not self._interrupt and time.monotonic() < until:
             time.sleep(REST)
             self._poll()
-        self.supervisor.close()
+        self._end_workers()
         self._read_counters()
         self._log()
+
+    def _end_workers(self) -> None:
+        """Those that have begun may end by themselves; who still waits for a cluster has nothing to finish."""
+        waits = self.cluster is not None and not self.cluster.connected
+        self.supervisor.close(0.0 if waits else None)
 
     def _start(self) -> None:
         config, counters, workers = self.config, self.counters, self.supervisor
@@ -336,7 +341,7 @@ class AsyncTrainer(Runner):
 
     def close(self) -> None:
         """Ends all workers, and frees what they shared."""
-        self.supervisor.close()
+        self._end_workers()
         with suppress(HeadraceError, OSError):  # it was raised before, or follows from another error
             self.writing.wait()
         super().close()

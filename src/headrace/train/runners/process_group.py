@@ -78,18 +78,15 @@ class ProcessGroup:
         for experience in experiences:
             experience.static = True  # else the number of minibatches would differ between processes
             policy = experience.policy
-            policy.learn_with_others(self.average)
-            for normaliser in (*policy.normalisers.values(), experience.reward_scaler):
-                if normaliser is not None:
-                    normaliser.statistics.gather = self.all_gather
-            model = {name: tensor.contiguous() for name, tensor in policy.model().items()}
+            policy.learn_with_others(self)
+            model = policy.model()
             for tensor in model.values():
-                dist.broadcast(tensor, 0)
+                self.broadcast(tensor)
             policy.load_model(model)
 
     def may_capture(self, experiences: Iterable[Experience]) -> bool:
         """Returns whether rollouts can be CUDA graphs, which is so unless they gather statistics of other processes."""
-        return self.size == 1 or not any(e.policy.normalisers or e.reward_scaler for e in experiences)
+        return self.size == 1 or not any(_gathers(experience.policy) for experience in experiences)
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
@@ -103,6 +100,17 @@ class ProcessGroup:
         total = torch.cat([values * count, count])
         dist.all_reduce(total)
         torch.div(total[:-1], total[-1].clamp(min=1), out=values)
+
+    def all_reduce(self, values: Tensor) -> None:
+        """Replaces values by their sum over all processes, the same in each, bit for bit."""
+        dist.all_reduce(values)
+
+    @torch.inference_mode()
+    def broadcast(self, values: Tensor) -> None:
+        """Replaces values by the first process's."""
+        whole = values.contiguous()
+        dist.broadcast(whole, 0)
+        values.copy_(whole)
 
     def all_gather(self, values: Tensor) -> Tensor:
         """Returns a vector [n] of each process, as [processes, n]."""
@@ -127,7 +135,7 @@ class ProcessGroup:
                 policy.losses = losses
             if not policy.config.frozen:
                 for buffer in policy.network.buffers():  # such as statistics of a batch normalisation
-                    dist.broadcast(buffer, 0)
+                    self.broadcast(buffer)
 
     def interrupt(self) -> Any:
         """Returns a context whose value is true once the run is asked to end."""
@@ -191,6 +199,11 @@ class ProcessGroup:
         own: list[Any] = [None]
         dist.scatter_object_list(own, None if states is None else [_parcel(s) for s in states], 0, group=self._host)
         return dataclasses.replace(shared, state=own[0])
+
+
+def _gathers(policy: Policy) -> bool:
+    """Whether a policy has running statistics of what it sees or earns."""
+    return bool(policy.normalisers or policy.reward_scaler or getattr(policy, "curiosity", None))
 
 
 def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:

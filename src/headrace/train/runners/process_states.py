@@ -56,11 +56,11 @@ def _dealt(states: list[State], size: int, config: Config, step: int) -> list[St
     shared = {name: tensor for name, tensor in states[0].items() if not name.startswith("environment")}
     shares = [dict(shared) for _ in range(size)]
     window = math.ceil(config.stop_episodes / size)
-    for prefix in _groups(shared, "measured"):
+    for prefix in _groups(shared, "episodes", "measured"):
         old = [checkpoints.group(prefix, state) for state in states]
         for state, new in zip(shares, episode_tracker.dealt(old, size, window), strict=True):
             state |= checkpoints.prefixed(prefix, new)
-    for prefix in _groups(shared, "written"):
+    for prefix in _groups(shared, "replay", "written"):
         old = [checkpoints.group(prefix, state) for state in states]
         every = sum(int(each["collected"]) for each in old)
         most = config.of_policy(prefix.partition(".")[2]).replay_size  # type: ignore[attr-defined]
@@ -79,9 +79,10 @@ def _fresh_generator(config: Config, entropy: tuple[int, ...]) -> Tensor:
     return torch.Generator(kind).manual_seed(seed).get_state()
 
 
-def _groups(state: Mapping[str, Tensor], last: str) -> list[str]:
-    """Returns the prefixes, one for each policy, of the groups that hold a tensor named ``last``."""
-    return [name.rpartition(".")[0] for name in state if name.rpartition(".")[2] == last]
+def _groups(state: Mapping[str, Tensor], what: str, last: str) -> list[str]:
+    """Returns the prefixes, one for each policy, of the groups of ``what`` that hold a tensor named ``last``."""
+    names = [name for name in state if name.partition(".")[0] == what]
+    return [name.rpartition(".")[0] for name in names if name.rpartition(".")[2] == last]
 
 
 def _process(rank: int | str) -> str:

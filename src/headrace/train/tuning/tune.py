@@ -28,6 +28,7 @@ import headrace
 from headrace.errors import OptionError
 from headrace.machine import usable_cores
 from headrace.pool.registry import build_task, family
+from headrace.train.cluster import connection
 from headrace.train.collect.setup import find_device
 from headrace.train.config.batch_rule import follow_batch, largest_batch
 from headrace.train.config.registry import algorithms, find_algorithm
@@ -140,7 +141,7 @@ def tune(
             f"with samplers={config.samplers} on {config.device}"
         )
     check_workers(config)
-    key = _key(config, scope, keep)
+    key = _key(config, scope, keep) | _cluster(config)
     known = None if again else CACHE.recall(key)
     if known is not None and holds(config, known, scope):
         return known
@@ -338,6 +339,13 @@ def _key(config: Config, scope: Scope, keep: Collection[str]) -> Key:
         | {"scope": scope, "kept": kept, "batch_kept": batch_is_kept(config, keep)}
         | speed_settings(config, {"task", "num_threads", "torch_threads"})
     )
+
+
+def _cluster(config: Config) -> Key:
+    """What decides of a cluster that is there already how many samplers it has room for."""
+    if config.ray in ("", connection.LOCAL):
+        return {}
+    return {"processors": connection.processors(config.ray)}
 
 
 def _encoded(found: Tuning) -> dict[str, Any]:
