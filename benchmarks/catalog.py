@@ -217,9 +217,9 @@ SECTIONS = {
         Benchmark(
             "structure",
             short=(
-                "15 % fewer lines than in version 0.1 were wanted, and there are 60 % more: sweeps, seeds, plots, "
-                "export and callbacks are new, settings say what they mean, and gradients by hand have their losses "
-                "beside them."
+                "15 % fewer lines than in version 0.1 were wanted, and there are twice as many: five algorithms, "
+                "sweeps, seeds, plots, export, callbacks, torchrun, Ray and the leaderboard are new, settings say "
+                "what they mean, and gradients by hand have their losses beside them."
             ),
         ),
     ),
