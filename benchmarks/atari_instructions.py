@@ -2,9 +2,10 @@
 
 `valgrind --tool=callgrind` counts the instructions of `native/tests/test_atari_machine ROMS ours|original` for a few
 and for more frames of random play, frame skip 4: the difference, divided, is one frame's. Valgrind has no AVX-512, so
-both run with AVX2 at the most. Memory is that of one more environment in a pool of Pong, from pools of two sizes in
-processes of their own. `--build` compiles the module anew, one file after the other, and tells processor seconds, and
-what of them Headrace's machine adds.
+both run with AVX2 at the most. The instructions of a step of a pool of the first game are counted in the same way: what
+is more than those of four frames is the pool's own. Memory is that of one more environment in a pool of Pong, from
+pools of two sizes in processes of their own. `--build` compiles the module anew, one file after the other, and tells
+processor seconds, and what of them Headrace's machine adds.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ SIDES = ("ours", "original")
 SMALL, LARGE = 16, 144
 """environments of the two pools"""
 COUNTED = re.compile(r"Collected : (\d+)")
+VALGRIND = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+FRAME_SKIP, POOLED, STEPS = 4, 2, (20, 220)
+"""of the pool whose steps are counted: also its environments, and the steps of the two runs whose difference counts"""
 
 
 @dataclass
@@ -54,18 +58,42 @@ class InstructionsArgs:
 
 def instructions(machine: str, side: str, game: str, frames: int) -> int:
     """Of a whole run of so many frames."""
-    tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    command = [*tool, machine, str(CARTRIDGES), side, str(frames), game]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = COUNTED.search(done.stderr)
-    assert found is not None, done.stderr
-    return int(found[1])
+    return counted([machine, str(CARTRIDGES), side, str(frames), game])
 
 
 def a_frame(machine: str, side: str, game: str, frames: tuple[int, int]) -> int:
     """Instructions of one frame."""
     few, many = (instructions(machine, side, game, n) for n in frames)
     return round((many - few) / (frames[1] - frames[0]))
+
+
+def counted(command: list[str]) -> int:
+    """Instructions of a whole program."""
+    done = subprocess.run([*VALGRIND, *command], capture_output=True, text=True, check=True)
+    found = COUNTED.search(done.stderr)
+    assert found is not None, done.stderr
+    return int(found[1])
+
+
+def play(game: str, steps: int) -> None:
+    """So many steps of a pool of two environments on one thread; run in a process of its own."""
+    import numpy as np
+
+    import headrace
+
+    options = {"reward_clip": True, "stack_num": 4, "frame_skip": FRAME_SKIP, "repeat_action_probability": 0.0}
+    task = "".join(map(str.capitalize, game.split("_"))) + "-v5"
+    with headrace.make(task, num_envs=POOLED, num_threads=1, seed=0, **options) as pool:
+        pool.reset()
+        actions = np.random.default_rng(0).integers(0, pool.action_space.n, (steps, POOLED))
+        for action in actions:
+            pool.step(action)
+
+
+def a_step(game: str) -> int:
+    """Instructions of a pool for one step of one environment."""
+    few, many = (counted([sys.executable, __file__, "--pool", game, str(steps)]) for steps in STEPS)
+    return round((many - few) / (STEPS[1] - STEPS[0]) / POOLED)
 
 
 def resident(side: str, num_envs: int) -> int:
@@ -115,6 +143,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(resident(sys.argv[2], int(sys.argv[3]))))
         return
+    if sys.argv[1:2] == ["--pool"]:
+        play(sys.argv[2], int(sys.argv[3]))
+        return
     args = tyro.cli(InstructionsArgs)
     if shutil.which("valgrind") is None:
         sys.exit("this counts instructions with valgrind, which is not installed: apt-get install valgrind")
@@ -122,14 +153,18 @@ def main() -> None:
     for game in args.games:
         games[game] = {side: a_frame(machine, side, game, args.frames) for side in SIDES}
         print(f"{game:20} {games[game]['ours']:>10,} {games[game]['original']:>12,} instructions a frame")
+    game = args.games[0]
+    step, emulator = a_step(game), FRAME_SKIP * games[game]["ours"]
     kib, took = memory(), build() if args.build else earlier(args.out, NAME, "build seconds")
     title = "Atari: instructions of a frame"
     record = heading(NAME, title) | {
-        "settings": {"frames": args.frames, "frame_skip": 4},
+        "settings": {"frames": args.frames, "frame_skip": FRAME_SKIP},
         "rows": rows(games),
+        "a step of a pool": {"game": game, "instructions": step, "of which the emulator's": emulator},
         "KiB of an environment": kib,
         "build seconds": took,
-        "note": note(kib, took),
+        "note": f"A step of a pool of {game} is {step:,} instructions, {emulator:,} of them the emulator's "
+        f"({emulator / step:.2f}). {note(kib, took)}",
     }
     tell(args.out, record)
     print(record["note"])

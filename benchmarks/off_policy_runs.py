@@ -22,7 +22,7 @@ import torch
 from headrace.machine import cpu_model
 from headrace.pool.registry import build_task
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import settled
+from headrace.train.launch.checks import resolved
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.progress import Progress
 from headrace.train.play.agent import Agent
@@ -132,7 +132,7 @@ def settings(task: str, algo: str, who: str, **common: Any) -> Config:
     if who != DEFAULT:
         how |= SHARED | OWN[algo] | (PENDULUM if task == "Pendulum-v1" else {})
     how |= {"samplers": 0} if who == SYNCHRONOUS else {}
-    return settled(make_config(task, algo=algo, checkpoint_seconds=1e9, **(how | common)))
+    return resolved(make_config(task, algo=algo, checkpoint_seconds=1e9, **(how | common)))
 
 
 def ours(config: Config, judging: Judging) -> Outcome:

@@ -103,7 +103,7 @@ class Behind(Sampling):
             "updates_a_version": made / version,
             "courier_seconds_an_answer": (used(couriers) - spent) / (int(board.exchanges[0]) - answers),
             "bytes_a_step": (int(board.received[0]) - received) / steps,
-            "weights_bytes": 4.0 * self.acting.vector.numel(),
+            "weights_bytes": 4.0 * self.policy_copy.vector.numel(),
         }
 
 

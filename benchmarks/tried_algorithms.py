@@ -19,7 +19,7 @@ from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.sac import SAC, SoftActorCritic
 from headrace.train.config.algorithms.sac import SACConfig
 from headrace.train.config.fields import setting
-from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.perceptron import Perceptron
 from headrace.train.storage.device_replay import Transitions

@@ -28,7 +28,7 @@ import tyro
 from bootstrap import DRAWS, NINETY_FIVE
 from common import Args, alternate, heading, tell
 from headrace.train import make_config
-from headrace.train.launch.checks import settled
+from headrace.train.launch.checks import resolved
 from headrace.train.logging.hardware import processor_seconds
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runs.folder import RunFolder
@@ -145,7 +145,7 @@ class Turns:
 def measured(task: str, args: WatchingArgs) -> Turns:
     """The turns in one run."""
     free: dict[str, Any] = {"total_steps": 10**9, "stop_at_return": None, "tensorboard": False, "save_replay": False}
-    config = settled(make_config(task, algo="sac", **free))
+    config = resolved(make_config(task, algo="sac", **free))
     with tempfile.TemporaryDirectory() as folder:
         trainer = OffPolicyTrainer(config, RunFolder.create(Path(folder) / "run", config))
         turns = Turns(trainer, args)

@@ -41,8 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
         worker_context()  # of all tests: a server that a pool starts first has no torch, which each worker then imports
 
 
-def pytest_collection_finish() -> None:
-    """Leave what was imported for all tests, two million objects, out of every later search for garbage."""
+@pytest.fixture(scope="module", autouse=True)
+def unsearched() -> None:
+    """Leaves what is there already, millions of imported objects, out of every later search for garbage.
+
+    A search through them takes a second, and tests of lifetimes, as of kept results, search many times.
+    """
     gc.collect()
     gc.freeze()
 

@@ -80,11 +80,12 @@ def short(words: list[str]) -> list[str]:
     if "--help" in words or ("--resume" in words and words[1] == "train"):
         return words
     kept: list[str] = []
+    dropping = False
     for word in words:
-        drops = word.startswith("--") and word in instead
-        drops = drops or bool(kept and kept[-1] == "" and not word.startswith("--"))  # the value of one that is dropped
-        kept.append("" if drops else word)
-    return [word for word in kept if word] + instead
+        dropping = word in instead if word.startswith("--") else dropping  # with its value
+        if not dropping:
+            kept.append(word)
+    return kept + instead
 
 
 def cases() -> list[object]:
@@ -110,6 +111,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
                   "--total-steps", "2000", "--sampler", "random"],
         "cheetah": ["train", "HalfCheetah-v5", "--total-steps", "512", "--num-envs", "4", "--num-steps", "64",
                     "--no-video"],
+        "tag": ["train", "TagGridWorld-v0", *tiny],
     }  # fmt: skip
 
     def train(kind: str) -> Path:
@@ -125,7 +127,7 @@ def headrace(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]
     code = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "COLUMNS": "100"}
     done = programs.run(
-        [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=280
+        [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=1100
     )
     if done.returncode and ("pip install" in done.stderr or "no CUDA" in done.stderr):
         pytest.skip(done.stderr.strip().splitlines()[-1])
@@ -163,6 +165,8 @@ def test_commands_exist(page: Path) -> None:
 def test_a_command_is_made_shorter_and_nothing_else() -> None:
     words = "headrace train Pong-v5 --total-steps 2000000 --seed 2".split()
     assert short([*words]) == "headrace train Pong-v5 --seed 2 --total-steps 300 --no-video".split()
+    words = ["headrace", "train", "Pong-v5", "--actor-device", ""]
+    assert short(words) == [*words, "--total-steps", "300", "--no-video"]
     for words in (["headrace", "train", "Pong-v5", "--help"], ["headrace", "train", "--resume", "runs/first"]):
         assert short(words) == words
 
@@ -181,17 +185,19 @@ def _prepare(folder: Path, page: Path, line: str, trained: Callable[[str], Path]
             (folder / "rewards.py").write_text(block.partition("\n\n\n")[0])
     own = '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
     (folder / "policies.json").write_text(own)
+    imported = ""
     for block in blocks:  # the files that the page's code writes
+        imported += "".join(re.findall(r"^(?:import|from) .*\n", block, re.MULTILINE))
         if re.search(r"^Path\(\"[\w.]+\"\)\.write_text", block, re.MULTILINE):
-            programs.run([sys.executable, "-c", block], cwd=folder, check=True)
+            programs.run([sys.executable, "-c", imported + block], cwd=folder, check=True)
     asked = line.partition("--run-dir")[0]
-    wanted = {"first"} if re.search(r"runs(?!/a2c|/sweep|/cheetah)", asked) or line == "headrace watch" else set()
-    wanted |= {kind for kind in ("a2c", "sweep", "cheetah") if f"runs/{kind}" in asked}
+    wanted = {"first"} if re.search(r"runs(?!/a2c|/sweep|/cheetah|/tag)", asked) or line == "headrace watch" else set()
+    wanted |= {kind for kind in ("a2c", "sweep", "cheetah", "tag") if f"runs/{kind}" in asked}
     if "--labels" in line:
         wanted |= {"a2c"}
     for kind in wanted:
         shutil.copytree(trained(kind), folder / "runs" / kind)
-    for named in re.findall(r"watch (runs/a) (runs/b)|watch (copied)", line):
+    for named in re.findall(r"watch (runs/a) (runs/b)|watch (copied)|(runs/pole)", line):
         for run in filter(None, named):
             shutil.copytree(trained("first"), folder / run)
 

@@ -29,6 +29,7 @@ ARGUMENTS = {
     "tag_grid.py": ["--total-steps", "10000"],
     "tag_plane.py": ["--total-steps", "10000"],
 }
+CONSTRAINTS = EXAMPLES.parent / "constraints.txt"
 QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video", "samplers", "actor_device"}
 """settings in which a quick run differs from what the command says, or that are chosen when it begins"""
 
@@ -79,3 +80,29 @@ def test_commands_are_found() -> None:
         "tag_grid.py",
         "tag_plane.py",
     ]
+
+
+def test_the_kuberay_file_asks_for_what_its_pods_have() -> None:
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((EXAMPLES / "kuberay.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    cluster, (name, command, *words) = job["spec"]["rayClusterSpec"], shlex.split(job["spec"]["entrypoint"])
+    asked = settings(words)
+    assert (name, command, asked["ray"]) == ("headrace", "train", "auto")
+    assert f"ray=={cluster['rayVersion']}" in CONSTRAINTS.read_text().splitlines()
+    cpus = 0
+    for group in cluster["workerGroupSpecs"]:
+        (container,) = group["template"]["spec"]["containers"]
+        cpus += group["replicas"] * int(container["resources"]["limits"]["cpu"])
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0" and asked["samplers"] == cpus
+    head = cluster["headGroupSpec"]["template"]["spec"]
+    assert [volume["name"] for volume in head["volumes"]] == ["runs"]
+    (mount,) = head["containers"][0]["volumeMounts"]
+    assert mount["name"] == "runs" and words[words.index("--run-dir") + 1].startswith(f"{mount['mountPath']}/")
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.sbatch")), ids=lambda path: path.name)
+def test_batch_scripts_are_valid(script: Path) -> None:
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    options = re.findall(r"^#SBATCH --([\w-]+)=", script.read_text(), re.MULTILINE)
+    assert {"nodes", "ntasks-per-node", "cpus-per-task", "time"} <= {*options}

@@ -50,6 +50,16 @@ __attribute__((target("avx2"))) bool strip_avx2(const std::uint8_t* a, const std
   for (; i + 32 <= n; i += 32) {
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i));
     const __m256i y = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + i));
+    auto* to = reinterpret_cast<__m256i*>(out + i);
+    // much of a screen is background: one colour in both frames
+    const __m256i plain = _mm256_broadcastb_epi8(_mm256_castsi256_si128(x));
+    const __m256i unlike = _mm256_or_si256(_mm256_xor_si256(x, plain), _mm256_xor_si256(y, plain));
+    if (_mm256_testz_si256(unlike, unlike)) {
+      const __m256i pixels = _mm256_set1_epi8(static_cast<char>(table[a[i]]));
+      different = _mm256_or_si256(different, _mm256_xor_si256(pixels, _mm256_loadu_si256(to)));
+      _mm256_storeu_si256(to, pixels);
+      continue;
+    }
     if (!_mm256_testz_si256(_mm256_or_si256(x, y), _mm256_set1_epi8(1))) {
       changed |= strip_plain(a + i, b + i, table, out + i, 32);
       continue;
@@ -57,7 +67,6 @@ __attribute__((target("avx2"))) bool strip_avx2(const std::uint8_t* a, const std
     __m256i pixels = look_up_even(x, parts);
     // most of the screen does not change from one frame to the next
     if (_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, y)) != -1) pixels = _mm256_max_epu8(pixels, look_up_even(y, parts));
-    auto* to = reinterpret_cast<__m256i*>(out + i);
     different = _mm256_or_si256(different, _mm256_xor_si256(pixels, _mm256_loadu_si256(to)));
     _mm256_storeu_si256(to, pixels);
   }

@@ -362,8 +362,13 @@ void pictures_of_what_changed() {
       Resizer resize(height, 160, 84, 84, true, level);
       resize(pooled.data(), frame.data());
       for (int round = 0; round < 60; ++round) {
-        for (unsigned writes = random() % 4; writes > 0; --writes)   // none, or a few pixels of any value, or a run
-          std::fill_n((random() % 2 ? a : b).begin() + random() % (n - 90), random() % 90, static_cast<std::uint8_t>(random()));
+        for (unsigned writes = random() % 4; writes > 0; --writes) {   // none, or a few pixels of any value, or a run
+          const std::size_t first = random() % (n - 90), count = random() % 90;
+          const auto pixel = static_cast<std::uint8_t>(random());
+          const unsigned where = random() % 3;   // in one of the frames or in both
+          if (where != 0) std::fill_n(a.begin() + first, count, pixel);
+          if (where != 1) std::fill_n(b.begin() + first, count, pixel);
+        }
         const auto before = pooled;
         const Changed changed = pool(a.data(), b.data(), table, pooled.data(), n, level);
         for (std::size_t i = 0; i < n; ++i) CHECK(pooled[i] == before[i] || (changed >> i / kStrip & 1));

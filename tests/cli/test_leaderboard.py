@@ -193,13 +193,20 @@ def test_a_row_that_was_changed_is_no_row_that_was_trained(tmp_path: Path, capfd
     words = ["leaderboard", "cart", "--board", str(board), "--out", str(tmp_path / "out"), "--quiet"]
     board.write_text(BOARD.replace("3000", "1000"))
     assert main(words) == 0
-    for changed, message in (("[15]", "goals=[15.0, 400.0], not [15.0]"), ("[15, 300]", "not [15.0, 300.0]")):
+    for changed, message in (
+        ("[15]", "goals=[15.0, 400.0], not goals=[15.0]"),
+        ("[15, 300]", "not goals=[15.0, 300.0]"),
+        ('[15, 400]\njudge = "games"', "judge's default, not judge='games'"),
+    ):
         board.write_text(BOARD.replace("3000", "1000").replace("[15, 400]", changed))
         assert main(words) == 2
         assert message in capfd.readouterr().err
     board.write_text(BOARD.replace("3000", "1000").replace("CartPole-v1", "Acrobot-v1"))
     assert main(words) == 2
-    assert "cart was trained with task='CartPole-v1', not 'Acrobot-v1'" in capfd.readouterr().err
+    assert "cart was trained with task='CartPole-v1', not task='Acrobot-v1'" in capfd.readouterr().err
+    (tmp_path / "out" / "cart" / "row.json").write_text("[")
+    assert main(words) == 1
+    assert "row.json cannot be read" in capfd.readouterr().err
 
 
 def test_a_peer_that_fails_is_no_peer_that_is_slow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -124,7 +124,7 @@ def assert_step_agrees(pool, references, actions):
     return terminated, reward
 
 
-@pytest.mark.parametrize("version", ["v0", "v1"])
+@pytest.mark.parametrize("version", [pytest.param("v0", marks=pytest.mark.nightly), "v1"])
 @pytest.mark.parametrize("game", GAMES)
 def test_whole_episodes_agree_step_by_step(game, version):
     """From equal starts, one synchronisation an episode; players of every skill, random ones too."""

@@ -51,7 +51,10 @@ class GridReference:
         return np.array([[*common, *(np.arange(n) == agent), self.t / self.limit] for agent in range(n)])
 
 
-@pytest.mark.parametrize(("taggers", "length", "limit"), [(1, 3, 30), (4, 10, 100), (6, 2, 40), (60, 25, 20)])
+@pytest.mark.parametrize(
+    ("taggers", "length", "limit"),
+    [(1, 3, 30), (4, 10, 100), (6, 2, 40), pytest.param(60, 25, 20, marks=pytest.mark.nightly)],
+)
 def test_grid_world_follows_the_rules(taggers, length, limit):
     options: dict[str, Any] = {
         "num_taggers": taggers,

@@ -219,9 +219,13 @@ def test_a_wait_that_is_interrupted_loses_nothing(make: Any, counter: str) -> No
 
 
 @pytest.mark.parametrize("batch_size", [2, 0])
-def test_a_wait_that_is_interrupted_at_once_loses_nothing(make: Any, counter: str, batch_size: int) -> None:
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_wait_that_is_interrupted_at_once_loses_nothing(
+    make: Any, counter: str, executor: str, batch_size: int
+) -> None:
     """As early as an interrupt can come: before the executor's first statement."""
-    pool = make(counter, num_envs=4, batch_size=batch_size, num_threads=2, length=10**9)
+    name, options = (counter, {"length": 10**9}) if executor == "threads" else ("CartPole-v1", {"executor": executor})
+    pool = make(name, num_envs=4, batch_size=batch_size, num_threads=2, **options)
     begun = pool._executor.recv.__code__
 
     def interrupt(frame: Any, event: str, _: object) -> None:

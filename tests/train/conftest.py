@@ -10,4 +10,5 @@ import torch
 def _full_precision():
     """A run sets the precision of products, and how sums are made, for the whole process; the next begins without."""
     torch.set_float32_matmul_precision("highest")
-    torch.use_deterministic_algorithms(False)
+    if torch.are_deterministic_algorithms_enabled():  # to say so imports torch's compiler, seconds of it
+        torch.use_deterministic_algorithms(False)

@@ -18,7 +18,7 @@ from headrace.train.algorithms.rates import Rates
 from headrace.train.config.fields import setting
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.rollout import RolloutConfig
-from headrace.train.storage.samples import Samples
+from headrace.train.storage.samples import Samples, normalised
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Reinforce(OnPolicy):
         rates = Rates.of(self.config, step)
         gain = samples.returns - self.config.baseline * samples.values
         if self.config.normalise_advantages:
-            gain = (gain - gain.mean()) / (gain.std() + 1e-8)
+            gain = normalised(gain, others=self.others)
         params, values = self.network(samples.inputs)
         log_prob, entropy, _ = self.distribution.evaluate(params, samples.actions)
         policy_loss = -(gain * log_prob).mean()

@@ -233,6 +233,24 @@ def test_processes_that_train_together_are_listed(tmp_path: Path, open_page: Ope
         card.wait_for(state="hidden")
 
 
+def test_the_numbers_of_a_cluster_are_drawn(tmp_path: Path, open_page: Open) -> None:
+    path = write_run(tmp_path / "run")
+    with (path / "metrics.jsonl").open("a") as more:
+        for step in (20_000, 30_000):
+            told = line(step, step / 500, 1.0) | {"staleness": {"versions": 1.5, "seconds": 0.25}}
+            told["cluster"] = {"nodes": 2, "actors": 33, "restarts": 1, "received_bytes": 1 << 20, "sent_bytes": 4096}
+            more.write(json.dumps(told) + "\n")
+    EventLog(path / "events.jsonl").note("restart", "the sampler 3 was lost", 20_000, 40.0)
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        drawn = ("nodes", "actors", "restarts", "received a second", "sent a second")
+        for title in (*(f"Cluster, {name}" for name in drawn), "Age of the data, versions", "Age of the data, seconds"):
+            figure = page.locator("[data-figure]", has_text=title)
+            figure.scroll_into_view_if_needed()
+            wait_for(lambda each=figure: each.locator(".chart").get_attribute("aria-label"))
+        page.get_by_text("a worker was restarted").wait_for()
+
+
 @pytest.mark.nightly
 def test_a_sweep_is_one_row_with_its_trials_as_parallel_coordinates(tmp_path: Path, open_page: Open) -> None:
     sweep = write_sweep(tmp_path / "sweep")

@@ -378,7 +378,7 @@ def started(run: Path, door: socket.socket, linger: float, patience: float) -> P
     """The server of one run, as training starts it, with shorter times."""
     code = (
         "import sys, headrace.watch.serve as serve\n"
-        f"serve.LINGER, serve.PATIENCE, serve.LOOK = {linger}, {patience}, 0.1\n"
+        f"serve.LINGER, serve.PATIENCE, serve.POLL = {linger}, {patience}, 0.1\n"
         "from headrace.watch.__main__ import main\nmain()"
     )
     command = [sys.executable, "-c", code, str(run), "--fd", str(door.fileno())]

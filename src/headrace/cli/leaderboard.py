@@ -104,11 +104,11 @@ def _print_rows(rows: list[Row]) -> None:
 
 def _print(entries: list[report.Entry]) -> None:
     table = Table("task", "trained by")
-    for name in ("return", "seeds", "time", "steps"):
+    for name in ("return", "seeds", "time", "of one core", "steps"):
         table.add_column(name, justify="right")
     for entry in entries:
         for who, found in entry.everybody.items():
-            for goal, count, seconds, steps in report.summary(entry.row, found):
-                numbers = (report.in_time(seconds), "–" if steps is None else f"{steps:,}")
+            for goal, count, *times, steps in report.summary(entry.row, found):
+                numbers = (*map(report.in_time, times), "–" if steps is None else f"{steps:,}")
                 table.add_row(entry.row.task, who, f"{goal:,g}", report.counted(count, found), *numbers)
     Console(highlight=False).print(table)

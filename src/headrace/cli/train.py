@@ -27,7 +27,7 @@ from headrace.train.config.make import DECIDING, algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
 from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain
-from headrace.train.launch.checks import expect_workers, settled
+from headrace.train.launch.checks import preload_workers, resolved
 from headrace.train.processes.torchrun import place, refuse
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
@@ -211,8 +211,8 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
     chosen = {"samplers", "num_envs"} | ({"minibatch_size"} if args.tune == "all" else set())
     if not find_algorithm(args.algo).capabilities.replay or given & chosen:
         return None, {}
-    expect_workers(asked)
-    config = settled(make_config(args.task, **asked))
+    preload_workers(asked)
+    config = resolved(make_config(args.task, **asked))
     if config.frozen or not config.samplers:
         return None, {}
     from headrace.cli.tune import find_tuning
@@ -238,7 +238,7 @@ def parse(argv: list[str]) -> RunArgs:
         return _parse_over(dataclasses.asdict(RunFolder.open(named["resume"])[1]), argv)
     code.remember(code.named(named))  # the user's own words
     if not {"-h", "--help", "--deterministic"}.intersection(argv):
-        expect_workers(named)
+        preload_workers(named)
     task = argv[0] if argv and not argv[0].startswith("-") else ""
     # named before anything else is read: --help shows what the algorithm begins with
     args = _parse_over(_begin_with(task, named), argv)

@@ -14,10 +14,10 @@ from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
 from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import check_cluster, settled
+from headrace.train.launch.checks import check_cluster, resolved
 from headrace.train.processes.torchrun import refuse
 from headrace.train.tuning.measure import Probe
-from headrace.train.tuning.tune import FINDINGS, LIMIT, Scope, Tuning, forget, tune
+from headrace.train.tuning.tune import CACHE, LIMIT, Scope, Tuning, forget, tune
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),
@@ -79,18 +79,19 @@ def run(argv: list[str]) -> int:
     args = tyro.cli(TuneArgs, prog="headrace tune", args=argv)
     if args.forget:
         count = forget(args.task or None)
-        print(f"{count} finding{'' if count == 1 else 's'} forgotten ({FINDINGS.file})")
+        print(f"{count} finding{'' if count == 1 else 's'} forgotten ({CACHE.file})")
         return 0
     if not args.task:
         raise OptionError("which task? headrace tune TASK, such as HalfCheetah-v5; headrace envs lists them")
-    config = settled(make_config(args.task, **_overrides(args)))
+    config = resolved(make_config(args.task, **_overrides(args)))
     check_cluster(config)
     console = Console(highlight=False)
     how = {"scope": args.scope, "seconds": args.seconds, "limit": args.limit, "again": args.again}
     found = find_tuning(config, console, table=True, **how)
     for words in found.ended:
         console.print(f"  {words}", soft_wrap=True)
-    settings = " ".join(f"{option_of(name)} {_word(value)}" for name, value in found.settings(config).items())
+    chosen = found.settings(config) | ({"samplers": found.best.size.samplers, "ray": args.ray} if args.ray else {})
+    settings = " ".join(f"{option_of(name)} {_word(value)}" for name, value in chosen.items())
     console.print(f"the same by hand:  headrace train {args.task} --algo {args.algo} {settings}", soft_wrap=True)
     return 0
 
@@ -128,9 +129,9 @@ def _summary(config: Config, found: Tuning) -> str:
     followed = dataclasses.replace(config, **found.settings(config))
     rates = f"learning rate {followed.learning_rate:.2g}, replay ratio {_word(followed.replay_ratio)}"
     if found.remembered:
-        memo = f"measured earlier ({FINDINGS.file}); headrace tune --again measures anew"
+        memo = f"measured earlier ({CACHE.file}); headrace tune --again measures anew"
     elif found.kept:
-        memo = f"remembered in {FINDINGS.file}; headrace train --tune none does without"
+        memo = f"remembered in {CACHE.file}; headrace train --tune none does without"
     elif found.disturbed:
         memo = f"not remembered: other programs took {found.disturbed:.1f} cores meanwhile"
     else:

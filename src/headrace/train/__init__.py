@@ -2,7 +2,7 @@
 
 A run is a folder (`headrace.train.runs`). A pool fills rollouts or a replay (`headrace.train.collect`,
 `headrace.train.storage`), an algorithm learns from them (`headrace.train.algorithms`), and a runner
-(`headrace.train.runners`) keeps both going and saves all that decides how the run goes on.
+(`headrace.train.runners`) runs both, and saves everything that a resumed run depends on.
 The module itself can be called: ``headrace.train("CartPole-v1")``.
 """
 
@@ -19,7 +19,7 @@ from headrace.limits import limits_named
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import side_by_side
-from headrace.train.launch.run import CONTINUABLE, Wishes, begin, go_on, go_on_or_begin, launched
+from headrace.train.launch.run import CONTINUABLE, RunOptions, begin, launch, resume_or_begin, resume_run
 from headrace.train.processes.start import guard_main
 from headrace.train.processes.torchrun import refuse
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from headrace.train.play.agent import Agent
 
 
-# OpenMP's threads spin between torch's operations unless told otherwise before torch is loaded: on a CPU they
-# would take the cores away from the threads that step environments, or from other programs.
+# By default OpenMP's threads spin between torch's operations, and take cores from the threads that step environments,
+# and from other programs. The variable must be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
@@ -69,21 +69,21 @@ def train(
     tuned: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Result:
-    """Train an agent, with the settings tuned for the task unless told otherwise.
+    """Trains an agent, with the settings tuned for the task unless told otherwise.
 
     Args:
         task: name of the task.
         algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``,
             ``"xqc"``, ``"flashsac"`` or ``"dqn"``; or a class of a user's, as ``"file.py:Class"`` or
             ``"package.module:Class"``.
-        total_steps, seed, device: as in `Config`.
+        total_steps, seed, device: the settings of `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: go on with the run in ``run_dir`` if it holds one.
         quiet: show no progress.
-        trust: as in `resume`; what is named here is trusted anyway.
+        trust: as in `resume`; code that this call names is always trusted.
         callback: a `Callback`, or a function ``(training, line)`` that is called before each line of metrics is
             written; or several.
-        tuned: what the tuner found before, as `headrace.train.tuning.tune.Tuning.record`, for the run's log of events.
+        tuned: the tuner's result, from `headrace.train.tuning.tune.Tuning.record`, for the run's log of events.
         overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
             which the run learns a copy, or a function or class that makes one; and ``reward`` a function of a
             `headrace.wrappers.Step`.
@@ -100,9 +100,9 @@ def train(
     guard_main()
     settings, objects = given.split_off(overrides)
     with given.holding(objects):
-        wishes = Wishes(quiet, trust, objects, callbacks_of(callback), tuned)
-        start = go_on_or_begin if resume else begin
-        return launched(lambda w: start(task, settings, run_dir, w), wishes, {"task": task, **settings})
+        options = RunOptions(quiet, trust, objects, callbacks_of(callback), tuned)
+        start = resume_or_begin if resume else begin
+        return launch(lambda w: start(task, settings, run_dir, w), options, {"task": task, **settings})
 
 
 def train_seeds(
@@ -115,19 +115,20 @@ def train_seeds(
     quiet: bool = False,
     **overrides: Any,
 ) -> list[SeedResult]:
-    """Train with several seeds, each a run in a process of its own.
+    """Trains with several seeds, each a run in a process of its own.
 
     Args:
-        task: name of the task; one that other processes know, too: registered by an installed package, or in a file.
+        task: name of the task, which other processes must be able to import: from an installed package, or a file.
         algo: learning algorithm, as for `train`.
-        seeds: that many from 1, or which.
-        jobs: how many at once; 0 for as many as the cores allow.
+        seeds: the seeds, or their number, for seeds from 1 on.
+        jobs: number of runs at once; 0 for as many as the cores allow.
         run_dir: folder for the runs, ``seed-1`` and so on; by default a new one under ``runs/``.
         quiet: show no progress.
         overrides: any other setting, as for `train`.
 
     Returns:
-        How each seed ended, in their order. One that fails does not end the others; Ctrl-C ends all with checkpoints.
+        The result of each seed, in their order. A run that fails does not end the others; Ctrl-C ends all with
+        checkpoints.
 
     Raises:
         OptionError: an option is unknown or its value wrong, or the folder holds runs already.
@@ -157,16 +158,16 @@ def resume_seeds(
     trust: bool = False,
     **changes: Any,
 ) -> list[SeedResult]:
-    """Go on with the seeds in a folder that are not done, as `train_seeds` does.
+    """Goes on with the seeds in a folder that are not done, as `train_seeds` does.
 
     Args:
         run_dir: the folder of the runs.
-        seeds: further ones.
+        seeds: further seeds.
         jobs, quiet: as for `train_seeds`.
         trust, changes: as for `resume`.
 
     Raises:
-        OptionError: there are no such runs, or such a setting cannot change.
+        OptionError: there are no such runs, or a setting cannot change.
         StateError: their plan is damaged.
         TrustError: it names code that is neither installed nor known from a run of this user's.
     """
@@ -194,18 +195,18 @@ def resume(
     reward: Any = None,
     **changes: Any,
 ) -> Result:
-    """Go on with a run where its newest checkpoint left it: without samplers exactly, with them in new episodes.
+    """Goes on with a run from its newest checkpoint: exactly without samplers, in new episodes with samplers.
 
     Args:
         run_dir: the run folder.
         quiet: show no progress.
-        trust: run the code of files that the run names, also if it did not begin here.
+        trust: run the code of files that the run names, even if this user has not run it before.
         callback: as in `train`; a run folder holds no callbacks.
-        network, reward: the objects that the run began with, where these were some: they are not in the run folder.
+        network, reward: the objects that the run began with, if any, as the run folder does not hold them.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
 
     Raises:
-        OptionError: there is no run in this folder, another process trains into it, or such a setting cannot change.
+        OptionError: there is no run in this folder, another process trains into it, or a setting cannot change.
         StateError: the checkpoint, or another file of the run, is damaged.
         StorageError: the folder cannot be written any more, as on a full disk.
         TrustError: the run names code that is neither installed nor known from a run of this user's.
@@ -213,7 +214,9 @@ def resume(
     guard_main()
     objects = {"network": network, "reward": reward}
     with given.holding(objects):
-        return launched(lambda w: go_on(run_dir, changes, w), Wishes(quiet, trust, objects, callbacks_of(callback)))
+        return launch(
+            lambda w: resume_run(run_dir, changes, w), RunOptions(quiet, trust, objects, callbacks_of(callback))
+        )
 
 
 def log_episode(
@@ -226,20 +229,20 @@ def log_episode(
     which: Literal["newest", "best"] = "best",
     trust: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Let the agent of a run play one episode of one replica, and return what happened, step by step.
+    """Plays one episode with the agent of a run, and returns states, actions and rewards of each step.
 
     Args:
         run_dir: the run folder.
         names: arrays of the environment's state, as in `Pool.state_arrays`; all by default.
-        env_id: which replica of a pool of this seed; each has its own chance.
+        env_id: number of the environment in a pool of this seed; each has random numbers of its own.
         seed: seed of that pool.
-        deterministic: take the likeliest actions, instead of drawing them as in training.
+        deterministic: take the most likely actions, instead of sampling them as in training.
         which: the ``"newest"`` or the ``"best"`` checkpoint.
         trust: as in `resume`.
 
     Returns:
-        Of an episode of T steps: the state arrays [T + 1, …], row 0 as it began and row T as it ended, so that
-        what was done at step t led from row t to row t + 1; and ``action`` (``action:TYPE`` for each agent type,
+        For an episode of T steps: the state arrays [T + 1, …], from the initial state in row 0 to the final one in row
+        T, so that step t leads from row t to row t + 1; and ``action`` (``action:TYPE`` for each agent type,
         where their actions differ), ``reward``, ``terminated`` and ``truncated`` [T, …].
 
     Raises:
@@ -267,11 +270,11 @@ def load(
         which: the ``"newest"`` or the ``"best"`` checkpoint.
         trust: as in `resume`.
         network: the object that the run began with, if it was ``train(…, network=object)``: a module of the same
-            shape, or what makes one. Its weights are the checkpoint's.
+            shape, or a function or class that makes one. Its weights are replaced by the checkpoint's.
 
     Raises:
-        OptionError: there is no run, or no checkpoint yet, or ``network`` is missing or not the run's.
-        StateError: the checkpoint is damaged, or is of a network of another shape.
+        OptionError: there is no run or no checkpoint yet, or ``network`` is missing, or given for a run without one.
+        StateError: the checkpoint is damaged, or holds a network of another shape.
         TrustError: as in `resume`.
 
     Example:

@@ -13,7 +13,7 @@ from headrace.watch.serve import serve_run
 
 
 def main() -> None:
-    """Serve the page of a run until it is over and nobody looks any more."""
+    """Serves the page of a run until it is over and no page is open."""
     parser = argparse.ArgumentParser(prog="python -m headrace.watch", description="Serve the page of one run.")
     parser.add_argument("run", type=Path, help="the run folder")
     parser.add_argument("--fd", type=int, required=True, help="an inherited socket that listens")

@@ -29,13 +29,13 @@ from headrace.watch.players import Players
 from headrace.watch.session import Session
 
 STATIC = Path(__file__).with_name("static")
-ROWS = 500  # of a table, sent at once
+ROWS = 500  # rows of a table that are sent at once
 Table = tuple[str, Any, dict[str, np.ndarray]]
 """the name of a run, its seed, and its metrics"""
 
 
 class Site:
-    """What the server knows, and how it answers.
+    """The application's state: the runs, and the open pages.
 
     Args:
         library: the runs.

@@ -1,4 +1,4 @@
-"""Names for folders that say nothing about them, and what tells that a file has changed."""
+"""Ids of folders that do not reveal their paths, and stamps that show whether a file has changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def identity(path: Path) -> str:
-    """Returns what stands for a folder in addresses and messages."""
+    """Returns the id of a folder in addresses and messages."""
     return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
 
 

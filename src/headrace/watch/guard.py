@@ -1,7 +1,7 @@
-"""Who may ask: this machine's own browsers, or those that know the token; and what a page may load.
+"""Access control of the page's server: browsers of this machine, or those with the token; and what a page may load.
 
-A page of another site can make a browser send requests here. Such a request names its own site as Origin, or, where its
-name was made to mean this machine's address, as Host.
+A page of another site can make a browser send requests here. Such a request has the other site as Origin, or as Host
+where the site's name resolves to this machine's address.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ HEADERS = {
 
 
 class Guard:
-    """Passes on only requests that may be answered.
+    """Passes on only permitted requests.
 
     Args:
-        app: answers them.
-        host: where the server listens; only loopback needs no token.
-        token: what others must know; None where there are no others.
+        app: the application that answers them.
+        host: the host on which the server listens; only loopback needs no token.
+        token: the token that other machines need; None on loopback.
     """
 
     def __init__(self, app: ASGIApp, host: str, token: str | None):
@@ -45,7 +45,7 @@ class Guard:
         self._names = LOOPBACK if token is None else LOOPBACK | {host, socket.gethostname(), socket.getfqdn()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answers one request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -65,7 +65,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": refusal})
 
     def _refusal(self, headers: Headers) -> str | None:
-        """Why a request is not answered, whoever asks."""
+        """Returns why a request is refused, with or without the token; None if it is not."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._is_here(_address(host)[0]):
             return "this page is for the machine on which it runs"
@@ -78,13 +78,13 @@ class Guard:
             return False
         if name in {known.lower() for known in self._names}:
             return True
-        return self._token is not None and _is_address(name)  # a name may be made to mean any machine, a number not
+        return self._token is not None and _is_address(name)  # a name may resolve to any machine, an address may not
 
     def _is_token(self, said: str | None) -> bool:
         return said is not None and hmac.compare_digest(said.encode(), (self._token or "").encode())
 
     def _admit(self, scope: Scope, headers: Headers) -> RedirectResponse:
-        """The same page without the token in its address, which the browser keeps in a cookie."""
+        """Returns the same page without the token in its address, which the browser keeps in a cookie."""
         answer = RedirectResponse(scope.get("root_path") or "/", 303)
         name = _cookie_name(headers)
         answer.set_cookie(name, self._token or "", httponly=True, samesite="strict", path="/")
@@ -92,7 +92,7 @@ class Guard:
 
 
 def _guarded(send: Send) -> Send:
-    """Adds the headers that say what a page may load."""
+    """Returns a send function that adds the headers which restrict what a page may load."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -106,7 +106,7 @@ def _guarded(send: Send) -> Send:
 
 
 def _address(header: str) -> tuple[str | None, int]:
-    """The name and the port in a Host header; no name if it is none."""
+    """Returns the name and the port in a Host header; no name if it is none."""
     try:
         parts = urlsplit(f"//{header}")
         return parts.hostname, parts.port or 80
@@ -123,7 +123,7 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_name(headers: Headers) -> str:
-    """Of its own for each port: cookies are the same for all servers of a machine."""
+    """Returns the cookie's name, with the port, as all servers of a machine share their cookies."""
     return f"headrace-{_address(headers.get('host', ''))[1]}"
 
 

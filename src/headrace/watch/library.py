@@ -1,4 +1,4 @@
-"""Finds run folders, and follows them: new ones appear, removed ones vanish."""
+"""Finds run folders, and keeps the list up to date when folders are added or removed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from headrace.train.sweep.trials import FILE
 from headrace.watch.run import Run
 from headrace.watch.sweep import Sweep
 
-DEEPEST = 3  # folders below the one that was named
+DEEPEST = 3  # levels of folders below a named one that are searched
 MOST_RUNS = 2000
-SCAN = 5.0  # seconds between two searches for runs; those that are known are looked at more often
-YOUNG = 5.0  # seconds in which a run may still have no settings
+SCAN = 5.0  # seconds between two searches for runs; known runs are refreshed more often
+YOUNG = 5.0  # the age in seconds up to which a run may have no settings yet
 SIGNS = ("config.json", "metrics.jsonl", "events.jsonl")
 
 
@@ -43,7 +43,7 @@ class Library:
                 raise OptionError(f"{root} is no folder: headrace watch RUNS, with a folder of runs or one run's own")
 
     def look(self) -> None:
-        """See what has changed."""
+        """Refreshes all runs, and searches for new ones from time to time."""
         now = time.monotonic()
         if now - self._scanned >= SCAN:
             self._scan()
@@ -63,7 +63,7 @@ class Library:
         self.runs = {run.id: run for run in found.values()}
 
     def _sweep(self, root: Path, path: Path, sweeps: dict[Path, Sweep]) -> Sweep | None:
-        """The sweep of which a run is a trial, if its folder is among those that were named, or below one."""
+        """Returns the sweep of which a run is a trial, if its folder is a root or below one."""
         folder = path.parent
         if path == root or not (folder / FILE).is_file():
             return None
@@ -90,10 +90,10 @@ def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder holds a run, or what is left of one."""
+    """Returns whether a folder holds a run, complete or damaged."""
     config = folder / SIGNS[0]
     try:
         stat = config.stat()
     except OSError:
         return any((folder / name).is_file() for name in SIGNS[1:])
-    return stat.st_size > 0 or time.time() - stat.st_mtime > YOUNG  # one that begins has made the file, and no more
+    return stat.st_size > 0 or time.time() - stat.st_mtime > YOUNG  # a run that begins has only created the file yet

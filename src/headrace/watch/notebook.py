@@ -1,6 +1,7 @@
 """The page of runs in a notebook's cell: the server runs beside the kernel, and a frame shows it.
 
-A cell that trains prints plain lines, and is busy until the run is over; the page of a cell before is live meanwhile.
+A cell that trains prints plain lines, and is busy until the run is over; a page in an earlier cell is updated during
+the run.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Frame:
     """A page whose server runs as long as this Python does, or until `close`.
 
     Attributes:
-        address: of the page, on the machine of the kernel.
-        height: of the frame, in pixels.
+        address: URL of the page, on the machine of the kernel.
+        height: height of the frame in pixels.
     """
 
     def __init__(self, server: subprocess.Popen[str], address: str, height: int):
@@ -33,7 +34,7 @@ class Frame:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """End the server."""
+        """Ends the server."""
         atexit.unregister(self.close)
         _end(self._server)
 
@@ -51,7 +52,7 @@ def show(runs: str | Path = "runs", height: int = 760) -> Frame:
 
     Args:
         runs: the folder, which is made if there is none yet.
-        height: of the frame, in pixels.
+        height: height of the frame in pixels.
 
     Raises:
         OptionError: the folder cannot be made, or the server does not start.
@@ -78,7 +79,7 @@ def _end(server: subprocess.Popen[str]) -> None:
 
 
 def main() -> None:
-    """Serve the page of a folder until standard input ends, as it does when the kernel is killed, too."""
+    """Serves the page of a folder until standard input ends, as it does when the kernel is killed, too."""
     library = Library([Path(sys.argv[1])])
     threading.Thread(target=_end_with_input, daemon=True).start()
     with listening(port=0) as found:

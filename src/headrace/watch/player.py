@@ -1,11 +1,12 @@
 """Plays a run's agent in real time for a page: ``python -m headrace.watch.player RUN [--source live|best]``.
 
-The page's server starts it while somebody looks. To standard output it writes, again and again, the length of a header
-(4 bytes, big-endian), the header as JSON, the length of a picture and the picture as a JPEG; a length of 0 stands for
-no picture. It ends with standard input or output. Weights come from ``live.safetensors`` as long as the run trains and
-is watched, else from the newest checkpoint.
+The page's server runs it while a page shows the agent. It writes frames to standard output: the length of a header (4
+bytes, big-endian), the header as JSON, the length of a picture, and the picture as a JPEG; length 0 means no picture.
+It ends when standard input or output is closed. Weights come from ``live.safetensors`` while the run trains, else from
+the newest checkpoint.
 
-It has the lowest priority and one thread, and where the cores are busy it draws so seldom that training hardly notices.
+The process has the lowest priority and one thread. Where the cores are busy it draws rarely, so that training is hardly
+slowed down.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import read_live
 from headrace.train.workers.evaluator import give_way
 
-LEAST_PICTURES = 1.0  # a second, of a task that is slow to draw
-SHARES = 0.01, 0.25  # of all cores' time, what drawing may take where the cores are busy, and where one is idle
+LEAST_PICTURES = 1.0  # pictures a second of a task that is slow to draw
+SHARES = 0.01, 0.25  # the share of all cores' time for drawing, where the cores are busy, and where one is idle
 HELD = 0.5  # seconds that the last picture of an episode stays
 LATE = 1.0  # seconds behind real time from which on the delay is not caught up
-LOOK = 0.5  # seconds between looks for newer weights
+POLL = 0.5  # seconds between checks for newer weights
 SOURCES = "live", "best"
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Networks to play with: by name, after how many agent steps, and what tells them from others."""
+    """Networks to play with: tensors by name, their agent step, and a stamp that differs for other ones."""
 
     model: dict[str, torch.Tensor]
     step: int
@@ -62,27 +63,27 @@ class Weights:
 
 
 class Source:
-    """Where the newest weights of a run are.
+    """Reads the newest weights of a run.
 
     Args:
-        run: its folder.
+        run: the run folder.
         which: ``"live"`` or ``"best"``.
     """
 
     def __init__(self, run: RunFolder, which: str):
         self._run, self._which = run, which
         self._mark: object = None
-        self._looked = -LOOK
+        self._looked = -POLL
 
     def newer(self) -> Weights | None:
-        """Returns weights that were not returned before; None if there are none, or it was asked too soon."""
+        """Returns weights newer than the last returned; None if there are none, or the last call was a moment ago."""
         now = time.monotonic()
-        if now - self._looked < LOOK:
+        if now - self._looked < POLL:
             return None
         self._looked = now
         try:
             found = self._find()
-        except StateError:  # which was replaced, or removed, as it was read
+        except StateError:  # the file was replaced or removed while it was read
             return None
         if found is not None:
             self._mark = found.mark
@@ -102,13 +103,13 @@ class Source:
 
 
 class Writer:
-    """Writes headers and pictures to whoever shows them."""
+    """Writes headers and pictures to the page's server."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
 
     def write(self, header: dict[str, Any], picture: bytes = b"") -> None:
-        """Write both; blocks until they are taken."""
+        """Writes both; blocks until they are taken."""
         head = json.dumps(header, allow_nan=False).encode()
         parts = (len(head).to_bytes(4, "big"), head, len(picture).to_bytes(4, "big"), picture)
         self._file.write(b"".join(parts))
@@ -119,10 +120,10 @@ class Player:
     """Plays one or several environments in real time, and shows the first one's numbers.
 
     Args:
-        run: the folder of the run.
+        run: the run folder.
         config: its settings.
-        source: where its weights are.
-        writer: who shows what it plays.
+        source: reads its weights.
+        writer: writes the frames.
     """
 
     def __init__(self, run: RunFolder, config: Config, source: Source, writer: Writer):
@@ -133,7 +134,7 @@ class Player:
         self._halve = False
 
     def play(self) -> None:
-        """Play for ever."""
+        """Plays until the process ends."""
         weights = self._first_weights()
         seed = time.time_ns() % 2**31
         envs, trouble = self._environments(seed)
@@ -156,11 +157,11 @@ class Player:
                 self._trouble = "the run has no checkpoint yet"
                 self._writer.write(self._header(None))
                 said = True
-            time.sleep(LOOK / 2)
+            time.sleep(POLL / 2)
         return found
 
     def _environments(self, seed: int) -> tuple[int, str | None]:
-        """How many environments are shown side by side, and in words, why nothing can be drawn."""
+        """Returns how many environments are shown side by side, and in words, why nothing can be drawn."""
         options = small(self._config)
         with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, **options) as pool:
             pool.reset()
@@ -205,7 +206,7 @@ class Player:
                 self._trained = weights.step
 
     def _show(self, pool: Pool, agent: Agent, over: bool, behind: bool) -> None:
-        """Write the step's numbers, with a picture where one is due."""
+        """Writes the step's numbers, with a picture where one is due."""
         pause = 1 / LEAST_PICTURES if behind else self._pause
         # the last step of an episode is worth more than others
         due = time.monotonic() - self._drawn >= (pause / 2 if over else pause)
@@ -243,13 +244,13 @@ class Player:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play the run that the arguments name, until nobody watches; returns the exit status."""
+    """Plays the run that the arguments name until its input or output is closed; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m headrace.watch.player", description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", choices=SOURCES, default=SOURCES[0])
     args = parser.parse_args(argv)
     writer = Writer(_own_output())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who trains
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training
     threading.Thread(target=_end_with_input, daemon=True).start()
     give_way()
     torch.set_num_threads(1)
@@ -268,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _own_output() -> BinaryIO:
-    """Standard output for this module alone: what others print goes to standard error."""
+    """Returns standard output for frames alone; all other output goes to standard error."""
     own = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(own, "wb")
@@ -289,7 +290,7 @@ def _modified(path: Path) -> int:
 
 
 def _finite(number: float) -> float | None:
-    """A number that JSON has, to six digits."""
+    """Returns a number rounded to six digits; None for one that JSON cannot represent."""
     return float(f"{number:.6g}") if np.isfinite(number) else None
 
 

@@ -1,7 +1,6 @@
-"""Processes in which agents play for the page, one for each run that somebody looks at, and none that nobody does.
+"""Processes in which agents play for the page, one for each run whose agent a page shows.
 
-The server itself loads neither torch nor environments: what a player shows comes through a pipe, as pictures and
-numbers.
+The server itself loads neither torch nor environments: pictures and numbers come from players through pipes.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-AGAIN = 3.0  # seconds until a player that has ended is started anew
-PAUSE = 0.06  # seconds between two frames for one page, at least
-TOUCH = 1.0  # seconds between two signs to the run that somebody watches
-PATIENCE = 2.0  # seconds that a player has to end by itself
+AGAIN = 3.0  # seconds until a player that has ended is restarted
+PAUSE = 0.06  # the shortest time between two frames for one page
+TOUCH = 1.0  # seconds between two touches of the run's file ``watched``
+PATIENCE = 2.0  # the longest wait for a player to end by itself, in seconds
 LARGEST = 1 << 24  # bytes of a header or a picture
-WORDS = 400  # characters of what a player says as it fails
+WORDS = 400  # characters of a player's last message that are shown
 SOURCES = ("live", "best")
 COMMAND = (sys.executable, "-m", "headrace.watch.player")
-"""what is started, before the run's folder and ``--source`` with one of `SOURCES`"""
+"""the command of a player, without the arguments: the run folder, and ``--source`` with one of `SOURCES`"""
 Frame = tuple[dict[str, Any], bytes]
 
 
 class Player:
-    """One process that plays, for all who look.
+    """One process that plays, for all pages that show it.
 
     Args:
-        run: the folder.
-        source: whose weights, one of `SOURCES`.
+        run: the run folder.
+        source: the source of weights, one of `SOURCES`.
     """
 
     def __init__(self, run: Path, source: str):
@@ -43,7 +42,7 @@ class Player:
         self.watchers = 0
 
     async def frames(self) -> AsyncIterator[Frame]:
-        """Yields what the player says whenever that is new, with the newest picture that was not yielded before."""
+        """Yields each new header of the player, with the newest picture if it was not yielded before."""
         said = picture = None
         while True:
             async with self._changed:
@@ -55,7 +54,7 @@ class Player:
             await asyncio.sleep(PAUSE)
 
     async def keep_playing(self) -> None:
-        """Run the process until this is cancelled, and say in frames what is wrong."""
+        """Runs the process, restarting it after failures, until this is cancelled; frames hold its errors."""
         touching = asyncio.create_task(self._touch()) if self._source == "live" else None
         try:
             while True:
@@ -67,7 +66,7 @@ class Player:
                 touching.cancel()
 
     async def _play(self) -> str:
-        """Start a process and show what it sends; returns why it has ended."""
+        """Starts a process and stores the frames that it sends; returns why it has ended."""
         command = [*COMMAND, str(self._run), "--source", self._source]
         pipe = asyncio.subprocess.PIPE
         try:
@@ -95,7 +94,7 @@ class Player:
             self._changed.notify_all()
 
     async def _touch(self) -> None:
-        """Tell the run once a second that somebody watches."""
+        """Touches the run's file ``watched`` once a second."""
         while True:
             with contextlib.suppress(OSError):  # a folder that is read only
                 (self._run / "watched").touch()
@@ -110,7 +109,7 @@ class Players:
 
     @asynccontextmanager
     async def watched(self, run: Path, source: str) -> AsyncIterator[Player]:
-        """A player, which is there until the last who looks has left this context."""
+        """Returns a context with a player, which runs until the last page has left the context."""
         key = run, source
         if key not in self._players:
             player = Player(run, source)
@@ -129,7 +128,7 @@ class Players:
 
 
 async def _frame(stream: asyncio.StreamReader) -> Frame | None:
-    """What a player sends next; None once it sends no more, or something else."""
+    """Returns the next frame of a player; None at its end, or if it is malformed."""
     try:
         header = json.loads(await _sized(stream))
         return (header if isinstance(header, dict) else {}), await _sized(stream)
@@ -145,7 +144,7 @@ async def _sized(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _last_words(stream: asyncio.StreamReader) -> str:
-    """The last line of what a process writes, as long as it writes."""
+    """Reads the output of a process to its end, and returns the last line."""
     last = b""
     while block := await stream.read(1 << 12):
         last = (last + block)[-WORDS:]
@@ -154,7 +153,7 @@ async def _last_words(stream: asyncio.StreamReader) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Let a player end: its input closes, and if that is not enough, it is killed."""
+    """Ends a player by closing its input, and kills it if it has not ended in time."""
     if process.stdin is not None:
         process.stdin.close()
     try:

@@ -26,11 +26,11 @@ from headrace.watch.player import LATE, Source
 
 HOST = "127.0.0.1"
 MOST_FRAMES = 60.0  # a second
-TOLD = 0.25  # seconds between updates of the words
-HELD = 0.5  # seconds that the end of an episode stays
-VIEW = np.array((0.6, -2.2, 0.8))  # from where one looks first, in sizes of the robot
+TOLD = 0.25  # seconds between updates of the text
+HELD = 0.5  # seconds for which the end of an episode is shown
+VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in sizes of the robot
 SHOWN = ("qpos", "mocap_pos", "mocap_quat")
-"""the arrays of a simulation that decide what is seen"""
+"""the arrays of a simulation that its picture depends on"""
 
 
 def show(
@@ -44,17 +44,17 @@ def show(
     ready: Callable[[str], object] = print,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Play until ``stop()`` or Ctrl-C; every browser at the address sees the same robot.
+    """Plays until ``stop()`` or Ctrl-C; every browser at the address sees the same robot.
 
     Args:
         run_dir: the run folder.
         which: the ``"newest"`` weights, also of a run that trains, or the ``"best"`` checkpoint.
         deterministic: whether to take the most likely actions.
-        seed: of the environment.
-        port: where to listen on this machine; 0 for any that is free.
+        seed: seed of the environment.
+        port: port on this machine; 0 for any free one.
         trust: as in `headrace.train.resume`.
         ready: called with the page's address.
-        stop: asked at every step.
+        stop: called at every step; playing ends once it returns True.
 
     Raises:
         ImportError: mjviser is not installed.
@@ -82,7 +82,7 @@ def show(
 
 
 class _Screen:
-    """What the browsers see: the robot, and some words beside it."""
+    """The browsers' view: the robot, and text beside it."""
 
     def __init__(self, server: Any, model: Any, pool: Pool):
         import mujoco
@@ -92,14 +92,14 @@ class _Screen:
         self._data = mujoco.MjData(model)  # pyright: ignore[reportAttributeAccessIssue]
         self._scene = ViserMujocoScene(server, model, num_envs=1)
         server.initial_camera.position = tuple(VIEW * self._size())
-        server.initial_camera.look_at = (0.0, 0.0, 0.0)  # where the scene keeps a robot that walks
-        server.gui.configure_theme(show_share_button=False)  # it would ask a server elsewhere
+        server.initial_camera.look_at = (0.0, 0.0, 0.0)  # the scene follows a robot that walks
+        server.gui.configure_theme(show_share_button=False)  # which would contact another server
         self._words = server.gui.add_markdown("")
         self._names = [name for name in SHOWN if name in pool.state_arrays()]
         self._drawn = self._told = 0.0
 
     def _size(self) -> float:
-        """Of the robot as the model has it, in m: of all that moves, or of the model where nothing does."""
+        """Returns the size of the robot in m: of all bodies that move, or of the whole model if none does."""
         model, data = self._model, self._data
         self._mujoco.mj_kinematics(model, data)
         moves = (model.body_weldid[model.geom_bodyid] != 0) & (model.geom_rbound > 0)
@@ -109,7 +109,7 @@ class _Screen:
         return float(((places + radii).max(0) - (places - radii).min(0)).max())
 
     def draw(self, words: str, at_once: bool) -> None:
-        """Show the environment as it is, unless that was done a moment ago."""
+        """Shows the present state of the environment, unless it was shown a moment ago."""
         now = time.monotonic()
         if now - self._drawn < 1 / MOST_FRAMES and not at_once:
             return
@@ -151,12 +151,12 @@ def _play(
 
 
 def _silence() -> contextlib.AbstractContextManager[object]:
-    """Keeps viser, which prints a banner of its own, from the terminal."""
+    """Suppresses the banner that viser prints."""
     return contextlib.redirect_stdout(io.StringIO())
 
 
 def _model_of(pool: Pool) -> Any:
-    """The MuJoCo model of a pool's environments.
+    """Returns the MuJoCo model of a pool's environments.
 
     Raises:
         OptionError: they have none.
@@ -169,6 +169,6 @@ def _model_of(pool: Pool) -> Any:
 
 
 def _free_port() -> int:
-    """A port that is free now; viser would take the first from 8080 on, and 0 for 8080."""
+    """Returns a port that is free now; viser would take the first from 8080 on, and 0 for 8080."""
     with socket.create_server((HOST, 0)) as found:
         return found.getsockname()[1]

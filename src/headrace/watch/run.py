@@ -1,7 +1,7 @@
-"""What a page shows of one run, read from its folder and nothing else.
+"""The data of one run for a page, read only from its folder.
 
-Looking again costs a few calls of ``stat`` as long as nothing has changed. The metrics as a whole are read only of runs
-that somebody has chosen; of others the last line, and some for a small picture.
+A refresh costs a few calls of ``stat`` if nothing has changed. All metrics are read only of runs that a page shows; of
+others only the last line, and some lines for a small plot.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from headrace.watch.sweep import Sweep
 
 FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl")
 VIDEO = re.compile(r"[\w-][\w.-]*\.mp4")
-MOST_EVENTS = 500  # the newest of a run's
+MOST_EVENTS = 500  # the newest events of a run that are shown
 MOST_EPISODES = 20
-KEPT = 120.0  # seconds for which metrics are kept after somebody has looked at them
+KEPT = 120.0  # seconds for which metrics are kept after their last use
 FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
 Stamp = tuple[tuple[int, int], ...]
 
@@ -36,13 +36,13 @@ class Run:
 
     Args:
         path: the folder, as the user named it.
-        name: what it is called in a list of runs.
-        sweep: the one of which it is a trial.
+        name: its name in the list of runs.
+        sweep: the sweep of which it is a trial.
 
     Attributes:
-        id: stands for the folder in addresses.
-        summary: what a list shows of it, as JSON has it.
-        version: grows whenever the summary changes.
+        id: id of the folder in addresses.
+        summary: its entry in the list of runs, as JSON.
+        version: a number that grows whenever the summary changes.
     """
 
     def __init__(self, path: Path, name: str, sweep: Sweep | None = None):
@@ -64,7 +64,7 @@ class Run:
         return self._series
 
     def refresh(self) -> None:
-        """Look at the folder again."""
+        """Reads the files in the folder that have changed."""
         if self._series is not None and time.monotonic() - self._asked > KEPT:
             self._series = None
         seen = tuple(stamp(self.path / name) for name in FILES), lock.holder(self.path / "train.lock") is not None
@@ -73,7 +73,7 @@ class Run:
             self.summary = self._read()
 
     def details(self) -> dict[str, Any]:
-        """Returns what is shown of a chosen run beside its metrics: ``events`` and ``episodes``."""
+        """Returns the ``events`` and ``episodes`` of a run that a page shows."""
         events = [asdict(event) for event in read_events(self.path / "events.jsonl")[-MOST_EVENTS:]]
         return {"events": events, "episodes": [*self._episodes(), *self._films()]}
 
@@ -114,14 +114,14 @@ class Run:
         }
 
     def _group(self, config: dict[str, Any]) -> str:
-        """The same for runs that differ in their seed alone."""
+        """Returns a key that is the same for runs that differ only in their seed."""
         if not config:
             return self.id
         alike = json.dumps({name: value for name, value in config.items() if name != "seed"}, sort_keys=True)
         return hashlib.sha256(alike.encode()).hexdigest()[:12]
 
     def _episodes(self) -> list[dict[str, Any]]:
-        """The episodes that training has kept."""
+        """Returns the episodes that training has kept."""
         try:
             lines = (self.path / "episodes" / "episodes.jsonl").read_bytes().splitlines()
         except OSError:
@@ -141,7 +141,7 @@ class Run:
         return {"folder": "episodes", "file": file, "kind": str(values.get("kind", "")), **numbers}
 
     def _films(self) -> list[dict[str, Any]]:
-        """The videos that were made of checkpoints, at the end of training or by headrace play."""
+        """Returns the videos that were made of checkpoints, at the end of training or by headrace play."""
         files = sorted((self.path / "videos").glob("*.mp4"), key=lambda file: file.name)[-MOST_EPISODES:]
         return [
             {"folder": "videos", "file": file.name, "kind": "video", "step": int(found[1])}
@@ -151,14 +151,14 @@ class Run:
 
 
 def _told(status: Status, problem: str) -> dict[str, Any]:
-    """A status as JSON has it; a run with damaged metrics is damaged, too, unless it still trains."""
+    """Returns a status as JSON; a run with damaged metrics is damaged as well, unless it still trains."""
     if problem and status.kind != "running":
         return {"kind": "damaged", "text": problem, "when": status.when, "resume": None}
     return {"kind": status.kind, "text": status.text, "when": status.when, "resume": status.resume}
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """What a file of settings holds; nothing if it holds no settings."""
+    """Returns the settings in a file, name → value; empty if it holds none."""
     try:
         values = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError):
@@ -172,14 +172,14 @@ def _inside(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _returns(line: dict[str, Any]) -> dict[str, float]:
-    """The return of each policy, where a run trains several."""
+    """Returns the return of each policy, where a run trains several."""
     policies = _inside(line, "policies")
     found = {name: _number(_inside(policies, name).get("return")) for name in policies}
     return {name: value for name, value in found.items() if value is not None} if len(policies) > 1 else {}
 
 
 def _ranks(line: dict[str, Any]) -> list[dict[str, Any]]:
-    """The processes that train together, by rank: where each is, and how fast; none of a run of one process."""
+    """Returns host, device and speed of the processes that train together, by rank; empty for a single process."""
     told = _inside(_inside(line, "time"), "ranks")
     return [
         {"rank": rank}
@@ -190,5 +190,5 @@ def _ranks(line: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _number(value: Any) -> float | None:
-    """A value that is a number JSON has; None for any other."""
+    """Returns a value if it is a number that JSON can represent, else None."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None

@@ -1,7 +1,7 @@
 """The metrics of a run as columns of numbers, kept up to date as the run writes.
 
-Every number of a line is a column named by its path in the line, such as ``loss/entropy`` or ``time/env``: nothing here
-knows what an algorithm reports.
+Every number of a line is a column named by its path in the line, such as ``loss/entropy`` or ``time/env``, whatever an
+algorithm reports.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from headrace.watch.tail import Tail, sample
 
 DEEPEST = 6  # objects within objects
 MOST_COLUMNS = 500
-SPARK = 40  # lines of a file from which its small picture is made
-RECENT = 60.0  # seconds of a run whose rate is told
-SHOWN = 60  # characters of a line that is no measurement
+SPARK = 40  # lines of a file for its small plot
+RECENT = 60.0  # seconds over which the rate is measured
+SHOWN = 60  # characters of a damaged line that a message shows
 
 
 class Series:
@@ -32,8 +32,8 @@ class Series:
         path: the file.
 
     Attributes:
-        generation: grows whenever earlier lines are void, as after a resumption.
-        count: lines read.
+        generation: a number that grows whenever earlier lines become invalid, as after a resumption.
+        count: number of lines read.
         problem: in words, why reading stopped before the end; empty if it did not.
     """
 
@@ -43,7 +43,7 @@ class Series:
         self._columns: dict[str, array[float]] = {}
 
     def refresh(self) -> None:
-        """Read what is new in the file."""
+        """Reads the new lines of the file."""
         try:
             anew, lines = self._tail.read()
         except OSError as error:
@@ -91,7 +91,7 @@ class Series:
 
 
 def measurement(line: bytes) -> dict[str, Any] | None:
-    """Returns what a line of metrics holds; None if it is no measurement."""
+    """Returns the content of a line of metrics; None if it is no measurement."""
     try:
         values = json.loads(line)
         return values if isinstance(values, dict) and isinstance(values["step"], int) else None
@@ -124,15 +124,15 @@ def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -
 def thin(columns: dict[str, np.ndarray], most: int) -> dict[str, np.ndarray]:
     """Returns columns with at most ``most`` values each.
 
-    Rows are divided into groups of neighbours; of each column a group keeps its lowest and its highest value, in their
-    order. Of what only grows, such as steps, those are the group's first and last, so that a peak stays a peak, less
-    than a group from its place.
+    Rows are divided into groups of neighbours. Of each column a group keeps its lowest and its highest value, in their
+    order. Of a growing column, such as steps, these are the first and the last, so that a peak is kept, and moved by
+    less than a group.
     """
     count = max(map(len, columns.values()), default=0)
     if count <= most:
         return columns
     size = -(-2 * count // max(most - 2, 2))
-    groups = count // size  # what is left over, and always the last row, are kept as they are
+    groups = count // size  # the remaining rows, at least the last, are kept unchanged
     whole = groups * size
     return {
         name: np.concatenate([_extremes(column[:whole], groups, size), _rest(column[whole:])])
@@ -154,13 +154,13 @@ def _rest(column: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Glance:
-    """What a file of metrics shows at a glance; a long one is not read whole.
+    """An overview of a file of metrics; a long file is not read whole.
 
     Attributes:
-        returns: some, from its beginning to its end.
+        returns: some returns, evenly from its beginning to its end.
         last: its last line; empty if there is none.
-        rate: agent steps a second lately; None if it is not known.
-        problem: in words, what is wrong with it, as far as that was seen.
+        rate: recent agent steps a second; None if unknown.
+        problem: in words, an error in the lines that were read; empty if there is none.
     """
 
     returns: list[float]
@@ -170,7 +170,7 @@ class Glance:
 
 
 def glance(path: Path) -> Glance:
-    """Returns what is to be seen of a run's metrics without reading all of them."""
+    """Returns an overview of a run's metrics without reading all of them."""
     lines = sample(path, SPARK)
     found = [values for line in lines if (values := measurement(line)) is not None]
     shown = found[:: max(1, len(found) // SPARK)]
@@ -181,7 +181,7 @@ def glance(path: Path) -> Glance:
 
 
 def _rate(lines: list[dict[str, Any]]) -> float | None:
-    """Agent steps a second over the last minute, or since the line before."""
+    """Returns agent steps a second over the last minute, or since the line before."""
     moments = [(0.0, 0)] + [(seconds, line["step"]) for line in lines if (seconds := _seconds(line)) is not None]
     last, step = moments.pop()
     then, before = next((each for each in reversed(moments) if last - each[0] >= RECENT), (moments or [(last, 0)])[0])

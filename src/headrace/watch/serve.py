@@ -22,15 +22,15 @@ from headrace.watch.library import Library
 
 HOST = "127.0.0.1"
 PORT = 7420
-LOOK = 1.0  # seconds between looks at whether a run is over
-LINGER = 5.0  # seconds that a page may take to come back, such as by a reload
-PATIENCE = 60.0  # seconds after a run's end in which somebody may still come
+POLL = 1.0  # seconds between checks whether a run is over
+LINGER = 5.0  # seconds in which a closed page may be opened again, such as by a reload
+PATIENCE = 60.0  # seconds after a run's end in which a page may still be opened
 GRACE = 1  # seconds for connections to close
 NICE = 19
 
 
 def listening(host: str = HOST, port: int | None = None) -> socket.socket:
-    """Returns a socket that listens, at a port that is free where none is named.
+    """Returns a socket that listens, at a free port if none is named.
 
     Raises:
         OptionError: there is no such host, or the port is taken.
@@ -69,12 +69,12 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(library: Library, found: socket.socket, host: str, ready: Callable[[list[str]], object]) -> None:
-    """Serve the page until Ctrl-C.
+    """Serves the page until Ctrl-C.
 
     Args:
         library: the runs.
         found: a socket that listens.
-        host: as the user named it.
+        host: the host as the user named it.
         ready: called with the page's addresses; the first one is for this machine.
     """
     give_way()
@@ -87,7 +87,7 @@ def serve(library: Library, found: socket.socket, host: str, ready: Callable[[li
 
 
 def _names(host: str) -> list[str]:
-    """What a host is called in an address; one that means all of a machine's addresses is none that a browser opens."""
+    """Returns the name of a host in an address; a browser cannot open one that means all addresses of a machine."""
     try:
         everywhere = ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -98,11 +98,11 @@ def _names(host: str) -> list[str]:
 
 
 def serve_run(run: Path, descriptor: int) -> None:
-    """Serve the page of one run, on an inherited socket, until the run is over and nobody looks any more.
+    """Serves the page of one run, on an inherited socket, until the run is over and no page is open.
 
     Args:
-        run: its folder.
-        descriptor: of a socket that listens on this machine's own addresses.
+        run: the run folder.
+        descriptor: descriptor of a socket that listens on loopback addresses.
     """
     give_way()
     found = socket.socket(fileno=descriptor)
@@ -118,7 +118,7 @@ async def _serve_run(run: Path, site: Site, server: uvicorn.Server, found: socke
 
 
 async def _end_after(run: Path, site: Site, server: uvicorn.Server) -> None:
-    """Let the server end once the run is over and no page is open."""
+    """Lets the server end once the run is over and no page is open."""
     needed = time.monotonic()
     while True:
         now = time.monotonic()
@@ -127,15 +127,15 @@ async def _end_after(run: Path, site: Site, server: uvicorn.Server) -> None:
         elif now - needed > (LINGER if site.visited else PATIENCE):
             server.should_exit = True
             return
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(POLL)
 
 
 class _RunServer(uvicorn.Server):
-    """A server that Ctrl-C does not end: in a terminal that is meant for training."""
+    """A server that ignores Ctrl-C, which is meant for the training in the same terminal."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Listen to the signal to end alone."""
+        """Handles only TERM."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self.handle_exit)
         yield
@@ -156,6 +156,6 @@ def _config(site: Site, host: str, token: str | None) -> uvicorn.Config:
 
 
 def give_way() -> None:
-    """Give this process, and those it starts, the lowest scheduling priority."""
+    """Gives this process, and those it starts, the lowest scheduling priority."""
     with contextlib.suppress(OSError):
         os.nice(NICE)

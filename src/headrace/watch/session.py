@@ -1,4 +1,4 @@
-"""One open page: it says over its websocket what it shows, and is sent that, and then what is new of it.
+"""The connection to one open page: the page says what it shows, and receives those data and their updates.
 
 Messages are JSON; those with numbers or a picture are binary: four bytes, the length of a JSON header (big-endian), the
 header, padded with spaces to a multiple of eight, and then the numbers (float64, little-endian) or the picture.
@@ -26,18 +26,18 @@ from headrace.watch.players import SOURCES, Players
 from headrace.watch.run import Run
 from headrace.watch.series import thin, window
 
-PACE = 1.0  # seconds between two looks at the folders
+INTERVAL = 1.0  # seconds between two refreshes of the folders
 AXES = {"step": ("step",), "seconds": ("time/seconds",), "updates": ("updates", "iteration")}
 MOST_CHOSEN = 100
-POINTS = 20_000  # of a curve, of all chosen runs together
-FEWEST, MOST = 400, 4000  # of one run
-GROWTH = 0.25  # of the points that a page has, how many may be appended before it gets all anew
+POINTS = 20_000  # points of a curve, all chosen runs together
+FEWEST, MOST = 400, 4000  # points of one run
+GROWTH = 0.25  # share of a page's points that may be appended before all are sent again
 T = TypeVar("T")
 
 
 @dataclass
 class View:
-    """What a page shows: which runs, and which part of an axis; all of it by default."""
+    """The view of a page: the runs, and the visible part of an axis; by default all of it."""
 
     chosen: list[str] = field(default_factory=list)
     axis: str = "step"
@@ -46,7 +46,7 @@ class View:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> View:
-        """What a message asks for; anything that is wrong in it is left out."""
+        """Returns the view that a message asks for; malformed parts are ignored."""
         chosen = said.get("runs")
         chosen = [name for name in chosen if isinstance(name, str)] if isinstance(chosen, list) else []
         axis = said.get("axis")
@@ -61,7 +61,7 @@ class View:
 
 @dataclass
 class Sent:
-    """How much of a run a page has."""
+    """The parts of a run that a page has received."""
 
     view: View
     generation: int
@@ -77,14 +77,14 @@ class Session:
     Args:
         socket: an accepted websocket.
         library: the runs.
-        players: processes that play.
-        reader: runs what reads files, one call after the other.
+        players: the processes that play.
+        reader: executor of functions that read files, with one thread.
     """
 
     def __init__(self, socket: WebSocket, library: Library, players: Players, reader: Executor):
         self._socket, self._library, self._players, self._reader = socket, library, players, reader
         self._view, self._resting = View(), False
-        self._forgotten: set[str] = set()  # runs that the page has put away since the last look
+        self._forgotten: set[str] = set()  # runs that the page has hidden since the last refresh
         self._versions: dict[str, int] = {}
         self._sent: dict[str, Sent] = {}
         self._swept: dict[str, int] = {}
@@ -95,12 +95,17 @@ class Session:
         self._showing: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
-        """Send what there is until the page is closed."""
+        """Sends data and their updates until the page is closed."""
         telling = asyncio.create_task(self._keep_telling())
         try:
             while not telling.done():
                 self._hear(json.loads(await self._socket.receive_text()))
-        except (WebSocketDisconnect, ValueError, KeyError, RecursionError):  # gone, or nothing that a page says
+        except (
+            WebSocketDisconnect,
+            ValueError,
+            KeyError,
+            RecursionError,
+        ):  # the page was closed, or has sent a malformed message
             pass
         finally:
             for task in filter(None, (telling, self._showing)):
@@ -109,13 +114,13 @@ class Session:
                     await task
 
     def _hear(self, said: Any) -> None:
-        """Do what a page asks for."""
+        """Handles the messages of the page."""
         if not isinstance(said, dict):
             return
         if "runs" in said:
             before, self._view = self._view, View.of(said)
             self._forgotten |= set(before.chosen) - set(self._view.chosen)
-        if "resting" in said:  # nobody looks at the page now
+        if "resting" in said:  # the page is hidden
             self._resting = bool(said["resting"])
         if "agent" in said:
             self._wanted = self._agent_of(said["agent"])
@@ -131,7 +136,7 @@ class Session:
                 for message in await self._read(partial(self._news, view, forgotten)):
                     await self._send(message)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), PACE + (time.monotonic() - began))
+                await asyncio.wait_for(self._asked.wait(), INTERVAL + (time.monotonic() - began))
 
     async def _read(self, reading: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, reading)
@@ -144,7 +149,7 @@ class Session:
                 await self._socket.send_text(message)
 
     def _news(self, view: View, forgotten: set[str]) -> list[str | bytes]:
-        """What the page does not know yet, or has forgotten: also of runs that it has put away and shows again."""
+        """Returns messages with all data that the page does not have yet, also of runs that it shows again."""
         library = self._library
         library.look()
         messages: list[str | bytes] = []
@@ -167,7 +172,7 @@ class Session:
         return [_json({"kind": "runs", "changed": changed, "gone": gone, "roots": roots, "now": time.time()})]
 
     def _of_run(self, name: str, run: Run, view: View, most: int) -> list[str | bytes]:
-        """What is new of a chosen run."""
+        """Returns messages with the new data of a chosen run."""
         series, sent = run.series, self._sent.get(name)
         messages: list[str | bytes] = []
         if sent is None or sent.view != view or sent.generation != series.generation:
@@ -197,7 +202,7 @@ class Session:
         return messages
 
     def _of_sweeps(self, chosen: Iterable[Run]) -> list[str | bytes]:
-        """What is new of the sweeps of the chosen runs."""
+        """Returns messages with the new data of the chosen runs' sweeps."""
         messages: list[str | bytes] = []
         for sweep in {run.sweep for run in chosen if run.sweep is not None}:
             sweep.refresh()
@@ -207,7 +212,7 @@ class Session:
         return messages
 
     def _show_agent(self) -> None:
-        """Begin to show the agent that is asked for, or another one, or none, as when nobody looks."""
+        """Starts, changes or stops sending an agent's frames, as the page asks."""
         agent = None if self._resting else self._wanted
         if agent != self._agent:
             if self._showing is not None:
@@ -216,7 +221,7 @@ class Session:
             self._showing = asyncio.create_task(self._keep_showing(*agent)) if agent is not None else None
 
     def _agent_of(self, said: Any) -> tuple[str, str] | None:
-        """The run and the source that a page asks for; None for none, or what there is not."""
+        """Returns the run and the source of weights that a page asks for; None for none, or an unknown one."""
         known = isinstance(said, dict) and said.get("source") in SOURCES and isinstance(said.get("run"), str)
         if not known or said["run"] not in self._library.runs:
             return None
@@ -231,7 +236,7 @@ class Session:
 
 
 def _numbers(kind: str, run: str, columns: Mapping[str, np.ndarray], **more: Any) -> bytes:
-    """A message with columns of numbers, all of one length."""
+    """Returns a message with columns of numbers, all of one length."""
     length = max(map(len, columns.values()), default=0)
     header = {"kind": kind, "run": run, "names": list(columns), "length": length, **more}
     content = np.stack(list(columns.values())).astype("<f8").tobytes() if columns else b""
@@ -245,7 +250,7 @@ def _binary(header: Mapping[str, Any], content: bytes) -> bytes:
 
 
 def _json(message: Mapping[str, Any]) -> str:
-    """A message as text; numbers that JSON does not have are null."""
+    """Returns a message as text; numbers that JSON does not have are null."""
     return json.dumps(_plain(message), allow_nan=False)
 
 
@@ -258,6 +263,6 @@ def _plain(value: Any) -> Any:
 
 
 def _bound(value: Any, default: float) -> float:
-    """A number from a message; the default for what is none."""
+    """Returns a number from a message; the default if it is no number."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     return min(max(value, -sys.float_info.max), sys.float_info.max) if known else default

@@ -1,4 +1,4 @@
-"""What a page shows of a sweep: its trials, how they ended, and how much each setting decides."""
+"""The data of a sweep for a page: its trials, how they ended, and the importance of each setting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.train.sweep.summary import summary
 from headrace.train.sweep.trials import FILE, TRIALS
 from headrace.watch.files import identity, stamp
 
-OFTEN = 10.0  # seconds after which the values of trials that run are read again
+INTERVAL = 10.0  # seconds after which the values of running trials are read again
 
 
 class Sweep:
@@ -19,13 +19,13 @@ class Sweep:
 
     Args:
         path: the folder, as the user named it.
-        name: what it is called in a list of runs.
+        name: its name in the list of runs.
 
     Attributes:
-        id: stands for the folder in messages.
+        id: id of the folder in messages.
         told: `headrace.train.sweep.summary.summary`, with the ``id`` of each trial's run; ``problem`` says in words why
             there is none, and is else empty.
-        version: grows whenever that changes.
+        version: a number that grows whenever ``told`` changes.
     """
 
     def __init__(self, path: Path, name: str):
@@ -36,10 +36,10 @@ class Sweep:
         self._looked = 0.0
 
     def refresh(self) -> None:
-        """Look at the folder again."""
+        """Reads the files in the folder that have changed."""
         seen, now = (stamp(self.path / FILE), stamp(self.path / TRIALS)), time.monotonic()
         runs = any(trial["state"] == "running" for trial in self.told.get("trials", ()))
-        if seen != self._stamp or (runs and now - self._looked > OFTEN):
+        if seen != self._stamp or (runs and now - self._looked > INTERVAL):
             self._stamp, self._looked, self.version = seen, now, self.version + 1
             self.told = {"name": self.name, **self._read()}
 

@@ -1,7 +1,7 @@
 """Reads files that grow by lines, each line once.
 
-A run that is resumed truncates its metrics to those of its checkpoint, and goes on from there: what was read before is
-then no longer so. That shows in the file's size, its inode, or in the bytes before the place that was reached.
+A resumed run truncates its metrics to those of its checkpoint, so that lines that were read before become invalid. The
+file's size, its inode, or the bytes before the position reached show that.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-KEPT = 256  # bytes before the place reached that have to be as they were
-BLOCK = 1 << 15  # bytes in which a sample looks for a whole line
+KEPT = 256  # bytes before the position reached that must be unchanged
+BLOCK = 1 << 15  # bytes in which a sample searches for a whole line
 
 
 class Tail:
-    """The lines that a file has got since the last look.
+    """The lines appended to a file since the last call of `read`.
 
     Args:
         path: the file, which may not exist yet.
@@ -24,7 +24,7 @@ class Tail:
         self._path, self._inode, self._offset, self._before = path, 0, 0, b""
 
     def read(self) -> tuple[bool, list[bytes]]:
-        """Returns whether the file has begun anew, so that earlier lines are void, and its new whole lines.
+        """Returns whether earlier lines have become invalid, and the new whole lines.
 
         Raises:
             OSError: there is a file, and it cannot be read.
@@ -50,7 +50,7 @@ class Tail:
 
 
 def sample(path: Path, number: int) -> list[bytes]:
-    """Returns about ``number`` whole lines that lie evenly in a file, the last one among them, however long it is.
+    """Returns about ``number`` whole lines, evenly spaced in a file of any length, including the last one.
 
     A short file gives all its lines; one that cannot be read gives none.
     """
@@ -68,7 +68,7 @@ def sample(path: Path, number: int) -> list[bytes]:
 
 
 def _line_after(descriptor: int, place: int) -> bytes:
-    """The first whole line that begins behind a place; nothing if none ends within a block."""
+    """Returns the first whole line that begins after a position; empty if none ends within a block."""
     parts = os.pread(descriptor, BLOCK, place).split(b"\n", 2)
     return parts[1] if len(parts) == 3 else b""
 

@@ -90,7 +90,7 @@ def test_agents_that_left_earn_nothing():
     assert bool((found[~present] == 0).all()) and bool((found[present] > 0).all())
 
 
-@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+@pytest.mark.parametrize("algo", ["ppo", pytest.param("a2c", marks=pytest.mark.nightly)])
 def test_a_run_goes_on_as_if_undisturbed(tmp_path, algo):
     options = SMALL | {"curiosity": 0.5, "hidden": (16,), "quiet": True, "anneal_learning_rate": False}
     if algo == "a2c":

@@ -277,8 +277,17 @@ def test_normalised_runs_learn_from_raw_transitions_by_the_statistics_of_today()
 # -- runs -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, NORMALISED, {"batch_size": 4}])
-@pytest.mark.parametrize("task", ["Pendulum-v1", "TestHunt-v0"])
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("Pendulum-v1", {"batch_size": 4}),
+        ("TestHunt-v0", NORMALISED),
+        pytest.param("Pendulum-v1", {}, marks=pytest.mark.nightly),
+        pytest.param("Pendulum-v1", NORMALISED, marks=pytest.mark.nightly),
+        pytest.param("TestHunt-v0", {}, marks=pytest.mark.nightly),
+        pytest.param("TestHunt-v0", {"batch_size": 4}, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task, settings):
     options = TINY | TASKS[task] | settings | {"anneal_learning_rate": False}
     train(task, run_dir=tmp_path / "alone", quiet=True, **options)

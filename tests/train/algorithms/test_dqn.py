@@ -21,7 +21,7 @@ from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load, newest

@@ -14,8 +14,8 @@ from collecting import collecting
 from device_waits import NothingWaits
 from headrace.errors import OptionError
 from headrace.train import resume
-from headrace.train.algorithms.off_policy import Updater
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
 from updates import a_policy, some_transitions
 from whole_runs import SMALL, assert_same_run, facts

@@ -72,7 +72,7 @@ def test_targets_are_those_of_a_plain_loop(kind):
     collector.draw(torch.Generator().manual_seed(3))
     (samples,) = collector.collect()
     best = policy.network(collector.observations["obs"].flatten(0, 1))[0].amax(1).detach().view(41, 6)
-    finals = collector._finals(policy.agent_group)
+    finals = collector._final_observations(policy.agent_group)
     after = best[1:].clone()
     after[finals.t, finals.columns] = policy.network(finals.observations)[0].amax(1).detach()
     wanted = np.zeros((40, 6))

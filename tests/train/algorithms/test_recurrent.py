@@ -99,5 +99,5 @@ def test_a_gru_finds_its_way_through_a_maze_by_what_it_saw_at_the_entrance(tmp_p
     """Without a memory -0.11 is the most."""
     example = Path(__file__).parents[3] / "examples" / "t_maze.py"
     settings = runpy.run_path(str(example))["SETTINGS"] | {"total_steps": 100_000, "quiet": True, "video": False}
-    train(str(example), run_dir=tmp_path / "run", network="gru", **settings)
+    train("TMaze-v0", run_dir=tmp_path / "run", network="gru", **settings)
     assert evaluate(tmp_path / "run", episodes=100).mean_return > 0.8

@@ -16,7 +16,7 @@ from torch.distributions import Normal
 import headrace
 from headrace.errors import OptionError
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.play.evaluate import evaluate
 from headrace.train.storage.device_replay import Transitions
 from updates import a_policy, assert_same_parameters, critic_values, perceptron, some_transitions

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -15,19 +15,19 @@ import psutil
 from headrace.train.cluster.connection import QUIET
 
 STORE = 80 << 20
-PATIENCE = 200.0  # seconds for what takes seconds on a machine that is not busy
+PATIENCE = 600.0  # seconds for what takes seconds on a machine that is not busy
+STARTS = 5  # attempts to start a cluster: Ray waits half a minute for a node, and no longer
 
 
 class Nodes:
-    """The cluster: a head without processors, and ``count`` nodes of ``cpus`` each."""
+    """The cluster: a head without processors, and ``count`` nodes of ``cpus`` each; its files are in a folder."""
 
-    def __init__(self, count: int, cpus: int):
+    def __init__(self, folder: str, count: int, cpus: int):
         from ray.cluster_utils import Cluster
 
         os.environ.update(QUIET)
-        self._folder = tempfile.mkdtemp(prefix="hr", dir="/tmp")
         self._cpus = cpus
-        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE, "temp_dir": self._folder}
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE, "temp_dir": folder}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self._nodes = [self.add() for _ in range(count)]
 
@@ -44,16 +44,37 @@ class Nodes:
 
     def close(self) -> None:
         self._cluster.shutdown()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 @contextmanager
 def nodes(count: int = 2, cpus: int = 2) -> Iterator[Nodes]:
-    cluster = Nodes(count, cpus)
-    try:
+    with ExitStack() as stack:
+        cluster = _started(stack, count, cpus)
+        stack.callback(cluster.close)
         yield cluster
-    finally:
-        cluster.close()
+
+
+def _started(stack: ExitStack, count: int, cpus: int) -> Nodes:
+    """The cluster, at the first attempt for which the machine is not too busy; its files go with the context."""
+    attempts = 0
+    while True:
+        folder, attempts = tempfile.mkdtemp(prefix="hr", dir="/tmp"), attempts + 1
+        stack.callback(_end, folder)
+        try:
+            return Nodes(folder, count, cpus)
+        except Exception:  # Ray raises nothing more special
+            stack.close()
+            if attempts == STARTS:
+                raise
+
+
+def _end(folder: str) -> None:
+    """End what a cluster has left, all of which has its folder in its command, and remove that."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if any(folder in word for word in process.cmdline()):
+                process.kill()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def actors_below(pid: int | None = None) -> list[psutil.Process]:

@@ -7,7 +7,9 @@ import os
 import random
 import signal
 import statistics
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import newest
 from headrace.train.runs.events import read_events
 from headrace.train.workers.rate_limiter import SLACK
+from programs import Program
 from train.cluster.nodes import PATIENCE, actors_below, nodes, wait_until
 from train.whole_runs import start
 
@@ -84,6 +87,17 @@ def state(run_dir: Path) -> dict[str, Any]:
     return json.loads((point / "state.json").read_text())
 
 
+@contextmanager
+def started_run(task: str, run_dir: Path, options: dict[str, Any]) -> Iterator[Program]:
+    """A run in a process of its own, once it samples; killed at the end of the context, if it has not ended."""
+    with start(task, run_dir, options, start_new_session=True) as process:
+        try:
+            wait_until(lambda: any(line["step"] > 400 for line in read_metrics(run_dir / "metrics.jsonl")), "any step")
+            yield process
+        finally:
+            process.kill()
+
+
 def check_ratio(lines: list[dict], samplers: int) -> None:
     """Samplers were never further ahead than those of one machine may be."""
     for line in lines:
@@ -121,6 +135,24 @@ def test_ppo_learns_from_an_environment_of_a_users_own_file(cluster, tmp_path):
     line = read_metrics(run / "metrics.jsonl")[-1]
     assert line["return"] == 10.0 and line["length"] == 5
     assert 0 <= line["staleness"]["versions"] <= 2  # the slots' number of rollouts, one learnt from, one under way
+
+
+@pytest.mark.nightly
+@LONG
+def test_samplers_are_spread_over_the_nodes(tmp_path):
+    """As many on each, though one alone would have room for all."""
+    per_node: list[int] = []
+
+    def look(training, line):
+        if line["cluster"]["actors"] == 4:
+            parents = Counter(each.ppid() for each in actors_below())  # an actor's is its node
+            per_node.extend(parents.values())
+            training.stop()
+
+    settings: dict[str, Any] = ONE | {"samplers": 4}
+    with nodes(2, cpus=4) as cluster:
+        train("Pendulum-v1", run_dir=tmp_path, ray=cluster.address, callback=look, **settings)
+    assert per_node == [2, 2]
 
 
 def test_too_few_processors_are_counted(cluster, tmp_path):
@@ -181,12 +213,9 @@ def test_a_killed_run_leaves_nothing_and_can_be_resumed(cluster, tmp_path, way):
     ray = "local" if way == "local" else cluster.address
     options = ONE | {"ray": ray, "checkpoint_seconds": 0.0, "replay_ratio": 0.01}
     folders = set(Path("/tmp").glob("headrace-ray-*"))
-    process = start("Pendulum-v1", tmp_path, options)
-    wait_until(lambda: any(line["step"] > 400 for line in read_metrics(tmp_path / "metrics.jsonl")), "any step")
-    workers = {each.pid for each in psutil.Process(process.pid).children(recursive=True)}
-    workers |= {each.pid for each in actors_below()}
-    process.kill()
-    process.wait()
+    with started_run("Pendulum-v1", tmp_path, options) as process:
+        workers = {each.pid for each in psutil.Process(process.pid).children(recursive=True)}
+        workers |= {each.pid for each in actors_below()}
     wait_until(lambda: not any(map(psutil.pid_exists, workers)), "the end of all that the run had started")
     wait_until(lambda: set(Path("/tmp").glob("headrace-ray-*")) <= folders, "the removal of Ray's files")
     step = state(tmp_path)["step"]
@@ -196,13 +225,26 @@ def test_a_killed_run_leaves_nothing_and_can_be_resumed(cluster, tmp_path, way):
 
 @pytest.mark.nightly
 @LONG
+def test_ctrl_c_while_a_cluster_begins_leaves_nothing(tmp_path):
+    before = set(Path("/tmp").glob("headrace-ray-*"))
+    sessions = set(Path("/tmp").glob("headrace-ray-*/session_*"))
+    with start("Pendulum-v1", tmp_path / "run", ONE | {"ray": "local"}, start_new_session=True) as process:
+        wait_until(lambda: set(Path("/tmp").glob("headrace-ray-*/session_*")) - sessions, "the start of the cluster")
+        started = {each.pid for each in psutil.Process(process.pid).children(recursive=True)}
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(PATIENCE)
+    wait_until(lambda: set(Path("/tmp").glob("headrace-ray-*")) <= before, "the removal of Ray's files")
+    wait_until(lambda: not any(map(psutil.pid_exists, started)), "the end of all that the run had started")
+
+
+@pytest.mark.nightly
+@LONG
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_all_processes_ends_the_run_with_a_checkpoint(tmp_path, how):
     """As a terminal and a job queue send it; a local cluster's own processes hear TERM, too."""
-    process = start("Pendulum-v1", tmp_path, ONE | {"ray": "local"}, start_new_session=True)
-    wait_until(lambda: any(line["step"] > 400 for line in read_metrics(tmp_path / "metrics.jsonl")), "any step")
-    os.killpg(process.pid, how)
-    process.wait(PATIENCE)
+    with started_run("Pendulum-v1", tmp_path, ONE | {"ray": "local"}) as process:
+        os.killpg(process.pid, how)
+        process.wait(PATIENCE)
     assert read_events(tmp_path / "events.jsonl")[-1].kind == "interrupted"
     assert state(tmp_path)["step"] == read_metrics(tmp_path / "metrics.jsonl")[-1]["step"] > 400
 

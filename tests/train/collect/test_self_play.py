@@ -14,7 +14,7 @@ import multi_agent_games  # noqa: F401  (registers the test tasks)
 from device_waits import NothingWaits
 from headrace.errors import OptionError
 from headrace.train import resume
-from headrace.train.collect.self_play import Bank
+from headrace.train.collect.self_play import OpponentPool
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
@@ -61,7 +61,7 @@ def test_what_is_played_is_what_the_learner_was(trainer):
             assert not equal(was[version], was[0])
         statistics = [e.encoder.normaliser for e in trainer.collector.experiences]
         assert not torch.equal(statistics[0].mean, statistics[1].mean)
-    steps = trainer.self_play.banks["learner"].steps
+    steps = trainer.self_play.pools["learner"].steps
     assert len(steps) == 4 and 0 in steps and all(step % 256 == 0 for step in steps)
     assert len(set(played)) > 4
 
@@ -98,21 +98,21 @@ def test_drawing_an_opponent_does_not_wait_for_the_device(trainer):
 @pytest.mark.parametrize("kept", [1, 2, 4, 9])
 def test_the_past_stays_covered(kept):
     live = {"w": torch.zeros(())}
-    bank = Bank(live, 10, kept)
+    pool = OpponentPool(live, 10, kept)
     for step in range(0, 2000, 5):
         live["w"].fill_(step)
-        bank.keep(step)
-        found = sorted(bank.steps)
+        pool.keep(step)
+        found = sorted(pool.steps)
         assert found[-1] == step - step % 10
         if kept > 1:
             assert found[0] == 0 and len(found) == min(kept, step // 10 + 1)
         if kept > 3 and step > 500:
             assert max(b - a for a, b in itertools.pairwise(found)) <= 1.8 * step / (kept - 1)
-        for place, version in enumerate(bank.steps):
+        for place, version in enumerate(pool.steps):
             drawn = {"w": torch.zeros(())}
-            bank.copy(torch.tensor([place]), drawn)
+            pool.copy(torch.tensor([place]), drawn)
             assert drawn["w"] == version
-    drawn = torch.cat([bank.draw(torch.Generator().manual_seed(seed)) for seed in range(200)])
+    drawn = torch.cat([pool.draw(torch.Generator().manual_seed(seed)) for seed in range(200)])
     assert len(drawn.unique()) == kept
 
 
@@ -127,8 +127,8 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
     resume(tmp_path / "stopped", quiet=True, total_steps=1200)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
     one, two = (load(newest(tmp_path / name / "checkpoints")).state for name in ("alone", "stopped"))  # type: ignore[arg-type]
-    banks = [name for name in one if name.startswith("versions.")]
-    assert banks and all(torch.equal(one[name], two[name]) for name in banks)
+    pools = [name for name in one if name.startswith("versions.")]
+    assert pools and all(torch.equal(one[name], two[name]) for name in pools)
     assert evaluate(tmp_path / "stopped", episodes=2).lengths
 
 
@@ -156,11 +156,11 @@ def test_it_learns_to_beat_its_first_version(tmp_path: Path):
     run, config = RunFolder.open(tmp_path)
     point = load(newest(run.checkpoints))  # type: ignore[arg-type]
     trainer = Trainer(config, RunFolder(tmp_path), point)
-    bank, (_, opponent) = trainer.self_play.banks["learner"], trainer.self_play._copying["past"]
+    pool, (_, opponent) = trainer.self_play.pools["learner"], trainer.self_play._copying["past"]
     scores = {}
     with torch.inference_mode():
-        for step in (0, max(bank.steps)):
-            bank.copy(torch.tensor([bank.steps.index(step)]), opponent)
+        for step in (0, max(pool.steps)):
+            pool.copy(torch.tensor([pool.steps.index(step)]), opponent)
             earned = ended = 0.0
             for _ in range(10):
                 trainer.collector.draw(trainer.generator)

@@ -11,13 +11,13 @@ import pytest
 import headrace
 from headrace.errors import OptionError
 from headrace.train import train
-from headrace.train.collect.setup import players_of
+from headrace.train.collect.setup import policy_setups
 from headrace.train.config.algorithms import dqn_presets, ppo_presets
 from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import make_config
-from headrace.train.config.uses import Player, check_learns, check_used
-from headrace.train.launch.checks import settled, why_in_turn
+from headrace.train.config.uses import PolicySetup, check_learns, check_used
+from headrace.train.launch.checks import resolved, why_no_samplers
 
 TASKS = {*ppo_presets.PRESETS, *dqn_presets.PRESETS}
 SETTINGS = [(algo, name) for algo in algorithms() for name in settings_of(find_algorithm(algo).settings)]
@@ -29,13 +29,13 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     if algo == "dqn":
         chosen |= {"target_update": 0, "prioritised": True, "trunk": "strided"}
     can = find_algorithm(algo).capabilities
-    players = [
-        Player(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
+    setups = [
+        PolicySetup(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
         for samplers in ((0, 1) if can.workers else (0,))
         for kind in can.networks
     ]
     admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
-    assert any(player.uses(name) for player in players) == admitted
+    assert any(setup.uses(name) for setup in setups) == admitted
     none = {(algo, each) for algo in ("a2c", "pqn") for each in WORKERS_ONLY}
     none |= {("crossq", "target_rate"), ("xqc", "target_rate"), ("flashsac", "renorm_after")}
     assert admitted or (algo, name) in none
@@ -53,9 +53,9 @@ def refused(task: str = "Pendulum-v1", **settings: Any) -> str:
 
 def check(task: str, **settings: Any) -> None:
     """As a run that begins with these settings is checked."""
-    config = settled(make_config(task, **settings))
+    config = resolved(make_config(task, **settings))
     spec = headrace.make_spec(task, **config.env_options)
-    check_used(config, settings, players_of(config, spec), why_in_turn(config))
+    check_used(config, settings, policy_setups(config, spec), why_no_samplers(config))
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "dqn"])
@@ -132,12 +132,14 @@ def test_who_would_not_learn_is_named_before_there_is_a_folder(tmp_path, algo, s
 
 
 def test_of_several_policies_one_that_learns_is_enough():
-    one = Player(make_config("TagGridWorld-v0"))
-    other = Player(make_config("TagGridWorld-v0", frozen=True))
+    one = PolicySetup(make_config("TagGridWorld-v0"))
+    other = PolicySetup(make_config("TagGridWorld-v0", frozen=True))
     check_learns(one.config, {}, {"tagger": one, "runner": other})
     with pytest.raises(OptionError, match="nobody learn"):
         check_learns(one.config, {}, {"tagger": other, "runner": other})
-    late = Player(make_config("TagGridWorld-v0", algo="dqn", samplers=0, total_steps=10, learning_starts=40), agents=4)
+    late = PolicySetup(
+        make_config("TagGridWorld-v0", algo="dqn", samplers=0, total_steps=10, learning_starts=40), agents=4
+    )
     check_learns(late.config, {"learning_starts": 40}, {"tagger": late})  # each of its agents collects
     with pytest.raises(OptionError, match="policy 'tagger': with learning_starts=40"):
         check_learns(late.config, {"learning_starts": 40}, {"tagger": dataclasses.replace(late, agents=3)})
@@ -154,11 +156,11 @@ def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
 def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
     for task in TASKS:
         config = make_config(task, algo=algo, samplers=samplers)
-        check_used(config, dataclasses.asdict(config), {"": Player(config)})
+        check_used(config, dataclasses.asdict(config), {"": PolicySetup(config)})
     nothing: dict[str, Any] = {"evaluate_episodes": 0}
     nothing |= {"save_replay": False, "n_step": 1} if find_algorithm(algo).capabilities.replay else {}
     config = make_config("CartPole-v1", algo=algo, samplers=samplers, **nothing)
-    check_used(config, nothing, {"": Player(config)})
+    check_used(config, nothing, {"": PolicySetup(config)})
 
 
 def test_who_trains_in_turn_without_being_told_is_told_so(tmp_path, capfd):

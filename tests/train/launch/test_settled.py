@@ -8,7 +8,7 @@ import pytest
 
 from headrace import machine
 from headrace.train import make_config
-from headrace.train.launch.checks import checked, settled
+from headrace.train.launch.checks import check_request, resolved
 
 
 @pytest.fixture
@@ -41,15 +41,15 @@ def test_what_is_open_is_decided_and_what_was_chosen_stays(
     cores: Any, task: str, how: dict[str, Any], samplers: int, actor: str
 ) -> None:
     cores(2)
-    config = settled(make_config(task, **how))
+    config = resolved(make_config(task, **how))
     assert (config.samplers, getattr(config, "actor_device", "")) == (samplers, actor)
-    assert settled(config) == config
+    assert resolved(config) == config
 
 
 def test_on_a_single_core_the_halves_of_an_update_stay_together(cores: Any) -> None:
     cores(1)
-    assert settled(make_config("Pendulum-v1", algo="sac")).actor_device == ""
-    assert settled(make_config("Pendulum-v1", algo="sac", actor_device="cpu")).apart
+    assert resolved(make_config("Pendulum-v1", algo="sac")).actor_device == ""
+    assert resolved(make_config("Pendulum-v1", algo="sac", actor_device="cpu")).apart
 
 
 def test_before_it_is_decided_nothing_is_apart() -> None:
@@ -60,6 +60,6 @@ def test_before_it_is_decided_nothing_is_apart() -> None:
 def test_what_the_number_of_cores_decides_is_told(cores: Any, count: int, words: str) -> None:
     cores(count)
     asked = {"algo": "sac", "samplers": 1}
-    assert [words in remark for remark in checked("Pendulum-v1", asked).remarks()] == [True]
+    assert [words in remark for remark in check_request("Pendulum-v1", asked).remarks()] == [True]
     for settings in ({"actor_device": "cpu"}, {"actor_device": ""}, {"samplers": 0}, {"replay_ratio": None}):
-        assert not any("core" in remark for remark in checked("Pendulum-v1", asked | settings).remarks())
+        assert not any("core" in remark for remark in check_request("Pendulum-v1", asked | settings).remarks())

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.cli import train as training
 from headrace.errors import OptionError
-from headrace.train.launch.checks import checked
+from headrace.train.launch.checks import check_request
 from headrace.train.leaderboard import board
 
 ROW = '[[row]]\nname = "one"\ntask = "CartPole-v1"\ngoals = [100, 475]\ntotal_steps = 1000\nminutes = 1\n'
@@ -34,10 +34,10 @@ def test_a_row_says_how_it_is_trained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
 def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None:
     """The settings of each are accepted, and its command says the same."""
-    asked = checked(row.task, row.wishes())
+    asked = check_request(row.task, row.wishes())
     words = shlex.split(row.command(3))
     values = training.overrides(training.parse(words[2:]))
-    assert checked(row.task, values).config == checked(row.task, row.wishes() | {"seed": 3}).config
+    assert check_request(row.task, values).config == check_request(row.task, row.wishes() | {"seed": 3}).config
     assert asked.config.stop_at_return == max(row.goals)
 
 

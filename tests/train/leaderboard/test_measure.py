@@ -6,7 +6,7 @@ import pytest
 
 from headrace.errors import StateError
 from headrace.train.leaderboard.board import read_board
-from headrace.train.leaderboard.measure import Measured, Reached, failed, median, times_to
+from headrace.train.leaderboard.measure import Measured, Reached, core_seconds, failed, median, times_to
 from headrace.train.leaderboard.report import in_time, summary
 
 POINTS = [(100, 1.0, 20.0), (200, 2.0, 60.0), (300, 3.0, 40.0), (400, 4.0, 80.0)]
@@ -26,6 +26,14 @@ def test_a_seed_that_never_got_there_is_slower_than_all() -> None:
     assert median([]) is None
 
 
+def test_what_a_run_had_of_the_cores_is_summed_up_until_then() -> None:
+    lines = [{"time": {"seconds": 2.0, "cores": 0.5}}, {"time": {"seconds": 6.0, "cores": 1.5}}]
+    assert core_seconds(lines, 2.0) == 1.0
+    assert core_seconds(lines, 6.0) == 7.0
+    assert core_seconds(lines, None) is None
+    assert core_seconds([*lines, {"time": {"seconds": 8.0}}], 8.0) is None
+
+
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     result = Measured(3, times_to(POINTS, (50.0, 90.0)), 400, 4.0, 81.5, 20)
     result.write(tmp_path / "seed-3.json")
@@ -37,10 +45,10 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
 
 def test_seeds_are_summed_up() -> None:
     row = next(row for row in read_board() if row.name == "cartpole")
-    seeds = [Measured(seed, (Reached(475.0, 100 * seed, float(seed)),), 100, 1.0) for seed in (1, 2, 3)]
-    assert summary(row, seeds) == [(475.0, 3, 2.0, 200)]
+    seeds = [Measured(seed, (Reached(475.0, 100 * seed, float(seed), 2.0 * seed),), 100, 1.0) for seed in (1, 2, 3)]
+    assert summary(row, seeds) == [(475.0, 3, 2.0, 4.0, 200)]
     assert summary(row, [*seeds[:1], failed(2, row.goals, "no"), failed(3, row.goals, "no")]) == [
-        (475.0, 1, None, None)
+        (475.0, 1, None, None, None)
     ]
 
 

@@ -144,7 +144,7 @@ def test_one_of_several_policies_is_a_file_of_its_own(tmp_path: Path):
     with pytest.raises(OptionError, match="name one of tagger, runner"):
         export_policy(agent, tmp_path / "policy.onnx")
     done = export_policy(agent, tmp_path / "policy.onnx", "runner")
-    group = agent.player_named("runner").agent_group
+    group = agent.played_policy("runner").agent_group
     assert done.inputs[0].shape == group.observation.shape
 
 

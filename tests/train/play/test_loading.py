@@ -49,7 +49,7 @@ def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
                 trainer.learner.begin()
             acting = trainer.policy.acting.clone()
             trainer.policy.acting.zero_()
-            assert trainer.acting.read(trainer.weights)
+            assert trainer.policy_copy.read(trainer.weights)
             assert torch.equal(trainer.policy.acting, acting)
     finally:
         trainer.close()

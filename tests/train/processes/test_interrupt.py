@@ -41,7 +41,7 @@ def test_a_programs_own_handler_of_term_stays():
 def test_rays_handler_of_term_is_no_programs_own(monkeypatch: pytest.MonkeyPatch):
     """``ray.init`` installs one that exits, before there could be a checkpoint; it is there again afterwards."""
     worker: Any = pytest.importorskip("ray._private.worker")
-    monkeypatch.setattr(worker.ray._private.services, "canonicalize_bootstrap_address_or_die", _no_cluster)
+    monkeypatch.setattr(worker.ray._private.node.Node, "_init_gcs_client", _no_cluster)  # which would wait
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         with pytest.raises(ConnectionError):

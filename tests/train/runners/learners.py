@@ -19,19 +19,20 @@ from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
-from headrace.train.runners.meeting import meet, part, store_of
+from headrace.train.runners.meeting import leave, meet, store_of
+from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.device_replay import Transitions
-from headrace.train.storage.samples import Samples, pick
+from headrace.train.storage.samples import Samples, minibatches, normalised, pick
 from whole_runs import SMALL
 
 train: Any = headrace.train
 CPU = torch.device("cpu")
 REPLAY = {"learning_starts": 128, "replay_size": 2000, "replay_ratio": 0.25}
 ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "ppo": ("CartPole-v1", {"num_steps": 32, "target_kl": 0.05, "normalise_rewards": True}),
-    "a2c": ("Pendulum-v1", {"num_steps": 2, "normalise_observations": True}),
+    "ppo": ("CartPole-v1", {"num_steps": 32, "target_kl": 0.05, "normalise_rewards": True, "curiosity": 0.1}),
+    "a2c": ("Pendulum-v1", {"num_steps": 2, "normalise_observations": True, "normalise_advantages": True}),
     "sac": ("Pendulum-v1", REPLAY | {"normalise_observations": True}),
     "td3": ("Pendulum-v1", REPLAY),
     "ddpg": ("Pendulum-v1", REPLAY | {"normalise_rewards": True}),
@@ -45,6 +46,8 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
 """algorithm → task and settings of a small run"""
 MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn", "crossq", "pqn")
 """those that have minibatches"""
+HALVES = ("ppo", "a2c", "sac", "td3", "ddpg", "dqn")
+"""those of which an update from two halves is that from the whole"""
 
 
 def both(work: Callable[..., None], *arguments: Any) -> None:
@@ -87,9 +90,12 @@ def learn_100_times(folder: Path, algorithms: list[str]) -> None:
         (policy,) = trainer.policies
         while updates(policy) < 100:
             trainer.iterate()
-        found[algo] = policy.model() | policy.optimisers() | {"seen": trainer.collector.observations["obs"][-1]}
+        shared = {name: tensor for name, tensor in policy.state().items() if name.startswith("curiosity")}
+        shared.pop("curiosity.scaler.running", None)  # of a process's own environments
+        seen = {"seen": trainer.collector.observations["obs"][-1]}
+        found[algo] = policy.model() | policy.optimisers() | shared | seen
         trainer.close()
-        part()
+        leave()
     torch.save(found, folder / f"{where.rank}.pt")
 
 
@@ -99,21 +105,79 @@ def updates(policy: Any) -> int:
 
 
 def learn_from_halves(folder: Path) -> None:
-    """With each algorithm one update from half a batch, together with the other process; and alone from all of it."""
+    """With each algorithm one update from half a batch, together with the other process; and alone from all of it.
+
+    Advantages are normalised, also where some rows do not count; so they are in pieces, of which each is half.
+    """
     where = place()
     assert where is not None
     group, found = meet(where, store_of(where), lambda: False), {}
     half = slice(where.rank * 32, where.rank * 32 + 32)
-    for algo in ("ppo", "a2c", "sac", "td3", "ddpg", "dqn"):
+    for algo, weighted in (*((algo, False) for algo in HALVES), ("ppo", True)):
         for name, rows in (("together", half), ("alone", slice(0, 64))):
             policy = a_policy(algo)
             if name == "together":
-                policy.learn_with_others(group.average)
-            learn_once(policy, rows)
-            found[algo, name] = {n: x for n, x in policy.model().items() if n.startswith("network")}
+                policy.learn_with_others(group)
+            learn_once(policy, rows, weighted)
+            learnt = {n: x for n, x in policy.model().items() if n.startswith("network")}
+            found[f"{algo}{' weighted' * weighted}", name] = learnt
+    gains, weights = uneven_advantages(3)
+    for name, counted in (("advantages", None), ("weighted advantages", weights)):
+        mine = None if counted is None else counted[:, half]
+        found[name, "together"] = {"all": normalised(gains[:, half], mine, group)}
+        found[name, "alone"] = {"all": normalised(gains, counted)[:, half]}
     torch.save(found, folder / f"{where.rank}.pt")
-    group.wait()
-    part()
+    group.barrier()
+    leave()
+
+
+def learn_in_halves(folder: Path) -> None:
+    """Be one of two processes that train as one would, with the same chance; what is learnt is left in the folder."""
+    where = place()
+    assert where is not None
+    group = meet(where, store_of(where), lambda: False)
+    torch.save(learnt_with_shared_chance(folder, group), folder / f"{where.rank}.pt")
+    leave()
+
+
+def learnt_with_shared_chance(folder: Path, group: ProcessGroup) -> dict[str, torch.Tensor]:
+    """What PPO has learnt after some rollouts of 16 environments in all, whose chance does not depend on the group.
+
+    All processes draw the noise of all actions, and the order of all rows, and take their part.
+    """
+    options: dict[str, Any] = SMALL | {"num_envs": 16 // group.size, "minibatch_size": 64 // group.size, "epochs": 2}
+    options |= {"normalise_observations": True, "normalise_rewards": True, "normalise_advantages": True}
+    config = make_config("CartPole-v1", **options, samplers=0)
+    trainer = Trainer(config, RunFolder(folder), None, group)
+    (policy,) = trainer.policies
+    own, steps, chance = config.num_envs, config.num_steps, torch.Generator().manual_seed(3)
+
+    def draw(noise: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+        everyones = policy.distribution.draw(torch.empty(steps, 16, *noise.shape[2:]), chance)
+        return noise.copy_(everyones[:, group.rank * own : (group.rank + 1) * own])
+
+    def draw_orders(*_: Any) -> list[torch.Tensor]:
+        found = []
+        for _epoch in range(config.epochs):
+            halves = [torch.randperm(8 * steps, generator=chance).view(-1, 32) for _ in range(2)]  # minibatches of each
+            whole = torch.cat([rows // 8 * 16 + rows % 8 + 8 * half for half, rows in enumerate(halves)], 1)
+            found.append(whole if group.size == 1 else halves[group.rank])
+        return found
+
+    policy.draw, policy.draw_orders = draw, draw_orders  # type: ignore[method-assign]
+    for _ in range(6):
+        trainer.iterate()
+    trainer.close()
+    return policy.model()
+
+
+def uneven_advantages(pieces: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Advantages and weights [pieces, 64] whose halves have other means and deviations; the halves' first are alike."""
+    chance = torch.Generator().manual_seed(7)
+    gains = 20 + torch.randn(pieces, 64, generator=chance) * torch.linspace(0.5, 4, 64) + torch.linspace(0, 9, 64)
+    weights = (torch.rand(pieces, 64, generator=chance) < torch.linspace(0.9, 0.3, 64)).float()
+    gains[:, 32], weights[:, (0, 32)] = gains[:, 0], 1.0
+    return gains, weights
 
 
 def a_policy(algo: str) -> Any:
@@ -124,16 +188,18 @@ def a_policy(algo: str) -> Any:
     return make_policy("", config, AgentGroup(spec.observation_space, spec.action_space), CPU)
 
 
-def learn_once(policy: Any, rows: slice) -> None:
-    """One update from some rows of a batch of 64 that is the same in every process."""
+def learn_once(policy: Any, rows: slice, weighted: bool = False) -> None:
+    """One update from some rows of a batch of 64 that is the same in every process; some do not count, if weighted."""
     chance = torch.Generator().manual_seed(3)
     inputs, following = torch.randn(2, 64, policy.agent_group.observation.shape[0], generator=chance)
     discrete = not policy.distribution.action_shape
     actions = torch.randint(0, 2, (64,), generator=chance) if discrete else torch.randn(64, 1, generator=chance)
     first, second, third, fourth = torch.randn(4, 64, generator=chance)
     if hasattr(policy, "optimiser"):
-        samples = pick(Samples(inputs, actions, first - 1, second, third, fourth), rows)
-        policy.backward(samples, Rates.of(policy.config, 0), True)
+        (gains,), (weights,) = uneven_advantages(1)
+        known = Samples(inputs, actions, first - 1, gains, third, fourth, weights=weights if weighted else None)
+        (batch,) = minibatches(pick(known, rows), None, True, policy.others)
+        policy.backward(batch, Rates.of(policy.config, 0), True)
         policy.optimiser.step(policy.config.learning_rate, policy.config.max_grad_norm)
         return
     own_noise = third.view(64, 1)[rows]

@@ -14,16 +14,27 @@ from typing import Any
 
 import pytest
 import torch
-from learners import ALGORITHMS, both, go_on, learn_100_times, learn_from_halves, run, run_not_alike
+from learners import (
+    ALGORITHMS,
+    both,
+    go_on,
+    learn_100_times,
+    learn_from_halves,
+    learn_in_halves,
+    learnt_with_shared_chance,
+    run,
+    run_not_alike,
+)
 
 import headrace
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.config.settings import make_config
-from headrace.train.launch.run import Wishes
-from headrace.train.launch.run import go_on as go_on_here
+from headrace.train.launch.run import RunOptions
+from headrace.train.launch.run import resume_run as go_on_here
 from headrace.train.processes.torchrun import place
+from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs.checkpoint import Checkpoint, load, newest
 from headrace.train.runs.events import read_events
 from headrace.train.runs.folder import RunFolder
@@ -70,13 +81,26 @@ def test_both_hold_the_same_after_100_updates(tmp_path, algorithms):
 
 def test_an_update_is_that_of_one_process_with_all_samples(tmp_path):
     both(learn_from_halves, tmp_path)
-    for rank in range(2):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        assert len(found) == 12
+    one, two = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
+    for name in ("advantages", "weighted advantages"):  # the first of each half is the same before
+        assert torch.equal(*(found[name, "together"]["all"][:, 0] for found in (one, two)))
+    for found in (one, two):
+        assert len(found) == 18
         for (algo, name), learnt in found.items():
             for part, tensor in learnt.items() if name == "together" else ():
                 alone = found[algo, "alone"][part]
                 torch.testing.assert_close(tensor, alone, atol=1e-6, rtol=1e-6, msg=f"{algo}: {part}")
+
+
+def test_rollouts_of_two_processes_teach_what_those_of_one_do(tmp_path):
+    """With the same chance: collected, normalised and learnt from in six rollouts, 48 updates."""
+    both(learn_in_halves, tmp_path)
+    alone = learnt_with_shared_chance(tmp_path, ProcessGroup())
+    for rank in range(2):
+        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        assert found.keys() == alone.keys()
+        for name, tensor in found.items():
+            torch.testing.assert_close(tensor, alone[name], atol=1e-6, rtol=1e-5, msg=name)
 
 
 @pytest.mark.nightly
@@ -113,9 +137,9 @@ def test_another_number_of_processes_goes_on(tmp_path):
 
 @pytest.mark.nightly
 def test_self_play_goes_on_with_any_number(tmp_path):
-    """Several policies, one of which plays as another one did before."""
+    """Several policies, one of which plays as another one did before, and an exploration bonus."""
     past = {"learner": {"agents": [0], "normalise_observations": True}, "past": {"agents": [1], "copies": "learner"}}
-    options = SMALL | {"policies": past, "copy_every": 256, "copies_kept": 4, "total_steps": 1024}
+    options = SMALL | {"policies": past, "copy_every": 256, "copies_kept": 4, "total_steps": 1024, "curiosity": 0.1}
     options |= {"env_options": {"num_taggers": 1, "num_runners": 1, "max_episode_steps": 50}}
     both(run, tmp_path / "run", "TagContinuous-v0", options)
     assert resume(tmp_path / "run", quiet=True, total_steps=1536).steps == 1536
@@ -173,20 +197,20 @@ def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
     ],
 )
 def test_settings_that_start_processes_are_nothing_for_torchrun(monkeypatch, wrong):
-    from headrace.train.launch.checks import checked
+    from headrace.train.launch.checks import check_request
 
     for name, value in TOLD.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(OptionError, match="torchrun"):
-        checked("Pendulum-v1", wrong)
-    assert checked("Pendulum-v1", {"algo": "sac"}).config.samplers == 0
+        check_request("Pendulum-v1", wrong)
+    assert check_request("Pendulum-v1", {"algo": "sac"}).config.samplers == 0
 
 
 @pytest.mark.usefixtures("told")
 def test_a_run_with_samplers_goes_on_without_torchrun(tmp_path):
     RunFolder.create(tmp_path / "run", make_config("Pendulum-v1", algo="sac", samplers=1))
     with pytest.raises(OptionError, match="samplers=1 would add processes to those of torchrun"):
-        go_on_here(tmp_path / "run", {}, Wishes(quiet=True))
+        go_on_here(tmp_path / "run", {}, RunOptions(quiet=True))
 
 
 def test_a_lock_is_waited_for(tmp_path):

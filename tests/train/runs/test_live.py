@@ -65,7 +65,7 @@ def test_every_way_of_running_writes_the_weights_that_act(name, tmp_path):
 
 
 def test_nobody_watching_costs_a_look_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr(live, "LOOK", 0.0)
+    monkeypatch.setattr(live, "POLL", 0.0)
     writer = LiveWeights(tmp_path / "live.safetensors", tmp_path / "watched")
     models = []
 

@@ -107,14 +107,14 @@ def test_a_rollout_that_travels_is_the_same():
     source, target = (Rollouts(FLOATS, (2,), np.dtype(np.float32), 1, 1, 4, ENVS) for _ in range(2))
     slot, into = source.free(0), target.free(0)
     assert slot is not None and into is not None
-    into.finals[...], into.places[...] = -1, -1
+    into.final_observations[...], into.places[...] = -1, -1
     random = np.random.default_rng(0)
     slot.begin(True)
     for array in (slot.observations, slot.actions, slot.log_probs, slot.rewards):
         array[...] = random.random(array.shape)
-    slot.add_finals(2, np.array([1]), np.full((1, 3), 7.0))
+    slot.add_final_observations(2, np.array([1]), np.full((1, 3), 7.0))
     put_rollout(into, take_rollout(slot))
     for name, array in vars(slot).items():
-        counts = slice(1) if name in ("finals", "places") else ...
+        counts = slice(1) if name in ("final_observations", "places") else ...
         assert (getattr(into, name)[counts] == array[counts]).all(), name
-    assert (into.finals[1:] == -1).all()  # of what does not count, nothing travels
+    assert (into.final_observations[1:] == -1).all()  # of what does not count, nothing travels

@@ -29,8 +29,8 @@ def write(rollouts: Rollouts, sampler: int, number: int) -> bool:
     slot.begin(number == 0)
     for array in (slot.observations, slot.actions, slot.log_probs, slot.rewards, slot.versions):
         array[...] = number
-    slot.add_finals(1, np.array([1]), np.full((1, 3), number))
-    slot.add_finals(3, np.array([0, 1]), np.full((2, 3), number))
+    slot.add_final_observations(1, np.array([1]), np.full((1, 3), number))
+    slot.add_final_observations(3, np.array([0, 1]), np.full((2, 3), number))
     rollouts.publish(sampler)
     return True
 
@@ -51,7 +51,7 @@ def test_slots_are_read_in_order_and_used_again():
             assert (slot.observations == expected).all() and (slot.versions == expected).all()
             assert bool(slot.fresh) == (expected == 0)
             assert slot.places[: int(slot.ended)].tolist() == [1 * ENVS + 1, 3 * ENVS, 3 * ENVS + 1]
-            assert (slot.finals[: int(slot.ended)] == expected).all()
+            assert (slot.final_observations[: int(slot.ended)] == expected).all()
             rollouts.release(sampler)
     assert rollouts.waiting == 0
     rollouts.close()

@@ -24,7 +24,7 @@ from headrace.errors import OptionError, UnknownTaskError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging import memory
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.scale import FINDINGS, Scale, _key, cache_file, forget, scale
+from headrace.train.tuning.scale import CACHE, Scale, _key, cache_file, forget, scale
 from headrace.train.tuning.search import GAIN
 
 CPU = torch.device("cpu")
@@ -90,22 +90,22 @@ DAMAGED = ['{"task": 1}', "null", "[1]", '[{"key": {}}]', '[{"key": 1, "best": {
 def test_a_damaged_memory_is_none(text: str) -> None:
     cache_file().parent.mkdir(parents=True)
     cache_file().write_text(text, encoding="latin1")
-    assert FINDINGS.recall(_key(config())) is None and forget() == 0
+    assert CACHE.recall(_key(config())) is None and forget() == 0
     found = Scale(Probe(Size(0, 16, 0, 0, 64), 1.0), (), ("enough", "more than enough"))
-    FINDINGS.remember(_key(config()), found)
-    assert FINDINGS.recall(_key(config())) == dataclasses.replace(found, remembered=True) and forget() == 1
+    CACHE.remember(_key(config()), found)
+    assert CACHE.recall(_key(config())) == dataclasses.replace(found, remembered=True) and forget() == 1
 
 
 def test_what_was_found_holds_for_what_it_was_found_for() -> None:
     found = Scale(Probe(Size(0, 64, 0, 0, 256), 1.0, memory=1 << 50), (), ("enough",))
     two, three = (config(num_envs=32 * groups, batch_size=32) for groups in (2, 3))
-    FINDINGS.remember(_key(two), found)
+    CACHE.remember(_key(two), found)
     assert found.settings(two) == {"num_envs": 64, "minibatch_size": 256, "batch_size": 32}
-    assert FINDINGS.recall(_key(config(num_envs=128, batch_size=64))) is not None, "two groups as well"
-    assert FINDINGS.recall(_key(three)) is None
-    assert FINDINGS.recall(_key(config(num_envs=64, batch_size=32, target_kl=0.1))) is None
+    assert CACHE.recall(_key(config(num_envs=128, batch_size=64))) is not None, "two groups as well"
+    assert CACHE.recall(_key(three)) is None
+    assert CACHE.recall(_key(config(num_envs=64, batch_size=32, target_kl=0.1))) is None
     # nor where it would go beyond the limits of today: then it is measured again
-    FINDINGS.remember(_key(config()), found)
+    CACHE.remember(_key(config()), found)
     narrow: dict[str, Any] = QUICK | {"most_envs": 16}
     again = scale(config(), **narrow)
     assert not again.remembered and again.best.size.num_envs == 16

@@ -28,7 +28,7 @@ from headrace.train.tuning import search
 from headrace.train.tuning import tune as tuner
 from headrace.train.tuning.measure import Probe, Size, measure
 from headrace.train.tuning.search import GAIN
-from headrace.train.tuning.tune import FINDINGS, Tuning, WorkersSearch, best_of, forget, holds, limits, tune, usable
+from headrace.train.tuning.tune import CACHE, Tuning, WorkersSearch, best_of, forget, holds, limits, tune, usable
 
 CROWDED = f"{Path(__file__).parent / 'crowded_env.py'}:Crowded-v0"
 QUICK: dict[str, Any] = {"seconds": 0.05}
@@ -43,7 +43,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    FINDINGS.file.unlink(missing_ok=True)
+    CACHE.file.unlink(missing_ok=True)
     monkeypatch.setattr(tuner, "BUSY", float("inf"))  # whatever else this machine does
 
 
@@ -175,7 +175,7 @@ def test_what_was_measured_on_a_busy_machine_is_not_kept(
     words = ["Pendulum-v1", "--algo", "ddpg", "--hidden", "16", "--total-steps", "3000"]
     assert main(["tune", *words, "--seconds", "0.05"]) == 0
     assert "not remembered: other programs took 1000.0 cores" in capfd.readouterr().out
-    assert not FINDINGS.file.exists()
+    assert not CACHE.file.exists()
 
 
 def test_what_somebody_chose_stays() -> None:
@@ -268,7 +268,7 @@ def test_it_measures_real_runs_and_remembers() -> None:
     again = tune(config(), show=shown.append, **QUICK)
     assert again == dataclasses.replace(found, remembered=True) and len(shown) == len(found.probes)
     assert tune(config("Pendulum-v0"), **QUICK).remembered, "it is of the same family"
-    (entry,) = json.loads(FINDINGS.file.read_text())
+    (entry,) = json.loads(CACHE.file.read_text())
     assert entry["key"]["algo"] == "ddpg"
     assert forget("CartPole-v1") == 0 and forget("Pendulum-v0") == 1 and forget() == 0
 
@@ -289,12 +289,12 @@ DAMAGED = ['{"task": 1}', "null", '[{"key": {}}]', '[{"key": {}, "best": {}, "pr
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_memory_is_none(text: str) -> None:
-    FINDINGS.file.parent.mkdir(parents=True, exist_ok=True)
-    FINDINGS.file.write_text(text, encoding="latin1")
-    assert FINDINGS.recall({"a": (1, 2)}) is None and forget() == 0
+    CACHE.file.parent.mkdir(parents=True, exist_ok=True)
+    CACHE.file.write_text(text, encoding="latin1")
+    assert CACHE.recall({"a": (1, 2)}) is None and forget() == 0
     found = Tuning(Probe(Size(1, 8, 1, 1, 32), 1.0, 2.0), (), ("enough",), (32, 8))
-    FINDINGS.remember({"a": (1, 2)}, found)
-    assert FINDINGS.recall({"a": [1, 2]}) == dataclasses.replace(found, remembered=True) and forget() == 1
+    CACHE.remember({"a": (1, 2)}, found)
+    assert CACHE.recall({"a": [1, 2]}) == dataclasses.replace(found, remembered=True) and forget() == 1
 
 
 def test_what_cannot_be_done_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,7 +348,7 @@ def test_nothing_is_left_when_ctrl_c_ends_it(tmp_path: Path, monkeypatch: pytest
         ended.set()
         presser.join()
     assert not multiprocessing.active_children()
-    assert not list((tmp_path / "temporary").glob("headrace-tune-*")) and not FINDINGS.file.exists()
+    assert not list((tmp_path / "temporary").glob("headrace-tune-*")) and not CACHE.file.exists()
 
 
 def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -357,10 +357,10 @@ def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None
     for scope in ("all", "speed"):
         assert main(["tune", *words, "--seconds", "0.05", "--scope", scope]) == 0
         said = capfd.readouterr().out
-        assert said.count("samples/s  cores") == 1 and "tuned: " in said and str(FINDINGS.file) in said
+        assert said.count("samples/s  cores") == 1 and "tuned: " in said and str(CACHE.file) in said
     assert main(["tune", *words]) == 0
     assert "samples/s  cores" in capfd.readouterr().out, "who asks for it sees it again"
-    everything, speed = json.loads(FINDINGS.file.read_text())
+    everything, speed = json.loads(CACHE.file.read_text())
 
     brief = ["--learning-starts", "2900", "--evaluate-episodes", "0", "--no-video", "--stop-at-return", "None"]
     run = ["train", *words, *brief]
@@ -383,5 +383,5 @@ def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert main(["tune", "--forget"]) == 0 and "2 findings forgotten" in capfd.readouterr().out
     assert main([*run, "--run-dir", str(tmp_path / "short")]) == 0
     said = capfd.readouterr().out
-    assert "too short a run to tune for" in said and not FINDINGS.file.read_text().strip("[] \n")
+    assert "too short a run to tune for" in said and not CACHE.file.read_text().strip("[] \n")
     assert main(["tune"]) == 2 and main(["tune", "Pendulum-v1", "--replay-ratio", "much"]) == 2

@@ -262,7 +262,7 @@ def test_a_run_goes_on_with_its_replay(tmp_path):
     def caveat(**changes: Any) -> tuple[int, str | None]:
         trainer = OffPolicyTrainer(dataclasses.replace(config, **changes), run, checkpoints.load(newest))
         try:
-            assert trainer.pace.due(trainer.step) >= 0
+            assert trainer.rate_limiter.due(trainer.step) >= 0
             return trainer.replay.held, trainer.policy.caveat
         finally:
             trainer.close()
@@ -387,10 +387,10 @@ def test_best_weights_are_those_that_were_evaluated(tmp_path):
         learning = trainer.policy.acting.clone()
         evaluated = torch.randn_like(learning)
         trainer.evaluations.publish(evaluated, torch.tensor([-100.0, 200.0, 123.0, 1.0], dtype=torch.float64))
-        trainer._look_at_board()
+        trainer._read_counters()
         assert torch.equal(trainer.policy.acting, learning)
         trainer.evaluations.publish(-evaluated, torch.tensor([-200.0, 200.0, 456.0, 2.0], dtype=torch.float64))
-        trainer._look_at_board()
+        trainer._read_counters()
         assert trainer.best_return == -100.0
         trainer.writing.wait()
         counters = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())

@@ -73,10 +73,10 @@ def write_rollout(slot: Slot, trainer: Trainer, log_probs: torch.Tensor) -> None
     slot.actions[...], slot.log_probs[...] = experience.actions.numpy(), log_probs.view(slot.log_probs.shape).numpy()
     slot.rewards[...], slot.versions[...] = collector.rewards.numpy(), 1
     slot.terminated[...], slot.truncated[...] = collector.terminated.numpy(), collector.truncated.numpy()
-    finals = collector._finals(experience.agent_group)
+    finals = collector._final_observations(experience.agent_group)
     if finals is not None:
         for t, n, last in zip(finals.t.tolist(), finals.columns.tolist(), finals.observations.numpy(), strict=True):
-            slot.add_finals(t, np.array([n]), last[None])
+            slot.add_final_observations(t, np.array([n]), last[None])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
         if config.normalise_observations:
             known = [normaliser.pack() for normaliser in alone.policies[0].normalisers.values()]
             assert len(known) == 2
-            torch.testing.assert_close(apart.acting.known(), torch.cat(known))
+            torch.testing.assert_close(apart.policy_copy.known(), torch.cat(known))
     finally:
         alone.close()
         apart.close()
@@ -121,7 +121,7 @@ def test_a_sampler_writes_what_happened(tmp_path):
     try:
         sampler = sampler_of(trainer)
         observations, values = [0.1, -0.2, 0.5, 0.4, 0.7, 9.0, 50.0], [-20.0, 100.0, 50.0]  # means, variances, count
-        trainer.acting.take(trainer.acting.vector, torch.tensor([*observations, *values]).double())
+        trainer.policy_copy.take(trainer.policy_copy.vector, torch.tensor([*observations, *values]).double())
         trainer.learner.publish()
         slot = filled(sampler)
         assert (slot.versions == trainer.weights.version).all()
@@ -147,7 +147,7 @@ def test_a_sampler_writes_what_happened(tmp_path):
                 np.testing.assert_array_equal(slot.terminated[t], terminated)
                 np.testing.assert_array_equal(slot.truncated[t], truncated)
                 if truncated.any():
-                    np.testing.assert_array_equal(slot.finals[: int(slot.ended)], info["final_obs"])
+                    np.testing.assert_array_equal(slot.final_observations[: int(slot.ended)], info["final_obs"])
                     assert slot.places[: int(slot.ended)].tolist() == [4 * t + n for n in range(4)]
         assert int(slot.ended) == 4
         last = slot.observations[-1].copy()
@@ -264,7 +264,7 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     config = Config.from_json((tmp_path / "config.json").read_text())
     again = OnPolicyTrainer(config, RunFolder(tmp_path), point)
     assert again.learner.steps == learnt
-    assert float(again.acting.known()[-1]) == learnt
+    assert float(again.policy_copy.known()[-1]) == learnt
     assert torch.equal(again.policy.model()["network.log_std"], point.model["network.log_std"])
     again.close()
     result = resume(tmp_path, quiet=True, total_steps=6000)

@@ -1,1 +1,1 @@
-"""What learns: a policy with its loss, its optimiser and its updates."""
+"""Algorithms: policies with their losses, optimisers and updates."""

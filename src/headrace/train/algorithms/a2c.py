@@ -22,11 +22,11 @@ class A2C(A2CDeclaration, OnPolicy):
     fused = FusedA2C
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
-        """One epoch of one minibatch, all rows in order."""
+        """Returns one epoch of one minibatch, with all rows in order."""
         return [None]
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
-        """The policy's is reported as ``-mean(A)``, as that of PPO with ratios of 1."""
+        """Returns the loss; the policy's part is reported as ``-mean(A)``, as that of PPO with ratios of 1."""
         log_probs, entropies, values = self.evaluate(batch)
         policy_loss = -batch.mean(batch.advantages * log_probs)
         value_loss = batch.mean((values - batch.returns).square()) / 2

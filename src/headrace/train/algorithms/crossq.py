@@ -1,7 +1,7 @@
-"""CrossQ: soft actor-critic without target networks, whose critics are normalised by batches.
+"""CrossQ: soft actor-critic without target networks, whose critics use batch normalisation.
 
-Batch normalisation lets critics learn from their own values: a batch holds states and what followed them together, so
-that both are normalised by the same statistics. That is enough to do without slowly following copies.
+States and following states are in one batch, so that the same statistics normalise both. That makes learning from the
+critics' own values stable without target networks.
 
 Sources: Bhatt et al. 2024 (arXiv:1902.05605); Haarnoja et al. 2018 (arXiv:1812.05905) for the rest of the losses;
 Pardo et al. 2018 (arXiv:1712.00378) for time limits.
@@ -19,7 +19,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms.crossq import CrossQConfig, CrossQDeclaration
 from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
-from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.storage.device_replay import Transitions
 
@@ -29,7 +29,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
 
     Attributes:
         network: a `SoftActorCritic` of normalised perceptrons.
-        target_entropy: what the actor's entropy is to be, in nats.
+        target_entropy: the entropy that the temperature keeps the actor at, in nats.
 
     Raises:
         OptionError: the actions are not continuous and bounded, or the network does not fit.
@@ -57,7 +57,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return distribution, SoftActorCritic(actor, critic, config.initial_temperature)
 
     def _make_critics(self, columns: int, hidden: tuple[int, ...], activation: str, how: Renorm) -> nn.Module:
-        """The critics of inputs and actions, together so many columns."""
+        """Returns the critics, whose inputs are the concatenation of inputs and actions, ``columns`` wide."""
         return NormalisedCritics(columns, hidden, activation, how)
 
     def critic_losses(self, batch: Transitions) -> Losses:
@@ -78,7 +78,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
     def actor_losses(self, batch: Transitions) -> Losses:
         """``mean(α log π(a|s) - min Q(s, a))``; of the temperature, ``-log α · mean(log π(a|s) + target entropy)``.
 
-        The critics judge by running statistics, as actions of the policy alone are not what their batches are of.
+        The critics use running statistics, since their batches hold other actions than those of the policy alone.
         """
         actions, log_prob = self._sample(self.network.actor.of_batch(batch.inputs))
         log_alpha = self.network.temperature.log
@@ -88,13 +88,13 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """As `OffPolicy.improve_with`; processes that learn together have the same running statistics afterwards."""
+        """As `OffPolicy.improve_with`; also averages running statistics over the processes that train together."""
         measured = super().improve_with(batch, rates, actor)
-        if (reduce := self.optimiser_of("critic").reduce) is not None:
+        if self.others is not None:
             for each in running_statistics(self.network):
-                reduce(each, len(batch.rewards))
+                self.others.average(each, len(batch.rewards))
         return measured
 
     def _sample(self, params: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, A] and their log-probability [B]."""
+        """Returns actions [B, A] and their log-probability [B]."""
         return self.distribution.rsample(params, self.noise(len(params)))

@@ -1,8 +1,8 @@
-"""An exploration bonus: what a policy has seldom seen is worth a visit.
+"""An exploration bonus: a reward for observations that the policy has seldom seen.
 
-Random network distillation (Burda et al. 2018, arXiv:1810.12894). One critic judges both kinds of reward, and the bonus
-of a step that ends an episode is 0, as what was reached is not among the observations of a rollout. The paper has two
-critics, one of which is told of no ends.
+Random network distillation (Burda et al. 2018, arXiv:1810.12894). One critic values the sum of both rewards. The bonus
+of a step that ends an episode is 0, as a rollout does not hold the observation that was reached. The paper has two
+critics, of which the one for the bonus ignores ends of episodes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from headrace.train.modules.layers import initialised
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 
 FEATURES = 64
 LIMIT = 5.0
-"""deviations to which inputs are clipped: a network at random says nothing about numbers it is not made for"""
+"""standard deviations to which inputs are clipped, so that rare large values do not dominate the errors"""
 
 
 class Curiosity:
-    """A random network, one that learns to answer as it does, and the bonus that their difference is.
+    """A fixed random network, a network that learns to predict its outputs, and the bonus: the error of the prediction.
 
     Attributes:
-        statistics: names of what `measured` has.
-        measured: means over the last rollout: of the bonus of a step, and of the loss, float32[2].
-        optimiser: of the network that learns.
+        statistics: names of the elements of `measured`.
+        measured: mean bonus of a step, and mean loss, of the last rollout, float32[2].
+        optimiser: the optimiser of the network that learns.
     """
 
     statistics = ("bonus", "curiosity_loss")
@@ -47,15 +48,16 @@ class Curiosity:
         self.scaler = RewardScaler(config.num_envs * agent_group.width, config.gamma, device)
         self.normaliser = None if self.images else ObservationNormaliser(input_size(space), device)
         self.measured = torch.zeros(2, device=device)
+        self._others: Others | None = None
 
     @torch.inference_mode()
     def bonus(self, inputs: Tensor, over: Tensor, present: Tensor | None = None) -> Tensor:
-        """Returns what each step of a rollout earns for what it found, float32[T, columns]; updates statistics.
+        """Returns the bonus of each step of a rollout, float32[T, columns], and updates the statistics.
 
         Args:
             inputs: network inputs before each step and after the last, [T + 1, columns, …].
-            over: whether an episode ended with a step, bool[T, columns]: then it earns nothing.
-            present: who was in the game, bool[T, columns]; None for everybody.
+            over: whether an episode ended with a step, bool[T, columns]; its bonus is 0 then.
+            present: whether the agent was in the game, bool[T, columns]; None if all were.
         """
         found = inputs[1:]
         if self.normaliser is not None:
@@ -67,8 +69,17 @@ class Curiosity:
         self.measured[0] = scaled.mean()
         return scaled * self.config.curiosity
 
+    def learn_with_others(self, others: Others) -> None:
+        """Begin with the first process's networks, and learn and measure together with the others from now on."""
+        self._others, self.optimiser.reduce = others, others.average
+        for known in (self.scaler, self.normaliser):
+            if known is not None:
+                known.statistics.gather = others.all_gather
+        for tensor in (self.optimiser.parameters, *self.target.state_dict().values()):
+            others.broadcast(tensor)
+
     def learn(self, inputs: Tensor, learning_rate: float | Tensor, generator: torch.Generator) -> None:
-        """One pass over what a rollout saw, [M, …], in minibatches, where the algorithm has them."""
+        """Trains on the observations of a rollout, [M, …], once, in minibatches if the algorithm has them."""
         count = len(inputs)
         size = min(getattr(self.config, "minibatch_size", count), count)
         order = torch.randperm(count, device=generator.device, generator=generator)[: count // size * size]
@@ -80,9 +91,11 @@ class Curiosity:
             self.optimiser.step(learning_rate, 0.5)
             losses.append(loss.detach())
         self.measured[1] = torch.stack(losses).mean()
+        if self._others is not None:
+            self._others.average(self.measured, 1.0)
 
     def _errors(self, inputs: Tensor) -> Tensor:
-        """Of each row, half the mean squared difference of the two answers, float32[M]."""
+        """Returns half the mean squared difference of the two networks' outputs for each row, float32[M]."""
         if self.normaliser is not None:
             inputs = self.normaliser(inputs, torch.empty_like(inputs)).clamp_(-LIMIT, LIMIT)
         with torch.no_grad():
@@ -92,7 +105,7 @@ class Curiosity:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns all that a checkpoint must keep."""
+        """Returns the tensors of a checkpoint."""
         state = {"measured": self.measured, "predictor": self.optimiser.parameters}
         state |= checkpoints.prefixed("target", self.target.state_dict())
         state |= checkpoints.prefixed("optimiser", self.optimiser.state())
@@ -101,7 +114,7 @@ class Curiosity:
 
     @torch.no_grad()
     def load(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         self.measured.copy_(saved["measured"])
         self.optimiser.parameters.copy_(saved["predictor"])
         self.target.load_state_dict(checkpoints.group("target", saved))
@@ -112,7 +125,7 @@ class Curiosity:
 
 
 def _network(config: Config, space: gym.Space) -> nn.Module:
-    """Inputs to `FEATURES` numbers."""
+    """Maps inputs to `FEATURES` numbers."""
     if uses_images(config, space):
         trunk = trunk_for(config, space)
         return nn.Sequential(trunk, initialised(nn.Linear(trunk.features, FEATURES), 1.0))

@@ -1,6 +1,6 @@
-"""Deep deterministic policy gradients: an actor that climbs its critic's slope with respect to the action.
+"""Deep deterministic policy gradients: the actor follows the gradient of its critic with respect to the action.
 
-The critic is fitted to one-step targets from slowly following copies of both.
+The critic is fitted to one-step targets of target networks of both.
 
 Source: Lillicrap et al. 2016 (arXiv:1509.02971). Unlike there, exploration noise is uncorrelated, the action
 enters the critic's first layer, nothing is batch-normalised, no weights decay, and gradients are clipped; Pardo et
@@ -17,7 +17,7 @@ from torch import nn
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.ddpg import DDPGConfig, DDPGDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
-from headrace.train.modules.distributions import Deterministic
+from headrace.train.modules.exploration import Deterministic
 from headrace.train.storage.device_replay import Transitions
 
 

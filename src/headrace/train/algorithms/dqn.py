@@ -1,4 +1,4 @@
-"""Deep Q-learning: what every action is worth, learnt from a replay; the best one is taken, but for a few at random.
+"""Deep Q-learning: action values are learnt from a replay; actions are ε-greedy.
 
 Sources: Mnih et al. 2015 (doi:10.1038/nature14236); van Hasselt et al. 2016 for double (arXiv:1509.06461), Wang et
 al. 2016 for dueling (arXiv:1511.06581), Sutton 1988 for n-step targets, Schaul et al. 2016 for priorities
@@ -22,13 +22,13 @@ from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
-from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.network import uses_images
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 
 SEEN = 2048
-"""images by which pixels are standardised"""
+"""number of images whose statistics standardise pixels"""
 
 
 class DQN(DQNDeclaration, OffPolicy):
@@ -36,7 +36,7 @@ class DQN(DQNDeclaration, OffPolicy):
 
     Attributes:
         network: a `QNetwork`.
-        errors: how far off the last batch's action values were, float32[B], without signs: priorities go by them.
+        errors: absolute errors of the last batch's action values, float32[B], for priorities.
 
     Raises:
         OptionError: actions are not `Discrete`, or no network fits the observations.
@@ -52,7 +52,7 @@ class DQN(DQNDeclaration, OffPolicy):
     network: QNetwork
 
     def _build(self) -> None:
-        self.actor_every = max(1, self.config.target_update)  # there is no actor: targets alone wait for their turn
+        self.actor_every = max(1, self.config.target_update)  # without an actor, it is the period of the targets alone
         super()._build()
         self.errors = torch.zeros(self.config.minibatch_size, device=self.device)
 
@@ -70,12 +70,12 @@ class DQN(DQNDeclaration, OffPolicy):
         return FusedDQN(parts, self.wanted, self._note)
 
     def explore(self, step: int) -> None:
-        """Set the share of random actions to that of agent step `step`."""
+        """Sets the share of random actions to that of agent step `step`."""
         self.distribution.epsilon.fill_(self.config.epsilon_at(step))
 
     @torch.inference_mode()
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
-        """Standardise pixels by those of `SEEN` images, where that is asked for; the targets see them so, too."""
+        """Sets the standardisation of pixels, in Q and its targets, from `SEEN` images, if the settings ask for it."""
         if self.config.standardise_pixels:
             images = observed(SEEN)
             both: tuple[Any, ...] = self.network.q, self.targets.q
@@ -83,14 +83,14 @@ class DQN(DQNDeclaration, OffPolicy):
                 q.trunk.fit(images)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
-        """As `Policy.worth`: what the best action is worth."""
+        """As `Policy.worth`: the value of the best action."""
         return params.amax(1)
 
     # -- updates ---------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """One gradient step of Q, and, if this is said to be one of those, its targets' move after it.
+        """Makes one gradient step of Q; with ``actor``, the targets are moved after it.
 
         Observations of a `Discrete` may be numbers, int64[B].
 
@@ -109,8 +109,8 @@ class DQN(DQNDeclaration, OffPolicy):
     def critic_losses(self, batch: Transitions) -> Losses:
         """``mean(weight · loss(Q(s, a) - y))`` with ``y = r + discount · Q'(s', a')``.
 
-        There a' is what is best in s' by Q (``double``), or by Q'; the loss of an error e is e², or Huber's: e²/2 up
-        to 1, and ``|e| - 1/2`` beyond.
+        Here a' is the best action in s' by Q (``double``), or by Q'. The loss of an error e is e², or Huber's: e²/2
+        up to 1, and ``|e| - 1/2`` beyond.
         """
         with torch.no_grad():
             wanted = self.wanted(batch)
@@ -124,7 +124,7 @@ class DQN(DQNDeclaration, OffPolicy):
         return Losses({"q": loss}, (loss, values.mean()))
 
     def wanted(self, batch: Transitions) -> Tensor:
-        """What the values of a batch's actions should be, float32[B]."""
+        """Returns the targets for the values of a batch's actions, float32[B]."""
         after = self.targets.q(batch.following)
         if self.config.double:
             best = torch.max(self.network.q(batch.following), 1, keepdim=True)[1]
@@ -134,14 +134,14 @@ class DQN(DQNDeclaration, OffPolicy):
         return torch.addcmul(batch.rewards, batch.discounts, after)
 
     def _note(self, errors: Tensor) -> None:
-        """Keep how far off a batch's values were, in the same memory for as long as batches are of one size."""
+        """Stores the absolute errors of a batch's values in `errors`; the memory is reused for batches of one size."""
         if len(self.errors) != len(errors):
             self.errors = torch.empty_like(errors)
         torch.abs(errors, out=self.errors)
 
     @torch.inference_mode()
     def move_targets(self, *names: str) -> None:
-        """Copy Q into its targets; or, where ``target_update`` is 0, take a step towards it."""
+        """Copies Q into its targets; or, where ``target_update`` is 0, moves them a step towards it."""
         if self.config.target_update:
             self._targets["q"].copy_(self.parts["q"])
         else:
@@ -157,9 +157,10 @@ class DQN(DQNDeclaration, OffPolicy):
     def _ring(self) -> Replay:
         config = self.config
         if uses_images(config, self.agent_group.observation):
-            raise OptionError(
-                "images are not kept twice in a replay on the device: let samplers collect them, samplers=1"
-            )
+            alone = "let samplers collect them, samplers=1"
+            together = "train in one process, whose samplers collect them, on other machines, too, with ray"
+            advice = alone if self.others is None else together
+            raise OptionError(f"images are not kept twice in a replay on the device: {advice}")
         return super()._ring()
 
     # -- checkpoints -----------------------------------------------------------------------------

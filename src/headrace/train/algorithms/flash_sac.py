@@ -1,14 +1,14 @@
-"""FlashSAC: soft actor-critic for many environments and few, large updates, whose networks keep their size.
+"""FlashSAC: soft actor-critic for many environments and few, large updates.
 
-Many environments fill a replay faster than a learner can use it. So updates are few, and each gets much out of a large
-batch: with networks that are deep and wide, which stay trainable as weights, features and gradients are bounded
-(`headrace.train.modules.residual_tower`), critics that answer distributions, and targets that follow slowly.
-Exploration is to reach far: noise is kept for several steps, as many as a zeta distribution says, and
-before the first update actions are uniform, as an actor begins with small deviations.
+Many environments fill a replay faster than a learner can use it. There are few updates, each from a large batch, of
+deep and wide networks. These stay trainable because weights, features and gradients are bounded
+(`headrace.train.modules.residual_tower`). Critics return distributions, and targets follow slowly. For exploration,
+noise is kept for a number of steps drawn from a zeta distribution, and actions are uniform before the first update, as
+an actor begins with small deviations.
 
 Sources: Kim et al. 2026 (arXiv:2604.04539); Haarnoja et al. 2018 (arXiv:1812.05905) for the losses; Bellemare et al.
-2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by what returns were
-in the environments: the critics' unit is estimated from what they learn from (`CategoricalCritics`). The learning
+2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by the size of returns
+in the environments: the critics' unit is estimated from the rewards in batches (`CategoricalCritics`). The learning
 rate stays as it is, and a rollout begins with new noise.
 """
 
@@ -28,7 +28,7 @@ from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms.flash_sac import FlashSACConfig, FlashSACDeclaration
 from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics
-from headrace.train.modules.distributions import WideGaussian
+from headrace.train.modules.exploration import WideGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.repeated_noise import RepeatedNoise
 from headrace.train.modules.residual_tower import ResidualActor, ResidualTower, normalise_units
@@ -36,23 +36,23 @@ from headrace.train.storage.device_replay import Transitions
 
 NEVER = 2**62  # batches
 DEVIATION = 0.15
-"""standard deviation of the normals whose entropy is aimed at, in units of half the action range"""
+"""standard deviation of a normal distribution with the target entropy, in units of half the action range"""
 
 
 class FlashSAC(FlashSACDeclaration, CrossQ):
-    """A stochastic policy π, critics that answer distributions of Q, their targets, and the temperature α.
+    """A stochastic policy π, critics that return distributions of Q, their targets, and the temperature α.
 
     Values, rewards and α are in units of the size that returns are estimated to have.
 
     Attributes:
         network: a `SoftActorCritic` of residual towers.
-        target_entropy: what the actor's entropy is to be, in nats.
+        target_entropy: the entropy that the temperature keeps the actor at, in nats.
 
     Raises:
         OptionError: the actions are not continuous and bounded, or blocks are not of one width.
     """
 
-    config: FlashSACConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # it is more, and nobody sets it
+    config: FlashSACConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # a subclass's settings; the attribute is never assigned
     target_parts = ("critic",)
 
     def _make(self) -> tuple[Any, nn.Module]:
@@ -78,8 +78,8 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
     def critic_losses(self, batch: Transitions) -> Losses:
         """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
 
-        z is distributed as the target says whose mean of (s', a') is the lower one. Distributions of (s, a) and
-        (s', a') are of one batch, for critics and targets alike.
+        The distribution of z is that of the target with the lower mean for (s', a'). (s, a) and (s', a') are in one
+        batch, for critics and targets alike.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         critic.observe(batch.rewards, batch.discounts)
@@ -98,7 +98,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
     def actor_losses(self, batch: Transitions) -> Losses:
         """``mean(α log π(a|s) - min Q(s, a))``; of the temperature, ``-log α · mean(log π(a|s) + target entropy)``.
 
-        The actor is normalised by states and what followed them together; the critics judge by running statistics.
+        States and following states are in one batch for the actor; the critics use running statistics.
         """
         params = self.network.actor.of_batch(torch.cat((batch.inputs, batch.following)))[: len(batch.rewards)]
         actions, log_prob = self._sample(params)
@@ -110,20 +110,20 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_critics`; parameters have their lengths afterwards."""
+        """As `OffPolicy.improve_critics`; normalises the parameters afterwards."""
         measured = super().improve_critics(batch, rates)
         normalise_units(self.network.critic)
         return measured
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_actor`; parameters have their lengths afterwards."""
+        """As `OffPolicy.improve_actor`; normalises the parameters afterwards."""
         measured = super().improve_actor(batch, rates)
         normalise_units(self.network.actor)
         return measured
 
 
 def _blocks(name: str, widths: tuple[int, ...]) -> tuple[int, int]:
-    """The width of blocks and their number."""
+    """Returns the width and the number of blocks."""
     if len(set(widths)) != 1:
         raise OptionError(f"{name}={widths}: flashsac's blocks are all of one width, as in 128 128")
     return widths[0], len(widths)

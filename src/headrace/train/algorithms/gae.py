@@ -18,10 +18,10 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> Tensor:
-    """Generalised advantage estimates float32[T, N], exact at the ends of episodes.
+    """Returns generalised advantage estimates float32[T, N], exact at the ends of episodes.
 
-    A terminated episode is worth nothing afterwards; a truncated one is worth the value of its
-    *final* observation, which is not the row that follows it (that one starts the next episode).
+    The value after a termination is 0; after a truncation it is the value of the *final* observation, which is not that
+    of the next row, with which the next episode begins.
 
     Args:
         rewards: float32[T, N].

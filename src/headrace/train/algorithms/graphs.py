@@ -1,4 +1,4 @@
-"""CUDA graphs: thousands of small launches as one.
+"""CUDA graphs: many small kernel launches as one.
 
 A rollout of a small network is hundreds of kernels of a few microseconds each, which Python
 cannot launch as fast as a GPU runs them. Captured once, they are launched together.
@@ -11,20 +11,20 @@ from typing import Any
 
 import torch
 
-EAGER_CALLS = 2  # everything that is made at first use is made in these
+EAGER_CALLS = 2  # calls before the capture, in which everything that is made at first use is made
 
 
 class Graph:
-    """A function without arguments that becomes one CUDA graph after a few calls; elsewhere it stays what it is.
+    """A function without arguments that becomes one CUDA graph after a few calls; on a CPU it stays a function.
 
-    Its tensors must be the same ones in every call, and no shape may depend on their values. What it answers
-    lies, from then on, in the same memory after every call.
+    Its tensors must be the same in every call, and no shape may depend on their values. From the capture on, its result
+    is in the same memory after every call.
 
     Args:
-        function: called as it is until it is captured.
-        device: where its tensors are.
-        enabled: whether to capture at all.
-        generators: those on the device that it draws from, beside the default one.
+        function: the function, called as it is until it is captured.
+        device: the device of its tensors.
+        enabled: whether to capture it.
+        generators: generators on the device that it draws from, beside the default one.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Graph:
 
     @property
     def captured(self) -> bool:
-        """Whether calls replay a graph by now."""
+        """Whether calls replay a graph already."""
         return self._graph is not None
 
     def __call__(self) -> Any:
@@ -59,7 +59,7 @@ class Graph:
         return self._answer
 
     def _aside(self) -> Any:
-        """Capturing happens on a stream of its own; so do the calls before, which prepare libraries for it."""
+        """Returns a context with the stream of captures, on which the calls before prepare libraries."""
         main, side = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)
         side.wait_stream(main)
         with torch.cuda.stream(side):

@@ -1,9 +1,10 @@
-"""A policy that learns from a replay, whatever the algorithm: when updates are due, and what a checkpoint keeps.
+"""The base of algorithms with a replay: targets, updates of critics and actor, when they are due, and checkpoints.
 
-An algorithm is a subclass with networks and two halves of an update, critics and actor, each usable alone: a
-learner may run them on two devices. What acts is one flat vector, `OffPolicy.acting`, which others get copies of.
+An algorithm is a subclass with networks and two losses, of its critics and of its actor. The two updates can run alone,
+so that two processes can make them on two devices. The parameters that act are one flat vector, `OffPolicy.acting`, of
+which other processes get copies.
 
-Nothing in an update waits for the device. With the `Trainer`, transitions go into a ring on it
+No update waits for the device. In a run without workers, transitions are stored in a ring on the device
 (`headrace.train.storage.device_replay`), minibatches are drawn there, and on CUDA one update is one graph (`Updater`).
 """
 
@@ -13,7 +14,6 @@ import copy
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -21,24 +21,25 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
-from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.network import input_size
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
 
 
 class Losses(NamedTuple):
-    """What one half of an update descends.
+    """The losses of an update, of critics or of the actor.
 
     Attributes:
-        parts: the child of the network that a loss is of → the loss, a 0-d tensor.
-        statistics: what there is to report, 0-d tensors.
+        parts: name of a child of the network → its loss, a 0-d tensor.
+        statistics: values to report, 0-d tensors.
     """
 
     parts: dict[str, Tensor]
@@ -46,25 +47,25 @@ class Losses(NamedTuple):
 
 
 class OffPolicy(Policy):
-    """A network, slowly following copies of parts of it, and what they learn from.
+    """A network, target copies of parts of it, and their updates from a replay.
 
-    The parts of the network that learn are its children, each with an optimiser of its own. A frozen policy has
-    the network alone: no optimisers, no targets, no replay.
+    The parts of the network are its children, each with an optimiser of its own. A frozen policy has the network
+    alone, without optimisers, targets and replay.
 
     Attributes:
-        clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics, too.
-        critic_statistics, actor_statistics: names of what `improve_critics` and `improve_actor` answer.
-        acting_part: the child of the network that chooses actions.
-        target_parts: the children that targets follow.
-        parts: all parameters of each child, float32[P], which they are views of; for a frozen policy, only of the
-            acting one.
-        acting: those of the acting part.
-        targets: the followers, by the name of their part.
-        actor_every: updates of the critics for each of the actor and the targets.
-        betas: decays of Adam's means of gradients and of their squares.
-        generator: where the noise in updates comes from.
-        errors: how far off the last batch's values were, float32[B], where an algorithm says so (DQN): priorities.
-        replay: the `Trainer`'s ring; None before its first rollout.
+        clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics as well.
+        critic_statistics, actor_statistics: names of the elements that `improve_critics` and `improve_actor` return.
+        acting_part: name of the child of the network that chooses actions.
+        target_parts: names of the children that have targets.
+        parts: name of a child → its parameters, float32[P], as one vector of which they are views; of a frozen policy
+            only the acting part.
+        acting: the parameters of the acting part, float32[P].
+        targets: the target networks, by the names of their parts.
+        actor_every: updates of the critics for each update of the actor and the targets.
+        betas: Adam's decay rates of the means of gradients and of their squares.
+        generator: the source of the noise in updates.
+        errors: absolute errors of the last batch's values, float32[B], for priorities; only of DQN.
+        replay: the ring of a run without workers; None before its first rollout.
     """
 
     clips_gradients: ClassVar[bool] = False
@@ -89,7 +90,9 @@ class OffPolicy(Policy):
         self.targets: Any = nn.ModuleDict()
         self._targets: dict[str, Tensor] = {}
         self.replay: Replay | None = None
-        self._collected = 0  # steps of agents since the replay was empty, also of those that had left: nothing waits
+        self._collected = (
+            0  # agent steps since the replay was empty; agents that had left count, as counting others waits
+        )
         if config.frozen:
             self.parts = {self.acting_part: flatten(getattr(self.network, self.acting_part))[0]}
             self.acting = self.parts[self.acting_part]
@@ -113,62 +116,62 @@ class OffPolicy(Policy):
         self._fused = None if own else self.fuse(parts)
         self.explore(0)
         self._actor_measured = torch.zeros(len(self.actor_statistics), device=device)
-        # what the Trainer's updates are made of, where a CUDA graph finds it
+        # rows of a minibatch and sums of statistics, in memory that CUDA graphs of updates use
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
         self._measured = torch.zeros(len(self.statistics), device=device)
         self._update = Updater(self, self._batch, config.graphs and not config.host_random and not config.hindsight)
 
     def _make(self) -> tuple[Any, nn.Module]:
-        """The distribution and the network."""
+        """Returns the distribution and the network."""
         raise NotImplementedError
 
     def fuse(self, parts: Parts) -> FusedUpdate | None:
-        """A hand-written update for Headrace's own networks; None where the losses are what runs."""
+        """Returns a hand-written update for Headrace's own networks; None to use autograd on the losses."""
         return None
 
     def explore(self, step: int) -> None:
-        """Explore as is due at agent step `step`: widely until the first update, while the actor knows nothing."""
+        """Sets the exploration of agent step `step`: over the whole range of actions until the first update."""
         self.distribution.explore(widely=step < self.config.learning_starts)
 
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
-        """Learn, before the first update, what updates take for granted.
+        """Called before the first update, for instance to compute statistics of observations.
 
         Args:
-            observed: returns that many of the inputs in the replay, drawn at random.
+            observed: returns a number of inputs, drawn uniformly from the replay.
         """
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
-        """As `Policy.worth`: what the least confident critic says of the likeliest actions, where there are critics."""
+        """As `Policy.worth`: with critics, the smallest of their values of the most likely actions."""
         critic = getattr(self.network, "critic", None)
         return values if critic is None else critic(inputs, self.distribution.mode(params).flatten(1)).amin(0)
 
     @property
     def updates(self) -> int:
-        """As `Policy.updates`, of the part that learns in every update."""
+        """As `Policy.updates`, of the part with the most updates."""
         return max((int(each.steps) for each in self._optimisers.values()), default=0)
 
     def optimiser_of(self, part: str) -> FlatAdam:
-        """What learns a part."""
+        """Returns the optimiser of a part of the network."""
         return self._optimisers[part]
 
     # -- updates ---------------------------------------------------------------------------------
 
     def improve(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of the critics, one of the actor, and one of the targets after them.
+        """Makes one update: a gradient step of the critics, one of the actor if it is due, and then one of the targets.
 
         Returns:
-            `statistics`, float32; where the actor was not to learn, its last ones.
+            `statistics`, float32; those of the actor's last update where it was not due.
         """
         return self.improve_with(batch, rates, self.actor_is_due())
 
     def actor_is_due(self) -> bool:
-        """Count one more update; whether the actor learns in it, too."""
+        """Counts one more update, and returns whether the actor learns in it."""
         self._counted += 1
         return self._counted % self.actor_every == 0
 
     @torch.inference_mode()
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """As `improve`, told whether the actor is to learn; of fixed shapes, so that it can be a CUDA graph."""
+        """As `improve`, where ``actor`` says whether the actor learns; all shapes are fixed, as for a CUDA graph."""
         if actor and self._fused is not None:
             measured = self._fused.improve_both(batch, rates)
             self._actor_measured.copy_(measured[len(self.critic_statistics) :])
@@ -181,27 +184,27 @@ class OffPolicy(Policy):
         return torch.cat((critics, self._actor_measured))
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of the critics; answers `critic_statistics`, float32."""
+        """Makes one gradient step of the critics; returns `critic_statistics`, float32."""
         if self._fused is not None:
             return self._fused.improve_critics(batch, rates)
         return self._descend(self.critic_losses, batch, rates)
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of the actor; answers `actor_statistics`, float32."""
+        """Makes one gradient step of the actor; returns `actor_statistics`, float32."""
         if self._fused is not None:
             return self._fused.improve_actor(batch, rates)
         return self._descend(self.actor_losses, batch, rates)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """What the critics descend, in plain autograd."""
+        """Returns the critics' losses, for autograd."""
         raise NotImplementedError
 
     def actor_losses(self, batch: Transitions) -> Losses:
-        """What the actor, and whatever learns with it, descends, in plain autograd."""
+        """Returns the losses of the actor and of what learns with it, such as a temperature, for autograd."""
         raise NotImplementedError
 
     def _descend(self, losses: Callable[[Transitions], Losses], batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of each part that has a loss; answers the statistics, float32."""
+        """Makes one gradient step of each part that has a loss; returns the statistics, float32."""
         with torch.inference_mode(False), torch.enable_grad():
             # autograd keeps no tensors that were made in inference mode
             inference = {n: x.clone() for n, x in batch._asdict().items() if x is not None and x.is_inference()}
@@ -221,7 +224,7 @@ class OffPolicy(Policy):
 
     @torch.inference_mode()
     def move_targets(self, *names: str) -> None:
-        """Move the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
+        """Moves the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
         for name in names or self.target_parts:
             self._targets[name].lerp_(self.parts[name], self.config.target_rate)
 
@@ -234,16 +237,17 @@ class OffPolicy(Policy):
     def _draw_noise(self, rows: int) -> Tensor:
         return self.noise(rows)
 
-    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
+    def learn_with_others(self, others: Others) -> None:
+        super().learn_with_others(others)
         for optimiser in self._optimisers.values():
-            optimiser.reduce = reduce
+            optimiser.reduce = others.average
         if self._optimisers:
             self._update = Updater(self, self._batch, False)
 
     # -- one iteration of the Trainer ------------------------------------------------------------
 
     def learn(self, samples: Recorded | None, step: int, generator: torch.Generator) -> None:
-        """Put a rollout into the replay, and do the updates that are then due, ``step`` agent steps into the run."""
+        """Stores a rollout in the replay, and makes the updates that are then due; see `Policy.learn`."""
         if samples is None:
             return
         replay = self.record(samples)
@@ -260,13 +264,13 @@ class OffPolicy(Policy):
 
     @torch.inference_mode()
     def record(self, samples: Recorded) -> Replay:
-        """Put a rollout into the replay, and answer that."""
+        """Stores a rollout in the replay, and returns the replay."""
         replay = self._ring()
         replay.write(*samples)
         return replay
 
     def _due(self) -> int:
-        """Updates after one more rollout, so that on average they are ``replay_ratio`` a step."""
+        """Returns the number of updates due after one more rollout, on average ``replay_ratio`` for each agent step."""
         config, before = self.config, self._collected
         if config.replay_ratio is None:
             raise OptionError("replay_ratio=None lets workers run free; with samplers=0 it must be a number")
@@ -276,12 +280,12 @@ class OffPolicy(Policy):
         return int(config.replay_ratio * self._collected) - int(config.replay_ratio * before)
 
     def _batch(self) -> Transitions:
-        """The transitions numbered ``_rows``."""
+        """Returns the transitions numbered ``_rows``."""
         assert self.replay is not None
         return self.normalised(self.replay.read(self._rows))
 
     def normalised(self, some: Transitions) -> Transitions:
-        """Transitions as the network is to see them, by the statistics, and the discount, of today."""
+        """Returns transitions normalised by the present statistics, with discounts multiplied by γ."""
         normaliser, scaler = self.encoder.normaliser, self.reward_scaler
         if normaliser is not None:
             inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
@@ -299,7 +303,7 @@ class OffPolicy(Policy):
             if config.replay_size < columns * config.num_steps:
                 rows = f"{config.num_steps} steps of {columns} agents"
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
-            with torch.inference_mode(False):  # a checkpoint is loaded into it from outside
+            with torch.inference_mode(False):  # a checkpoint is loaded into it outside inference mode
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
                 self.replay = self._new_replay(inputs, actions)
         return self.replay
@@ -315,13 +319,13 @@ class OffPolicy(Policy):
 
     @torch.no_grad()
     def load_model(self, model: Mapping[str, Tensor]) -> None:
-        """Copy a checkpoint's networks, in place; the targets are then the same."""
+        """As `Policy.load_model`; the targets become copies of the networks."""
         super().load_model(model)
         for name, target in self._targets.items():
             target.copy_(self.parts[name])
 
     def optimisers(self) -> dict[str, Tensor]:
-        """All optimisers, and the targets, which are as much a trace of the way here."""
+        """Returns the states of all optimisers, and the targets."""
         moments: dict[str, Tensor] = {}
         for name, optimiser in self._optimisers.items():
             target = {"target": self._targets[name]} if name in self._targets else {}
@@ -329,7 +333,7 @@ class OffPolicy(Policy):
         return checkpoints.prefixed(self.name, moments) if self.name else moments
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `optimisers` returned."""
+        """Restores what `optimisers` returned."""
         moments = checkpoints.group(self.name, saved) if self.name else saved
         for name, optimiser in self._optimisers.items():
             mine = checkpoints.group(name, moments)
@@ -339,7 +343,7 @@ class OffPolicy(Policy):
             self._counted = int(optimiser.steps) if name == "critic" else self._counted
 
     def state(self) -> dict[str, Tensor]:
-        """What else of it decides how a run goes on: the replay, too, unless ``save_replay`` leaves it out."""
+        """As `Policy.state`, with the replay unless ``save_replay`` is False."""
         state = super().state()
         if not self.config.frozen:
             learning = {"generator": self.generator.get_state(), "actor": self._actor_measured}
@@ -350,7 +354,7 @@ class OffPolicy(Policy):
         return state
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned; without a replay, fill an empty one before learning goes on."""
+        """Restores what `state` returned; without a replay in it, learning continues once an empty one has filled."""
         super().load_state(saved)
         if self.config.frozen:
             return
@@ -365,36 +369,3 @@ class OffPolicy(Policy):
         else:
             which = f"policy {self.name!r}" if self.name else "the policy"
             self.caveat = f"{which} begins with an empty replay, as save_replay=False left it out of the checkpoint"
-
-
-class Updater:
-    """Updates of a policy, each from a batch that a function reads; on CUDA graphs, one with and one without the actor.
-
-    Args:
-        policy: what is updated.
-        read: answers the batch; for graphs, always with the same shapes, from the same memory.
-        graphs: whether to capture them on CUDA.
-    """
-
-    def __init__(self, policy: OffPolicy, read: Callable[[], Transitions], graphs: bool = True):
-        self._policy, self._read = policy, read
-        self._given: UpdateRates | None = None
-        self._rates = UpdateRates(0.0, 0.0, 0.0)
-        self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
-        self._graphs = {
-            actor: Graph(partial(self._once, actor), policy.device, graphs, (policy.generator,))
-            for actor in (False, True)
-        }
-
-    def __call__(self, rates: UpdateRates) -> Tensor:
-        """One update; answers the policy's `statistics`, in memory that the next call may write to."""
-        if rates != self._given:
-            self._given = self._rates = rates
-            if self._policy.device.type == "cuda":
-                self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
-                self._rates = UpdateRates(*self._rate_values.unbind())
-        return self._graphs[self._policy.actor_is_due()]()
-
-    @torch.inference_mode()
-    def _once(self, actor: bool) -> Tensor:
-        return self._policy.improve_with(self._read(), self._rates, actor)

@@ -7,7 +7,7 @@ caller wants to print them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import torch
@@ -24,6 +24,7 @@ from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 
@@ -74,7 +75,7 @@ class OnPolicy(Policy):
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
             return
         rates, orders = Rates.of(config, step), self.draw_orders(samples, generator)
-        alone = self.optimiser.reduce is None
+        alone = self.others is None
         if self.device.type == "cuda" and config.graphs and alone and not self.stops_early and samples.rows is None:
             if self._graph is None:
                 self._graph = _UpdateGraph(self)
@@ -97,10 +98,11 @@ class OnPolicy(Policy):
     def updates(self) -> int:
         return int(self.optimiser.steps)
 
-    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
-        self.optimiser.reduce = reduce
+    def learn_with_others(self, others: Others) -> None:
+        super().learn_with_others(others)
+        self.optimiser.reduce = others.average
         if self.curiosity is not None:
-            self.curiosity.optimiser.reduce = reduce
+            self.curiosity.learn_with_others(others)
 
     def update(self, samples: Samples, rates: Rates, orders: Iterable[Tensor | None]) -> Tensor | None:
         """One epoch over a rollout for each of ``orders``; none once the run is `interrupted`.
@@ -116,7 +118,7 @@ class OnPolicy(Policy):
                 break
             measure = self.stops_early or number == len(orders)
             measured.clear()
-            for batch in minibatches(samples, order, self.normalises_advantages):
+            for batch in minibatches(samples, order, self.normalises_advantages, self.others):
                 statistics = self.backward(batch, rates, measure)
                 norm = self.optimiser.step(rates.learning_rate, rates.max_grad_norm)
                 if statistics is not None:

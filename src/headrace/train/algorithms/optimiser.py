@@ -21,9 +21,9 @@ class FlatAdam:
     Attributes:
         parameters: float32[P], which the module's parameters are views of.
         gradient: float32[P], which their ``.grad`` are views of.
-        rows: how many samples the gradient is the mean of, as whoever filled it says: a number, or a 0-d tensor.
-        reduce: what is done in place to ``gradient, rows`` before it is used: the average over several processes
-            (`headrace.train.runners.process_group`); None for nothing.
+        rows: number of samples of which the gradient is the mean, a number or a 0-d tensor; set by the backward pass.
+        reduce: called with ``gradient`` and ``rows`` before each step, to average gradients over several processes in
+            place (`headrace.train.runners.process_group`); None for one process.
     """
 
     def __init__(self, module: nn.Module, *, epsilon: float = 1e-5, betas: tuple[float, float] = (0.9, 0.999)):
@@ -38,7 +38,7 @@ class FlatAdam:
 
     @torch.inference_mode()
     def step(self, learning_rate: float | Tensor, max_norm: float | Tensor) -> Tensor:
-        """Clip the gradient to ``max_norm``, apply it, and return its norm before clipping (a 0-d tensor)."""
+        """Clips the gradient to ``max_norm``, applies it, and returns its norm before clipping (a 0-d tensor)."""
         if self.reduce is not None:
             self.reduce(self.gradient, self.rows)
         norm = torch.linalg.vector_norm(self.gradient)
@@ -48,7 +48,7 @@ class FlatAdam:
 
     @torch.inference_mode()
     def step_unclipped(self, learning_rate: float | Tensor) -> None:
-        """Apply the gradient as it is."""
+        """Makes a step of Adam without clipping."""
         if self.reduce is not None:
             self.reduce(self.gradient, self.rows)
         self._apply(learning_rate)
@@ -73,17 +73,17 @@ class FlatAdam:
         )
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must keep beside the parameters."""
+        """Returns the tensors that a checkpoint must keep beside the parameters."""
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
 
 class FlatRAdam(FlatAdam):
-    """Adam whose first steps are small where the second moments are not yet known well.
+    """Adam whose first steps are small, while estimates of the second moments have a high variance.
 
     Source: Liu et al. 2020 (arXiv:1908.03265); as in torch, epsilon is added to the square root.
     """
@@ -106,7 +106,7 @@ class FlatRAdam(FlatAdam):
 
 
 def flatten(module: nn.Module) -> tuple[Tensor, list[int]]:
-    """Make a module's parameters views of one vector; answers it, float32[P], and where in it each begins."""
+    """Makes a module's parameters views of one vector; returns it, float32[P], and each one's offset."""
     leaves = list(module.parameters())
     offsets, total = [], 0
     for leaf in leaves:
@@ -121,7 +121,7 @@ def flatten(module: nn.Module) -> tuple[Tensor, list[int]]:
 
 
 def _view(flat: Tensor, offset: int, leaf: Tensor) -> Tensor:
-    """A part of ``flat`` in the leaf's shape; convolution weights channels-last, as their kernels want them."""
+    """Returns a part of ``flat`` in the leaf's shape; convolution weights are channels-last, for their kernels."""
     part = flat[offset : offset + leaf.numel()]
     if leaf.dim() == 4:
         o, i, h, w = leaf.shape

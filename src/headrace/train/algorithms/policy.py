@@ -1,7 +1,8 @@
-"""A policy, whatever its algorithm: its agent group, its network, its statistics, its part of a checkpoint."""
+"""The base of all algorithms' policies: agents, network, statistics, and the policy's part of a checkpoint."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.train.algorithms.rates import Rates
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
@@ -16,32 +18,33 @@ from headrace.train.logging.progress import PolicyProgress
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 
 
 class Policy:
-    """One network, the agents that it plays, and what learns it; each algorithm is a subclass.
+    """One network, the agents that it plays, and the updates that train it; each algorithm is a subclass.
 
-    What all others ask of an algorithm is `settings`, `capabilities` and `presets`.
+    The rest of training reads only `settings`, `capabilities` and `presets` of an algorithm.
 
     Attributes:
-        name: as in ``config.policies``; empty where the environment has one agent.
+        name: its name in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, with those of this policy.
-        settings: the dataclass of the algorithm's settings, of which ``config`` is one.
+        settings: the dataclass of the algorithm's settings; ``config`` is an instance.
         capabilities: what the algorithm can do.
-        keeps_params: whether it learns by the ratio of an action's probability to that when it was taken, for which
-            rollouts keep the parameters of the distributions.
-        statistics: names of what `losses` has.
-        distribution: how actions follow from what the network answers.
-        encoder: turns its observations into the network's inputs; knows their statistics.
-        reward_scaler: what scales its rewards; None where nothing does.
-        value_normaliser: what scales its critic's values; None where nothing does.
-        network, forward: the module, and what is called (compiled, if so asked).
-        acting: the parameters of all that chooses actions, float32[P], which they are views of.
-        memory_size: columns of a recurrent network's memory; 0 for others.
-        tracker: episodes as this policy's agents fared in them.
-        losses: the last update's statistics; None before.
-        interrupted: asked before each epoch over a rollout; none is begun any more once it says so.
+        keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
+        statistics: the names of the elements of `losses`.
+        distribution: the action distribution.
+        encoder: turns observations into the network's inputs, and holds their statistics.
+        reward_scaler: scales rewards; None without scaling.
+        value_normaliser: normalises the critic's values; None without normalisation.
+        network, forward: the module, and the function to call, which is compiled if the settings ask for it.
+        acting: the parameters that choose actions, float32[P], as one vector of which they are views.
+        memory_size: columns of a recurrent network's memory; 0 for other networks.
+        tracker: returns and lengths of this policy's episodes.
+        losses: the last update's statistics; None before the first.
+        others: the processes that train this policy together with this one; None if it trains alone.
+        interrupted: called before each epoch over a rollout; once it returns True, no epoch is begun.
         caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
 
@@ -66,6 +69,7 @@ class Policy:
         self.step: Any = getattr(self.network, "step", None)
         self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(agent_group.types))
         self.losses: Tensor | None = None
+        self.others: Others | None = None
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
@@ -79,38 +83,43 @@ class Policy:
         return {}
 
     def _build(self) -> None:
-        """Make ``distribution``, ``network`` and ``acting``, and what learns the network."""
+        """Makes ``distribution``, ``network``, ``acting`` and the optimisers."""
         raise NotImplementedError
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
-        """Returns what the policy expects to earn from here, discounted, float32[B].
+        """Returns the expected discounted return, in units of rewards, float32[B].
 
         Args:
-            inputs, params, values: what the network takes, and what it answers.
+            inputs: the network's inputs, [B, …].
+            params, values: its outputs for these inputs.
         """
         return values if self.value_normaliser is None else self.value_normaliser.restored(values)
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill the noise of actions that explore, in place, and return it.
+        """Fills the noise of actions that explore, in place, and returns it.
 
         Args:
             noise: float32[T, B, noise_size] for the steps of a rollout, or float32[B, noise_size] for the next step.
-            generator: where it comes from.
+            generator: the source of the noise.
         """
         return self.distribution.draw(noise, generator)
 
     def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
-        """All updates that are due after one rollout, ``step`` agent steps into the run.
+        """Makes all updates that are due after one rollout.
 
         Args:
             samples: a `Samples` of the rollout; or, for an algorithm with a replay, a `Recorded`.
+            step: agent steps of the run before the rollout.
             generator: draws minibatches.
         """
         raise NotImplementedError
 
-    def learn_with_others(self, reduce: Callable[[Tensor, float | Tensor], object]) -> None:
-        """Average gradients with those of other processes from now on, as `FlatAdam.reduce`; no graph can do that."""
-        raise NotImplementedError
+    def learn_with_others(self, others: Others) -> None:
+        """Averages gradients and statistics with other processes from now on; updates are then no CUDA graphs."""
+        self.others = others
+        for normaliser in (*self.normalisers.values(), self.reward_scaler):
+            if normaliser is not None:
+                normaliser.statistics.gather = others.all_gather
 
     @property
     def updates(self) -> int:
@@ -118,17 +127,33 @@ class Policy:
         raise NotImplementedError
 
     def last_losses(self) -> dict[str, float]:
-        """The last update's statistics by name; empty before it, and for a frozen policy."""
+        """Returns the last update's statistics by name; empty before the first, and for a frozen policy."""
         return {} if self.losses is None else dict(zip(self.statistics, self.losses.tolist(), strict=True))
 
+    def reported(self, step: int) -> dict[str, float]:
+        """Returns `last_losses`, and the learning rate at agent step `step` where it changes during the run."""
+        losses, config = self.last_losses(), self.config
+        if losses and (config.anneal_learning_rate or "learning_rate" in config.schedules):
+            losses["learning_rate"] = float(Rates.of(config, step).learning_rate)
+        return losses
+
+    def reschedule(self, schedules: Mapping[str, list[tuple[int, float]]]) -> None:
+        """Replaces the schedules of those of these settings that the policy's algorithm has.
+
+        Args:
+            schedules: setting → pairs of an agent step and the value from there on, as in ``Config.schedules``.
+        """
+        own = {name: points for name, points in schedules.items() if hasattr(self.config, name)}
+        self.config = dataclasses.replace(self.config, schedules=self.config.schedules | own)
+
     def progress(self) -> PolicyProgress:
-        """How the policy fares now."""
+        """Returns the policy's returns, lengths of episodes and losses for the dashboard."""
         tracker = self.tracker
         types = tracker.by_type()
         return PolicyProgress(self.name, tracker.mean_return(), tracker.mean_length(), types, self.last_losses())
 
     def prefix(self, what: str) -> str:
-        """The name of a group of tensors in a checkpoint."""
+        """Returns the name of a group of tensors in a checkpoint."""
         return f"{what}.{self.name}" if self.name else what
 
     @property
@@ -138,14 +163,14 @@ class Policy:
         return {self.prefix(name): each for name, each in known.items() if each is not None}
 
     def model(self) -> dict[str, Tensor]:
-        """All that playing needs, as a checkpoint has it: the network, and its `normalisers`."""
+        """Returns the tensors that playing needs: those of the network and of its `normalisers`."""
         model = checkpoints.prefixed(self.prefix("network"), self.network.state_dict())
         for name, normaliser in self.normalisers.items():
             model |= checkpoints.prefixed(name, normaliser.state())
         return model
 
     def load_model(self, model: Mapping[str, Tensor]) -> None:
-        """Restore what `model` returned, in place.
+        """Restores what `model` returned, in place.
 
         Raises:
             StateError: they do not fit.
@@ -159,22 +184,22 @@ class Policy:
             raise StateError(f"the checkpoint does not fit this configuration: {words}") from error
 
     def optimisers(self) -> dict[str, Tensor]:
-        """The optimisers' part of a checkpoint."""
+        """Returns the optimisers' part of a checkpoint."""
         raise NotImplementedError
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `optimisers` returned."""
+        """Restores what `optimisers` returned."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
-        """What else of it decides how a run goes on, and what of it is reported until its next update."""
+        """Returns the policy's further tensors for a checkpoint: last episodes, reward statistics, losses."""
         state = checkpoints.prefixed(self.prefix("episodes"), self.tracker.state())
         if self.reward_scaler is not None:
             state |= checkpoints.prefixed(self.prefix("rewards"), self.reward_scaler.state())
         return state if self.losses is None else state | {self.prefix("losses"): self.losses}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         self.tracker.load(checkpoints.group(self.prefix("episodes"), saved))
         if self.reward_scaler is not None:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation: rollouts are learnt from several times, with a clipped loss.
+"""Proximal policy optimisation: several epochs over each rollout, with a clipped loss.
 
 Sources: Schulman et al. 2017 (arXiv:1707.06347); Huang et al. 2022, "The 37 implementation details of PPO".
 """
@@ -44,7 +44,7 @@ class PPO(PPODeclaration, OnPolicy):
         return loss, torch.stack((policy_loss, value_loss, entropy, divergence, clipped))
 
     def _squared_errors(self, values: Tensor, batch: Samples) -> Tensor:
-        """Of the values; or, where that is larger, of values that may change by no more than ``value_clip_range``."""
+        """Returns squared errors of the values, or where larger of clipped values, float32[B]."""
         errors, clip = (values - batch.returns).square(), self.config.value_clip_range
         if clip is None:
             return errors
@@ -52,9 +52,9 @@ class PPO(PPODeclaration, OnPolicy):
         return torch.maximum(errors, (limited - batch.returns).square())
 
     def is_over(self, measured: Tensor) -> bool:
-        """Whether the last minibatch's approximate KL is above ``target_kl``, in all processes that train together."""
+        """Returns whether the last minibatch's approximate KL is above ``target_kl``, the same in all processes."""
         assert self.config.target_kl is not None
         kl = measured[3:4].clone()
-        if self.optimiser.reduce is not None:
-            self.optimiser.reduce(kl, self.optimiser.rows)
+        if self.others is not None:
+            self.others.average(kl, self.optimiser.rows)
         return float(kl) > self.config.target_kl

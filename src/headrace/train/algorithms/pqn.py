@@ -17,7 +17,7 @@ from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.algorithms.pqn import PQNConfig, PQNDeclaration
-from headrace.train.modules.distributions import EpsilonGreedy
+from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.normed import make_normed_q_network
 from headrace.train.storage.samples import Samples
 
@@ -25,8 +25,8 @@ from headrace.train.storage.samples import Samples
 class PQN(PQNDeclaration, OnPolicy):
     """A policy that descends ``mean((Q(s, a) - R)²)/2`` with ``R = r + γ·((1 - λ)·max Q(s', ·) + λ·R')``.
 
-    There R' is the R of the next step, and nothing follows the end of an episode. The values with which advantages are
-    estimated are those of the best actions: R is an advantage with its value added.
+    Here R' is the R of the next step; at the end of an episode R is r. Advantages are estimated with the values of the
+    best actions, and R is the sum of an advantage and its value.
 
     Raises:
         OptionError: actions are not `Discrete`, or no network fits the observations.
@@ -52,7 +52,7 @@ class PQN(PQNDeclaration, OnPolicy):
         self.explore(0)
 
     def explore(self, step: int) -> None:
-        """Set the share of random actions to that of agent step `step`, or for a frozen policy to that of the end."""
+        """Sets the share of random actions to that of agent step `step`, or for a frozen policy to that of the end."""
         config = self.config
         self.distribution.epsilon.fill_(config.epsilon_end if config.frozen else config.epsilon_at(step))
 

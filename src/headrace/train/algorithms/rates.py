@@ -1,4 +1,4 @@
-"""The settings that may change during a run, as an update takes them."""
+"""The settings that may change during a run, as arguments of updates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.train.config.settings import Config
 
 
 class Rates(NamedTuple):
-    """What updates from rollouts follow: numbers, or 0-d tensors, which a CUDA graph reads anew."""
+    """The rates of updates from rollouts: numbers, or 0-d tensors, whose values a CUDA graph reads at each replay."""
 
     learning_rate: float | Tensor
     clip_range: float | Tensor
@@ -22,14 +22,16 @@ class Rates(NamedTuple):
     def of(cls, config: Config, step: int) -> Rates:
         """Returns the rates at agent step `step`."""
         now = config.at(step)
-        rates = cls(*(getattr(now, name, 0.0) for name in cls._fields))  # 0 for what an algorithm has not
+        rates = cls(
+            *(getattr(now, name, 0.0) for name in cls._fields)
+        )  # 0 for settings that the algorithm does not have
         if config.anneal_learning_rate and "learning_rate" not in config.schedules:
             rates = rates._replace(learning_rate=now.learning_rate * max(0.0, 1.0 - step / config.total_steps))
         return rates
 
 
 class UpdateRates(NamedTuple):
-    """What updates from a replay follow: numbers, or 0-d tensors, which a CUDA graph reads anew."""
+    """The rates of updates from a replay: numbers, or 0-d tensors, whose values a CUDA graph reads at each replay."""
 
     learning_rate: float | Tensor
     critic_learning_rate: float | Tensor

@@ -1,6 +1,6 @@
-"""Soft actor-critic: a stochastic actor that is rewarded for its entropy, too, as much as a temperature says.
+"""Soft actor-critic: a stochastic actor that maximises the return and, weighted by a temperature, its entropy.
 
-The temperature is learnt, so that the entropy is what was asked for on average; of two critics the lower counts.
+The temperature is learnt, so that the mean entropy is the target entropy; of two critics the lower value counts.
 
 Source: Haarnoja et al. 2018 (arXiv:1812.05905, automatic temperature; arXiv:1801.01290); the logarithm of the
 temperature is what its gradient step acts on, as in the authors' own code. Pardo et al. 2018 (arXiv:1712.00378) for
@@ -20,7 +20,7 @@ from headrace.train.algorithms.fused.sac import FusedSAC
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.sac import SACConfig, SACDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
-from headrace.train.modules.distributions import SquashedGaussian
+from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.storage.device_replay import Transitions
 
 
@@ -33,7 +33,7 @@ class Temperature(nn.Module):
 
 
 class SoftActorCritic(ActorCritic):
-    """An actor that says the parameters of a `SquashedGaussian`, critics, and the temperature."""
+    """An actor that returns the parameters of a `SquashedGaussian`, critics, and the temperature."""
 
     def __init__(self, actor: nn.Module, critic: nn.Module, initial_temperature: float):
         super().__init__(actor, critic)
@@ -45,7 +45,7 @@ class SAC(SACDeclaration, OffPolicy):
 
     Attributes:
         network: a `SoftActorCritic`.
-        target_entropy: what the actor's entropy is to be, in nats.
+        target_entropy: the entropy that the temperature keeps the actor at, in nats.
 
     Raises:
         OptionError: the actions are not continuous and bounded, or the network does not fit.
@@ -92,5 +92,5 @@ class SAC(SACDeclaration, OffPolicy):
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
     def _sample(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, A] and their log-probability [B]."""
+        """Returns actions [B, A] and their log-probability [B]."""
         return self.distribution.rsample(self.network.actor(inputs), self.noise(len(inputs)))

@@ -1,4 +1,4 @@
-"""Twin delayed DDPG: two critics of which the lower counts, smoothed target actions, an actor that learns more seldom.
+"""Twin delayed DDPG: the lower of two critics counts, target actions are smoothed, and the actor learns less often.
 
 Source: Fujimoto et al. 2018 (arXiv:1802.09477); Pardo et al. 2018 (arXiv:1712.00378) for time limits.
 """
@@ -15,7 +15,7 @@ from headrace.train.algorithms.fused.td3 import FusedTD3
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.td3 import TD3Config, TD3Declaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
-from headrace.train.modules.distributions import Deterministic
+from headrace.train.modules.exploration import Deterministic
 from headrace.train.storage.device_replay import Transitions
 
 

@@ -1,7 +1,7 @@
-"""V-trace: what states and actions are worth to a policy that is not quite the one that acted.
+"""V-trace: targets and advantages for a policy from rollouts of a slightly older one.
 
-Rollouts of samplers that do not wait for the learner come from a policy some updates old. Importance weights put that
-right, and are clipped, since their products would vary without bound.
+Samplers that do not wait for the learner act with a policy that is some updates old. Importance weights correct for
+that. They are clipped, since their products would have an unbounded variance.
 
 Source: Espeholt et al. 2018, "IMPALA" (arXiv:1802.01561), equation 1 and remark 2.
 """
@@ -15,11 +15,11 @@ from torch import Tensor
 
 
 class Targets(NamedTuple):
-    """What a rollout says, float32[T, N] each.
+    """The targets of a rollout, float32[T, N] each.
 
     Attributes:
-        values: what the critic is to answer, v.
-        advantages: of the actions taken, without an importance weight of their own: PPO's ratio is that.
+        values: targets of the critic, v.
+        advantages: advantages of the actions, without an importance weight for the action itself, which is PPO's ratio.
     """
 
     values: Tensor
@@ -38,7 +38,7 @@ def vtrace(
     rho_clip: float,
     c_clip: float,
 ) -> Targets:
-    """Targets of a rollout, exact at the ends of episodes as `headrace.train.algorithms.gae.gae` is.
+    """Returns the targets of a rollout, exact at the ends of episodes as `headrace.train.algorithms.gae.gae` is.
 
     With ρ = π/μ, δ = r + γ·V(x') - V(x) and c = λ·min(c̄, ρ): ``v - V(x) = min(ρ̄, ρ)·δ + γ·c·(v' - V(x'))``, and
     the advantage is ``δ + γ·λ·(v' - V(x'))``. Where π = μ and both clips are at least 1, the advantages are those of
@@ -46,9 +46,9 @@ def vtrace(
 
     Args:
         rewards: float32[T, N].
-        values: of the policy that learns, float32[T + 1, N]; row T belongs to the observation after the last step.
+        values: values of the policy that learns, float32[T + 1, N]; row T is of the observation after the last step.
         terminated, truncated: bool[T, N]; where both, terminated counts.
-        final_values: of the last observations of truncated episodes, float32[T, N]; read only where truncated.
+        final_values: values of final observations, float32[T, N]; read only where truncated.
         log_ratios: log π(a|x) - log μ(a|x), of the policies that learns and that acted, float32[T, N].
         gamma, trace_decay: discount γ and decay λ.
         rho_clip, c_clip: ρ̄ and c̄.

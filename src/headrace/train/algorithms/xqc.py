@@ -1,13 +1,13 @@
-"""XQC: CrossQ whose critics say distributions, with weights of fixed length.
+"""XQC: CrossQ with critics that return distributions, and with weights of fixed length.
 
-What a layer answers does not depend on the length of its weights where a batch normalisation follows, but how fast it
-learns does: longer weights turn slower. So they are brought back to length 1 after each update. And a cross-entropy
-between distributions has gradients of bounded size, whatever the rewards are.
+Before a batch normalisation, the length of a unit's weights does not change its output, but longer weights learn more
+slowly. So weights are normalised to length 1 after each update. A cross-entropy between distributions has gradients of
+bounded size, whatever the rewards are.
 
 Sources: Palenicek et al. 2025 (arXiv:2509.25174) for the combination; Bellemare et al. 2017 (arXiv:1707.06887) for
 distributions of values; Bhatt et al. 2024 (arXiv:1902.05605) for the rest. Unlike the authors', rewards are not
-normalised in the environments: the critics' unit is estimated from what they learn from (`CategoricalCritics`), and a
-normalisation stands behind each activation, as in CrossQ.
+normalised in the environments: the critics' unit is estimated from the rewards in batches (`CategoricalCritics`), and a
+normalisation follows each activation, as in CrossQ.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from headrace.train.storage.device_replay import Transitions
 
 
 class XQC(XQCDeclaration, CrossQ):
-    """A stochastic policy π, critics that answer distributions of Q, and the temperature α; there are no targets."""
+    """A stochastic policy π, critics that return distributions of Q, and the temperature α; there are no targets."""
 
-    config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # it is more, and nobody sets it
+    config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # a subclass's settings; the attribute is never assigned
 
     def _make(self) -> tuple[Any, nn.Module]:
         distribution, network = super()._make()
@@ -44,8 +44,8 @@ class XQC(XQCDeclaration, CrossQ):
     def critic_losses(self, batch: Transitions) -> Losses:
         """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
 
-        z is distributed as the critic says whose mean of (s', a') is the lower one. Distributions of (s, a) and
-        (s', a') are of one batch; there is no gradient through the latter.
+        The distribution of z is that of the critic with the lower mean for (s', a'). (s, a) and (s', a') are in one
+        batch; there is no gradient through the latter.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         critic.observe(batch.rewards, batch.discounts)
@@ -63,13 +63,13 @@ class XQC(XQCDeclaration, CrossQ):
         return Losses({"critic": loss}, (loss, values))
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_critics`; the weights are of length 1 afterwards."""
+        """As `OffPolicy.improve_critics`; normalises the weights to length 1 afterwards."""
         measured = super().improve_critics(batch, rates)
         normalise_weights(self.network.critic)
         return measured
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_actor`; the weights are of length 1 afterwards."""
+        """As `OffPolicy.improve_actor`; normalises the weights to length 1 afterwards."""
         measured = super().improve_actor(batch, rates)
         normalise_weights(self.network.actor)
         return measured

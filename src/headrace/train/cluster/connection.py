@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 from headrace.errors import OptionError, WorkerError
 from headrace.machine import usable_cores
+from headrace.train.processes.start import Report, cause_of_death, end_with_parent, starting, worker_context
 
 LOCAL, AUTO = "local", "auto"
 ANSWER = 5.0  # seconds in which a cluster's port must answer
@@ -90,6 +92,47 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def processors(address: str) -> int:
+    """Returns how many processors a cluster has; it is asked in a process of its own, which alone imports Ray.
+
+    Raises:
+        OptionError: as `connected`.
+        WorkerError: that process has ended without an answer.
+    """
+    context = worker_context()
+    pipe, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_count_processors, args=(theirs, address), name="headrace-cluster")
+    with pipe:
+        with starting():
+            process.start()
+        theirs.close()
+        try:
+            report: Report = pipe.recv()
+        except EOFError:
+            process.join()
+            raise WorkerError(f"ray={address!r} was not reached: {cause_of_death(process.exitcode)}") from None
+        finally:
+            process.kill()
+            process.join()
+    if report.trace:
+        report.raise_as("the process that asks the cluster")
+    return report.result
+
+
+def _count_processors(pipe: Any, address: str) -> None:
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        with connected(address, 0) as ray:
+            report = Report(_cpus(ray))
+    except BaseException as error:
+        report = Report.of(error)
+    pipe.send(report)
+
+
+def _cpus(ray: Any) -> int:
+    return int(ray.cluster_resources().get("CPU", 0))
+
+
 def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
     try:
         ray.init(**how)
@@ -144,7 +187,7 @@ def _use_token() -> bool:
 
 
 def _check_processors(ray: Any, address: str, cpus: int) -> None:
-    there = int(ray.cluster_resources().get("CPU", 0))
+    there = _cpus(ray)
     if there < cpus:
         raise OptionError(
             f"ray={address!r}: the cluster has {there} CPUs, and the samplers need {cpus} (one for each of their "

@@ -1,1 +1,1 @@
-"""How a pool and policies fill rollouts, on the host and on a device."""
+"""Collection of rollouts from a pool and policies, on the host and on a device."""

@@ -1,4 +1,4 @@
-"""The acting step, the same wherever a policy acts: in rollouts, in samplers, and in agents that play."""
+"""One acting step: encode, forward, mask, sample. Rollouts, samplers and agents that play share it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headrace.train.modules.action_masks import masked_to_draw
 
 
 class Acted(NamedTuple):
-    """What a policy has chosen for B rows.
+    """The result of one acting step for B rows.
 
     Attributes:
-        params: of the distributions that the actions are from, [B, size]; float64 where some are forbidden.
-        values: as the network answers them, or None.
-        actions: as they are stored, [B, *action_shape]; ``distribution.to_env`` makes of them what environments take.
-        memory: a recurrent network's after the step, float32[B, H]; None for others.
+        params: parameters of the action distributions, [B, size]; float64 where some actions are forbidden.
+        values: the network's values, float32[B], or None if it has none.
+        actions: actions as they are stored, [B, *action_shape]; ``distribution.to_env`` converts them for environments.
+        memory: a recurrent network's memory after the step, float32[B, H]; None for other networks.
     """
 
     params: Tensor
@@ -35,15 +35,15 @@ def act(
     memory: Tensor | None = None,
     forbidden: Tensor | None = None,
 ) -> Acted:
-    """Chooses actions for observations.
+    """Returns the actions that a policy chooses for observations.
 
     Args:
-        policy: who chooses.
-        observations: [B, …], of the policy's agents.
-        inputs: where they are encoded, [B, *encoder.shape]; None where observations are inputs already.
-        noise: what actions are drawn with, [B, noise_size]; None for the most likely ones.
-        memory: a recurrent network's before the step, float32[B, H]; None for others.
-        forbidden: actions that are not to be taken, bool[B, logits]; None for none.
+        policy: the policy.
+        observations: observations of its agents, [B, …].
+        inputs: buffer for the encoded observations, [B, *encoder.shape]; None where observations are inputs already.
+        noise: noise to sample actions with, float32[B, noise_size]; None for the most likely actions.
+        memory: a recurrent network's memory before the step, float32[B, H]; None for other networks.
+        forbidden: actions that must not be taken, bool[B, logits]; None if all may be.
     """
     seen = observations if inputs is None else policy.encoder(observations, inputs)
     if memory is None:
@@ -58,6 +58,6 @@ def act(
 
 
 def buffer(policy: Policy, rows: int) -> Tensor | None:
-    """Where `act` encodes this many observations on the CPU; None where they are inputs already."""
+    """Returns a buffer for `act` to encode ``rows`` observations on the CPU; None where they are inputs already."""
     encoder = policy.encoder
     return None if encoder.is_identity else torch.empty(rows, *encoder.shape, dtype=encoder.dtype)

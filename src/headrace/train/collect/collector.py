@@ -1,7 +1,7 @@
-"""The rollout buffer: T steps of N environments, and what each policy can learn from them.
+"""The base of collectors: the memory of one rollout, T steps of N environments, and the loop that fills it.
 
-A collector fills it: `headrace.train.collect.device` where the environments live beside the learner,
-`headrace.train.collect.host` for all others. Both write every step where the learner reads it.
+`headrace.train.collect.device` collects where the environments are on the learner's device,
+`headrace.train.collect.host` everywhere else. Both write every step where the learner reads it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,24 @@ class Collector(ABC):
     """The memory of one rollout, and the loop that fills it.
 
     Args:
-        storage: where environments write.
-        device: where the policies are.
+        config: the settings of the run.
+        spec: the task.
+        policies: the policies that act.
+        storage: the device that environments write to.
+        device: the device of the policies.
         static: whether shapes must not depend on the data, as in a CUDA graph.
 
     Attributes:
-        observations: array name → [T + 1, N, …] as the pool wrote them; row T is where the next rollout begins.
-        masks: the same of the array of action masks; empty where no policy keeps to them.
-        rewards: [T, N], or [T, N, agents]; terminated, truncated: bool[T, N].
-        present: who is in the game before the next step, bool[N, agents] (of one agent: [N]).
-        acted: who was in it before each step of the last rollout, bool[T, N, agents]; None for one agent.
-        experiences: what each policy saw and did.
-        seconds: what rollouts took in ``env``, in ``inference``, and in ``learning`` (advantages, statistics); where a
-            rollout runs as a whole, of one that was run step by step to see it: only their proportions count.
+        observations: array name → [T + 1, N, …] as the pool wrote them; the next rollout begins with row T.
+        masks: array name → action masks [T + 1, N, …]; empty where no policy uses masks.
+        rewards: float32[T, N], or [T, N, agents] for several agents.
+        terminated, truncated: bool[T, N].
+        present: agents in the game before the next step, bool[N, agents], or bool[N] for one agent.
+        acted: agents in the game before each step of the last rollout, bool[T, N, agents]; None for one agent.
+        experiences: each policy's part of the rollout.
+        seconds: time spent in ``env``, in ``inference``, and in ``learning`` (advantages, statistics). Where a whole
+            rollout is one CUDA graph, they are those of an earlier rollout that was run step by step, and only their
+            proportions count.
     """
 
     def __init__(
@@ -89,7 +94,7 @@ class Collector(ABC):
         return torch.zeros(*shape, dtype=dtype, device=self.storage, pin_memory=pinned)
 
     def _row(self, t: int) -> dict[str, Tensor]:
-        """Where step t's results belong, by the names of a batch's arrays; final observations left out."""
+        """Returns the memory of step t's results by the names of a batch's arrays, without final observations."""
         row = {name: tensor[t + 1] for name, tensor in (self.observations | self.masks).items()}
         row |= {"reward": self.rewards[t], "terminated": self.terminated[t], "truncated": self.truncated[t]}
         for name, tensor in self._info.items():
@@ -98,26 +103,28 @@ class Collector(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Begin new episodes everywhere."""
+        """Begins new episodes in all environments."""
 
     @abstractmethod
     def _run(self) -> None:
-        """T steps of every environment."""
+        """Takes T steps in every environment."""
 
     @abstractmethod
-    def _finals(self, agent_group: AgentGroup) -> FinalObservations | None:
-        """Where an agent group's episodes were truncated in this rollout."""
+    def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
+        """Returns the final observations of an agent group's truncated episodes; None if none was truncated."""
 
     def draw(self, generator: torch.Generator) -> None:
-        """Draw all that `collect` leaves to chance."""
+        """Draws the noise of a whole rollout, which `collect` uses."""
         for experience in self.experiences:
             experience.draw(generator)
 
     @torch.inference_mode()
     def collect(self) -> list[Any]:
-        """T steps of every environment; answers what each policy can learn from them. Call `draw` before.
+        """Takes T steps in every environment; `draw` must be called before.
 
-        The answer is in the rollout's own memory, and good until the next call.
+        Returns:
+            What each policy learns from, see `Experience.learnable`. It lies in the rollout's memory, and is valid
+            until the next call.
         """
         for tensor in (*self.observations.values(), *self.masks.values()):
             tensor[0].copy_(tensor[-1])
@@ -147,20 +154,20 @@ class Collector(ABC):
             terminated.to(self.device),
             truncated.to(self.device),
             None if present is None else agent_group.of_all(present).to(self.device),
-            self._finals(agent_group),
+            self._final_observations(agent_group),
         )
 
     def _presence(self) -> tuple[Tensor, Tensor]:
-        """Who was in the game before each step, and who was not after it, bool[T, N, agents]."""
+        """Returns which agents were in the game before each step, and which were not after it, bool[T, N, agents]."""
         alive, final = self._info[ALIVE]
         done = (self.terminated | self.truncated).unsqueeze(-1)
         present = torch.cat([self.present.unsqueeze(0), alive[:-1]])
         self.present.copy_(alive[-1])
-        # a finished row carries who begins the next episode; who ended the last one is beside it
+        # where an episode ended, `alive` is that of the next episode, and `final` that of the last step
         return present, ~torch.where(done, final, alive)
 
     def _cut_early(self) -> Tensor | None:
-        """Who was truncated in each step while the episode went on, bool[T, N, agents]; None if tasks never do that."""
+        """Returns which agents a step truncated while the episode went on, bool[T, N, agents]; None if none does."""
         if TRUNCATIONS not in self._info:
             return None
         return self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
@@ -168,28 +175,29 @@ class Collector(ABC):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """What of it decides how a run goes on."""
+        """Returns the tensors that a checkpoint needs to continue: the last observations, and who is in the game."""
         state = {_key(name): tensor[-1] for name, tensor in (self.observations | self.masks).items()}
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(saved[name])
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def scores(self, agent_group: AgentGroup) -> Tensor:
-        """What an agent group's agents earned on average, float32[T, N]; for one agent the game's own rewards."""
+        """Returns the mean reward of an agent group's agents, float32[T, N]; for one agent the game's own rewards."""
         if agent_group.agents is not None:
             return self.rewards[:, :, agent_group.agents].mean(-1)
         return self._game("reward", self.rewards)
 
     def scores_by_type(self, agent_group: AgentGroup) -> list[tuple[Tensor, Tensor]]:
-        """Of each of an agent group's `AgentGroup.types` what its agents earned on average, and how many took the step.
+        """Returns the mean reward and the share of active agents for each of an agent group's `AgentGroup.types`.
 
         Returns:
-            [T, N] each; the second is a share of the type's agents, 1 where all of them were in the game.
+            A pair for each type: the mean reward of its agents, float32[T, N], and the share of them that were in the
+            game, float64[T, N]. Empty for one agent.
         """
         if self.acted is None:
             return []
@@ -200,30 +208,33 @@ class Collector(ABC):
 
     @property
     def ends(self) -> Tensor:
-        """Where the game itself ended, or was truncated, bool[T, N]."""
+        """Returns where the game itself ended or was truncated, bool[T, N]."""
         return self._game("terminated", self.terminated).bool() | self.truncated
 
     def _game(self, name: str, otherwise: Tensor) -> Tensor:
-        """The game's own value of it, where the task rewards or ends otherwise (clipped rewards, lost lives)."""
+        """Returns the game's own value [T, N] of a name; ``otherwise`` if the task does not report one.
+
+        The two differ where a task clips rewards, or ends episodes with a lost life.
+        """
         if name not in self._info:
             return otherwise
-        # a finished row carries the new episode's info; the old one's is beside it
+        # where an episode ended, `now` is the info of the next episode, and `final` that of the last step
         now, final = self._info[name]
         return torch.where(self.terminated | self.truncated, final, now)
 
 
 def _key(array: str) -> str:
-    """The name of an observation array in a checkpoint."""
+    """Returns the name of an observation array in a checkpoint."""
     return array.replace(OBS, "observations", 1)
 
 
 def observation_name(agent_group: AgentGroup) -> str:
-    """The name of the array that an agent group's observations are in."""
+    """Returns the name of the array with an agent group's observations."""
     return OBS if agent_group.sees.key is None else f"{OBS}:{agent_group.sees.key}"
 
 
 def columns_of(agent_group: AgentGroup, envs: Tensor) -> Tensor:
-    """The columns, int64[k · width], of environments int64[k]."""
+    """Returns the columns, int64[k · width], of environments, int64[k]."""
     if agent_group.agents is None:
         return envs
     return (envs.unsqueeze(1) * agent_group.width + torch.arange(agent_group.width, device=envs.device)).flatten()

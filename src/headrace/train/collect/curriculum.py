@@ -1,7 +1,7 @@
-"""A curriculum: options of the task that change with the agent steps so far.
+"""A curriculum: options of the task that change with the number of agent steps.
 
-Options are what environments are built with, so a change makes new environments, in which new episodes begin. It comes
-between two rollouts; nothing else of the run notices.
+Environments are built with their options, so a change makes new environments, in which new episodes begin. It happens
+between two rollouts, and changes nothing else of the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.train.config.settings import Config
 
 
 def options_at(config: Config, step: int) -> dict[str, Any]:
-    """Returns the options of the task with which environments are trained in at agent step ``step``."""
+    """Returns the options of the task's environments at agent step ``step``."""
     if not config.curriculum:
         return config.env_options
     now = {name: [value for since, value in points if since <= step][-1:] for name, points in config.curriculum.items()}
@@ -22,12 +22,12 @@ def options_at(config: Config, step: int) -> dict[str, Any]:
 
 
 def words_of(config: Config, options: dict[str, Any]) -> str:
-    """Returns in words what the options of the curriculum are."""
+    """Returns in words the values of the options that the curriculum changes."""
     return ", ".join(f"{name}={options[name]!r}" for name in config.curriculum if name in options)
 
 
 def check_curriculum(config: Config) -> None:
-    """Checks all that a curriculum will ask for, before the run begins.
+    """Checks all options of a curriculum before the run begins.
 
     Raises:
         OptionError: an option is unknown or a value wrong, or the task then has other observations, actions or agents.

@@ -1,8 +1,8 @@
-"""Collecting where the environments live beside the policies: nothing crosses to the host.
+"""Collects rollouts where environments and policies are on one device, without copies to the host.
 
-Observations, rewards and ends are written by the environments into the rollout buffer, actions
-by the policies into the memory that environments read. With ``static`` no shape depends on the
-data and nothing waits for the device, so that a whole rollout can be one CUDA graph.
+Environments write observations, rewards and ends of episodes into the rollout buffer, and policies write actions into
+the memory that environments read. With ``static`` no shape depends on the data and nothing waits for the device, so
+that a whole rollout can be one CUDA graph.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DeviceCollector(Collector):
     """Steps a `TorchPool`, on a CPU or a GPU.
 
     Args:
-        static: as a CUDA graph needs it; by default on a GPU.
+        static: whether shapes must not depend on the data, as in a CUDA graph; by default on a GPU.
     """
 
     def __init__(self, config: Config, pool: TorchPool, policies: Sequence[Policy], static: bool | None = None):
@@ -55,7 +55,7 @@ class DeviceCollector(Collector):
         self._ended = (
             FinalObservationSlots(self._truncations, self._final, self.steps) if self.static else FinalObservationList()
         )
-        # NumPy is quicker to ask whether there is any, where it can be asked
+        # on the CPU, NumPy finds out faster than torch whether any element is true
         self._flags = None if self.static or device.type != "cpu" else list(self.truncated.numpy())
         self._rollouts = 0
         self._recurrent = any(experience.starts is not None for experience in self.experiences)
@@ -83,9 +83,10 @@ class DeviceCollector(Collector):
             now = stepped
 
     def _next_clock(self) -> Callable[[], float]:
-        """On a GPU it shows the parts of the second rollout alone, which waits for every one of them.
+        """Returns the clock of the next rollout; on a GPU it measures only the second rollout, and is constant after.
 
-        The first one makes what is made at first use; all others (and graphs of them) run on without a wait.
+        To measure, it waits for the device after each part. The first rollout includes work done only once, such as
+        compilation, and later ones must not wait.
         """
         if self.device.type == "cuda":
             self._clock = self._waiting_clock if self._rollouts == 1 else float
@@ -97,7 +98,7 @@ class DeviceCollector(Collector):
         return time.perf_counter()
 
     def _noted_is_sent(self) -> bool:
-        """Whether the environments take actions as the policy notes them, so that they can read them there."""
+        """Returns whether environments can read actions where the policy stores them, without a conversion."""
         first, own = self.experiences[0], self._actions.get(ACTION)
         if own is None or first.agent_group.agents is not None:
             return False
@@ -105,11 +106,11 @@ class DeviceCollector(Collector):
         return noted.dtype == own.dtype and first.distribution.to_env(noted) is noted
 
     def _act(self, t: int) -> None:
-        """Have all policies choose, and bring it where the environments read it."""
+        """Lets all policies choose actions, and puts them where the environments read them."""
         for experience in self.experiences:
             chosen = experience.act(t, EVERYWHERE)
             if not self._in_place:
                 experience.agent_group.put(chosen, self._actions)
 
-    def _finals(self, agent_group: AgentGroup) -> FinalObservations | None:
+    def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         return self._ended.of(agent_group, observation_name(agent_group)) if self._truncations else None

@@ -1,4 +1,4 @@
-"""What was last seen of episodes that were truncated, kept until its value is asked for."""
+"""The final observations of truncated episodes, kept until the critic values them at the end of a rollout."""
 
 from __future__ import annotations
 
@@ -11,27 +11,33 @@ from headrace.train.modules.policy_mapping import AgentGroup
 
 
 class FinalObservationList:
-    """Truncated episodes as they come, looked for after every step."""
+    """Final observations in a list, which grows with the truncated episodes; not for CUDA graphs."""
 
     def __init__(self) -> None:
         self._found: list[tuple[int, Tensor, dict[str, Tensor]]] = []
 
     def clear(self) -> None:
-        """Before a rollout."""
+        """Removes all, before a rollout."""
         self._found.clear()
 
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
-        """Keep the final observations, by array name, of the episodes that step t truncated, bool[N]."""
+        """Keeps the final observations of the episodes that step t truncated.
+
+        Args:
+            t: the time step.
+            truncated: bool[N].
+            finals: array name → final observations [N, …].
+        """
         if truncated.any():
             envs = truncated.nonzero().squeeze(1)
             self.add(t, envs, {name: tensor[envs] for name, tensor in finals.items()})
 
     def add(self, t: int, envs: Tensor, finals: dict[str, Tensor]) -> None:
-        """Keep those of some environments int64[k], [k, …]."""
+        """Keeps the final observations, array name → [k, …], of the environments int64[k] that step t truncated."""
         self._found.append((t, envs, finals))
 
     def of(self, agent_group: AgentGroup, name: str) -> FinalObservations | None:
-        """Those of an agent group, whose observations are in the array of this name; None where there are none."""
+        """Returns those of an agent group, whose observations are in array ``name``; None if there are none."""
         if not self._found:
             return None
         columns = [columns_of(agent_group, envs) for _, envs, _ in self._found]
@@ -41,7 +47,13 @@ class FinalObservationList:
 
 
 class FinalObservationSlots:
-    """Places for as many truncated episodes of every environment as a rollout can have, used or not."""
+    """Final observations in memory of fixed shape, for CUDA graphs.
+
+    Args:
+        slots: how often one environment can be truncated within a rollout, see `slots_needed`.
+        finals: array name → final observations [N, …] of a step.
+        steps: steps of a rollout, T.
+    """
 
     def __init__(self, slots: int, finals: dict[str, Tensor], steps: int):
         some = next(iter(finals.values()))
@@ -51,12 +63,12 @@ class FinalObservationSlots:
         self._never = steps
 
     def clear(self) -> None:
-        """Before a rollout."""
+        """Removes all, before a rollout."""
         self._t.fill_(self._never)
         self._used.zero_()
 
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
-        """Keep the final observations, by array name, of the episodes that step t truncated, bool[N]."""
+        """As `FinalObservationList.note`."""
         for slot, times in enumerate(self._t):
             here = truncated & (self._used == slot)
             times.masked_fill_(here, t)
@@ -66,7 +78,7 @@ class FinalObservationSlots:
         self._used += truncated
 
     def of(self, agent_group: AgentGroup, name: str) -> FinalObservations:
-        """Those of an agent group, whose observations are in the array of this name."""
+        """Returns those of an agent group, whose observations are in array ``name``; unused slots have ``t`` = T."""
         slots, envs = self._t.shape
         columns = columns_of(agent_group, torch.arange(envs, device=self._t.device)).repeat(slots)
         times = self._t.repeat_interleave(agent_group.width, 1) if agent_group.agents is not None else self._t

@@ -1,9 +1,8 @@
-"""Collecting from a pool on the host: it writes every step straight into the learner's buffer.
+"""Collects rollouts from a pool on the host, which writes every step straight into the rollout buffer.
 
-Its rows are bound to the pool once, so that a step costs neither a copy nor an allocation.
-With a pool whose ``batch_size`` is a part of its environments, groups of that size take turns:
-while one is stepping, the policies run on the next; every environment still contributes
-exactly T steps, so the result does not depend on timing.
+The buffer's rows are bound to the pool once, so that a step costs neither a copy nor an allocation. Where a pool's
+``batch_size`` is smaller than ``num_envs``, groups of that size take turns: while one group steps, the policies choose
+actions for the next. Every environment still contributes exactly T steps, so the result does not depend on timing.
 """
 
 from __future__ import annotations
@@ -35,14 +34,13 @@ class HostCollector(Collector):
     def __init__(self, config: Config, pool: Pool, policies: Sequence[Policy], device: torch.device):
         super().__init__(config, pool.spec, policies, HOST, device)
         self.pool = pool
-        # time step, environments, and their final observations by array name
         self._ended = FinalObservationList()
         self._actions = {
             name: np.zeros((config.num_envs, *shape), dtype)
             for name, (dtype, shape) in action_fields(pool.spec.action).items()
         }
         self._rows = [{name: tensor.numpy() for name, tensor in self._row(t).items()} for t in range(self.steps)]
-        # final observations are copied out when they appear, so all steps share one place for them
+        # all steps share one array for final observations, from which they are copied when an episode is truncated
         self._final = {FINAL + name: np.zeros_like(self._rows[0][name]) for name in self.observations}
         self._batches = [] if pool.is_async else [pool.make_batch({**row, **self._final}) for row in self._rows]
 
@@ -102,7 +100,7 @@ class HostCollector(Collector):
         self.seconds["env"] += clock() - now
 
     def _act(self, t: int, envs: slice) -> Any:
-        """The actions of all policies in some environments, as the pool takes them."""
+        """Returns the actions of all policies in a slice of environments, as the pool takes them."""
         if not self.spec.agents:
             return self.experiences[0].act(t, envs).cpu().numpy()
         actions = {name: array[envs] for name, array in self._actions.items()}
@@ -111,7 +109,7 @@ class HostCollector(Collector):
         return actions if isinstance(self.pool.action_space, gym.spaces.Dict) else actions[ACTION]
 
     def _receive(self, t: int) -> None:
-        """Store the results of step t of whichever group is in flight."""
+        """Stores the results of step t of the group of environments that is in flight."""
         obs, reward, terminated, truncated, info = self.pool.recv()
         ids, row = info["env_id"], self._rows[t]
         for name, array in _named(obs).items():
@@ -126,7 +124,7 @@ class HostCollector(Collector):
         self._note(t, ids, _named(info["final_obs"]) if "final_obs" in info else {})
 
     def _note(self, t: int, envs: Any, finals: dict[str, np.ndarray]) -> None:
-        """Keep what truncated episodes ended with, and tell recurrent policies which are over."""
+        """Keeps the final observations of truncated episodes, and marks ends of episodes for recurrent policies."""
         truncated = self._rows[t]["truncated"][envs]
         if truncated.any():
             rows = np.flatnonzero(truncated)
@@ -138,12 +136,12 @@ class HostCollector(Collector):
             for experience in self.experiences:
                 experience.note_ends(t, where, (self.terminated[t] | self.truncated[t])[where])
 
-    def _finals(self, agent_group: AgentGroup) -> FinalObservations | None:
+    def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         found = self._ended.of(agent_group, observation_name(agent_group))
-        # the observations follow when they are encoded
+        # the observations stay on the host until they are encoded
         return found and FinalObservations(found.t.to(self.device), found.columns.to(self.device), found.observations)
 
 
 def _named(obs: Any) -> dict[str, np.ndarray]:
-    """Observations by the names of a batch's arrays."""
+    """Returns observations by the names of a batch's arrays."""
     return {f"{OBS}:{key}": value for key, value in obs.items()} if isinstance(obs, dict) else {OBS: obs}

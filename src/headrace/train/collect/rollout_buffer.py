@@ -1,4 +1,4 @@
-"""What one policy sees and does in a rollout, and what it can learn from it."""
+"""The rollout buffer of one policy: what it observes and does in a rollout, and the samples that follow from it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ EVERYWHERE = slice(None)
 
 @dataclass(frozen=True)
 class FinalObservations:
-    """Where episodes were truncated, and what was last seen of them.
+    """The final observations of K truncated episodes.
 
     Attributes:
-        t: int64[K], the time step; the rollout's length where there was no such episode after all.
-        columns: int64[K].
-        observations: [K, …], of the agent group's own array.
+        t: time step at which each was truncated, int64[K]; T, the rollout's length, marks an unused entry.
+        columns: column of each in the rollout buffer, int64[K].
+        observations: [K, …], from the agent group's observation array.
     """
 
     t: Tensor
@@ -37,27 +37,27 @@ class FinalObservations:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a rollout went for the columns of one agent group, on the policy's device.
+    """Rewards and ends of a rollout for the columns of one agent group, on the policy's device.
 
     Attributes:
         rewards: float32[T, columns].
-        terminated: bool[T, columns]: the episode terminated, or the agent left it.
-        truncated: bool[T, columns]: the episode was truncated, or the agent alone was.
-        present: bool[T, columns]: who was in the game when it acted; None for everybody.
-        finals: None where no episode was truncated.
+        terminated: bool[T, columns]; the episode terminated, or the agent left it.
+        truncated: bool[T, columns]; the episode was truncated, or the agent alone was.
+        present: bool[T, columns], whether the agent was in the game before the step; None if all were.
+        final_observations: those of truncated episodes; None if none was truncated.
     """
 
     rewards: Tensor
     terminated: Tensor
     truncated: Tensor
     present: Tensor | None
-    finals: FinalObservations | None
+    final_observations: FinalObservations | None
 
 
 class Row(NamedTuple):
-    """What one step of the rollout buffer holds of each column: views, since finding them takes as long as using them.
+    """Views of one step of the rollout buffer, made once, as making them takes as long as a small network does.
 
-    ``params`` are None where nothing will ask for them.
+    ``params`` is None where the algorithm does not need the distributions' parameters.
     """
 
     inputs: Tensor
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     actions: Tensor
 
     def of(self, columns: slice) -> Row:
-        """The same of some columns."""
+        """Returns the views of a slice of columns."""
         params = None if self.params is None else self.params[columns]
         return Row(self.inputs[columns], self.noise[columns], params, self.values[columns], self.actions[columns])
 
@@ -75,17 +75,20 @@ class Row(NamedTuple):
 class Experience:
     """One policy's part of the rollout buffer: inputs, actions, values [T, columns].
 
+    A column is one agent of one environment.
+
     Args:
-        policy: whose.
-        observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, of the agent group's own array.
+        policy: the policy.
+        observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, from the agent group's array.
+        device: the policy's device.
         static: whether shapes must not depend on the data, as in a CUDA graph.
-        masks, heads: [T + 1, N, K] (or [T + 1, N, A, K]) of all agents, and `masked_heads`; if it keeps to masks.
+        masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if the policy uses none.
+        heads: what `headrace.train.modules.action_masks.masked_heads` returns; empty without masks.
 
     Attributes:
-        memory: a recurrent network's memory before each step, float32[T + 1, columns, H], as the step before
-            left it; None for others.
+        memory: a recurrent network's memory before each step, float32[T + 1, columns, H]; None for other networks.
         starts: whether an episode starts with a step, bool[T + 1, columns]; for recurrent networks.
-        forbidden: what was not to be done, bool[T, columns, logits]; None without masks.
+        forbidden: actions that were forbidden, bool[T, columns, logits]; None without masks.
     """
 
     def __init__(
@@ -141,14 +144,18 @@ class Experience:
         return Row(self.inputs[t], self.noise[t], params, self.values[t], self.actions[t])
 
     def draw(self, generator: torch.Generator) -> None:
-        """Draw what a whole rollout's actions are chosen with, so that choosing them is all arithmetic."""
+        """Draws the noise of a whole rollout's actions, so that `act` needs no random numbers."""
         if generator.device.type == self.noise.device.type:
             self.policy.draw(self.noise, generator)
         else:
             self.noise.copy_(self.policy.draw(torch.empty(self.noise.shape), generator))
 
     def act(self, t: int, envs: slice) -> Tensor:
-        """Run the policy on some environments at step t and note what it did; returns their columns' actions."""
+        """Runs the policy on a slice of environments at step t, and stores the results.
+
+        Returns:
+            Actions of their columns, [columns, *action_shape], in the environments' units and dtype.
+        """
         columns = self.agent_group.columns(envs)
         row = self._rows[t] if columns is EVERYWHERE else self._rows[t].of(columns)
         seen, inputs = (row.inputs, None) if self._in_place else (self._seen(t, envs), row.inputs)
@@ -164,19 +171,19 @@ class Experience:
         return self.distribution.to_env(row.actions)
 
     def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
-        """Say which of some environments' episodes were over after step t, bool[k]; recurrent networks forget then."""
+        """Marks which episodes of some environments ended with step t, bool[k]; recurrent memory is reset there."""
         if self.starts is not None:
             width = self.agent_group.width
             self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
 
     def begin(self) -> None:
-        """Carry on in the first row from the last one of the rollout before."""
+        """Copies memory and starts from the last row of the previous rollout to the first row."""
         if self.memory is not None and self.starts is not None:
             self.memory[0].copy_(self.memory[-1])
             self.starts[0].copy_(self.starts[-1])
 
     def learnable(self, outcome: Outcome) -> Samples | Recorded | None:
-        """What the policy learns from, once all steps were taken; nothing for a frozen one."""
+        """Returns what the policy learns from: samples, or transitions for a replay; None for a frozen policy."""
         if self.config.frozen:
             return None
         if not self.policy.capabilities.replay:
@@ -186,13 +193,13 @@ class Experience:
         return Recorded(self.transitions(outcome), present, over)
 
     def samples(self, outcome: Outcome) -> Samples:
-        """What can be learnt, once all steps were taken; updates the statistics of observations, rewards and values."""
+        """Returns the rollout's samples after all steps, and updates statistics of observations, rewards and values."""
         config = self.config
         inputs, memory = self._encode(-1, EVERYWHERE), None
         if self.memory is not None:
             memory = self._remembered(config.num_steps, EVERYWHERE)
         self.values[-1] = self._value(inputs, memory)
-        values = self._worth(self.values)
+        values = self._in_rewards(self.values)
         over = outcome.terminated | outcome.truncated
         rewards = (
             outcome.rewards
@@ -236,17 +243,17 @@ class Experience:
         )
 
     def transitions(self, outcome: Outcome) -> Transitions:
-        """Every step for a replay, [T · columns], once all were taken; updates the statistics as `samples` does.
+        """Returns all steps as transitions for a replay, [T · columns], and updates statistics as `samples` does.
 
-        Observations and rewards are not normalised: the policy does that with what is known when they are learnt
-        from, which may be long after; nor are discounts γ yet, but 1 where anything followed.
+        Observations and rewards are not normalised: the policy does that with the statistics known at each update.
+        ``discounts`` are 1, or 0 after a termination; the policy multiplies them by γ.
         """
         if self.encoder.normaliser is None:
             self._encode(-1, EVERYWHERE)
             seen = self.inputs
         else:
             seen = self._raw(self.config.num_steps + 1)
-        following, finals = seen.roll(-1, 0), outcome.finals
+        following, finals = seen.roll(-1, 0), outcome.final_observations
         if finals is not None:
             last = torch.empty(len(finals.t), *self.encoder.shape, device=self.device)
             following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
@@ -264,30 +271,33 @@ class Experience:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """What else of it decides how a run goes on."""
+        """Returns a recurrent network's last memory and starts for a checkpoint; nothing for other networks."""
         if self.memory is None or self.starts is None:
             return {}
         kept = {"memory": self.memory[-1], "starts": self.starts[-1]}
         return checkpoints.prefixed(self.policy.prefix("memory"), kept)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         if self.memory is not None and self.starts is not None:
             kept = checkpoints.group(self.policy.prefix("memory"), saved)
             self.memory[-1].copy_(kept["memory"])
             self.starts[-1].copy_(kept["starts"])
 
     def begin_anew(self) -> None:
-        """Forget the unfinished episodes: others have begun in their place."""
+        """Resets what belongs to unfinished episodes, after new ones have begun in all environments."""
         if self.reward_scaler is not None:
             self.reward_scaler.running.zero_()
         if self.starts is not None:
             self.starts[-1].fill_(True)
 
-    # -- how -------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------
 
     def _counted(self, present: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Rows to learn from, or what each row counts; None and None for all the same."""
+        """Returns which rows count: their numbers, int64[K], or where shapes are fixed a weight of each, float32[M].
+
+        Both are None if all rows count.
+        """
         if present is None or (not self.static and bool(present.all())):
             return None, None
         if self.static or self.memory is not None:
@@ -306,12 +316,12 @@ class Experience:
         return raw.to(self.device, torch.float32).view(steps, self.columns, *self.encoder.shape)
 
     def _remembered(self, t: int, columns: slice) -> Tensor:
-        """The memory before step t: nothing at the start of an episode."""
+        """Returns the memory before step t, float32[columns, H]; 0 at the start of an episode."""
         assert self.memory is not None and self.starts is not None
         return self.memory[t, columns].masked_fill(self.starts[t, columns].unsqueeze(1), 0.0)
 
     def _forbid(self, t: int, envs: slice) -> Tensor:
-        """Note what is forbidden at step t; returns it."""
+        """Stores which actions are forbidden at step t, and returns them, bool[columns, logits]."""
         assert self._masks is not None and self.forbidden is not None
         masks = self.agent_group.of_all(self._masks[t, envs], 0).to(self.device, non_blocking=True)
         return self.forbidden[t, self.agent_group.columns(envs)].copy_(forbidden(masks, self._heads))
@@ -319,8 +329,8 @@ class Experience:
     def _value(self, inputs: Tensor, memory: Tensor | None) -> Tensor:
         return self.policy.forward(inputs)[1] if memory is None else self.policy.step(inputs, memory)[1]
 
-    def _worth(self, values: Tensor) -> Tensor:
-        """The critic's answers in units of rewards."""
+    def _in_rewards(self, values: Tensor) -> Tensor:
+        """Returns the critic's values in units of rewards."""
         normaliser = self.policy.value_normaliser
         return values if normaliser is None else normaliser.restored(values)
 
@@ -336,12 +346,13 @@ class Experience:
         return self.agent_group.seen(self._observations[t, envs])
 
     def _final_values(self, outcome: Outcome) -> Tensor:
-        """Values of the final observations of truncated episodes, float32[T, columns].
+        """Returns the values to bootstrap from after each step, float32[T, columns].
 
-        Elsewhere they are those of the next observations, which are the final ones of agents that were truncated alone.
+        They are values of final observations where episodes were truncated, and of the next observations elsewhere. An
+        agent that alone was truncated has its final observation as the next one.
         """
         result = self.values.roll(-1, 0)
-        finals = outcome.finals
+        finals = outcome.final_observations
         if finals is not None:
             shape = (len(finals.t), *self.encoder.shape)
             inputs = torch.empty(shape, dtype=self.encoder.dtype, device=self.device)
@@ -349,5 +360,5 @@ class Experience:
             if self.memory is not None:
                 memory = self.memory[(finals.t + 1).clamp(max=len(self.memory) - 1), finals.columns]
             last = self._value(self.encoder(finals.observations, inputs), memory)
-            result[finals.t, finals.columns] = self._worth(last)
+            result[finals.t, finals.columns] = self._in_rewards(last)
         return result[:-1]

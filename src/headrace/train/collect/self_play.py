@@ -1,9 +1,9 @@
-"""Self-play: policies that play as another one did before.
+"""Self-play: policies that act with past versions of another policy.
 
-A learner that meets only what it is now can run in circles, and forget how to beat what it was.
-Past versions of it as opponents prevent that (Bansal et al. 2018, who draw them evenly too). They are
-kept beside the network, and copied into the memory of the network that plays them, so that a
-rollout stays the same program (and the same CUDA graph) whichever is drawn.
+A policy that plays only against its present self can learn in circles, and forget how to beat earlier versions. Past
+versions as opponents prevent that (Bansal et al. 2018, arXiv:1710.03748, who also draw them uniformly). They are stored
+beside the network, and copied into the network that plays them, so that every rollout runs the same program, or CUDA
+graph, whichever version is drawn.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.runs import checkpoint as checkpoints
 
 
-class Bank:
+class OpponentPool:
     """Past versions of a policy.
 
-    Versions become denser than one can keep, but never leave a part of the past uncovered: when there is no
-    place left, the one whose neighbours are closest to each other makes room; the first and the newest stay. (Of
-    four or more, no two neighbours are then further apart than 1.7 times an even spread, once all places are taken.)
+    When the pool is full, the version whose two neighbours are closest to each other in time is removed; the first and
+    the newest stay. The versions thus cover the whole run: with four or more, the largest gap is at most 1.7 times that
+    of an even spread.
 
     Args:
-        live: the policy's own tensors, which the versions are copies of.
+        live: the policy's tensors, of which versions are copies.
         every: agent steps between versions.
-        kept: versions at most.
+        kept: the largest number of versions.
 
     Attributes:
-        steps: place → agent steps into the run at which the version there was made.
+        steps: agent step at which each stored version was made.
     """
 
     def __init__(self, live: Mapping[str, Tensor], every: int, kept: int):
@@ -42,7 +42,7 @@ class Bank:
         self.steps: list[int] = []
 
     def keep(self, step: int) -> None:
-        """Keep the present policy as a version if one is due at this agent step of the run."""
+        """Stores the present policy as a version if one is due at agent step ``step``."""
         if self.steps and step - max(self.steps) < self.every:
             return
         place = len(self.steps)
@@ -55,34 +55,34 @@ class Bank:
             versions[place].copy_(self._live[name])
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """The place of one version, each as likely as the others: int64[1], on the generator's device."""
+        """Returns the index of a version drawn uniformly, int64[1], on the generator's device."""
         return torch.randint(len(self.steps), (1,), generator=generator, device=generator.device)
 
     def copy(self, place: Tensor, into: Mapping[str, Tensor]) -> None:
-        """Make another policy's tensors those of the version in a place int64[1]."""
+        """Copies the version with index ``place``, int64[1], into another policy's tensors."""
         for name, versions in self._versions.items():
             into[name].copy_(versions.index_select(0, place.to(versions.device))[0])
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps."""
+        """Returns the tensors of a checkpoint."""
         steps = self.steps + [-1] * (self.kept - len(self.steps))
         return {"steps": torch.tensor(steps), **self._versions}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         self.steps = [step for step in state["steps"].tolist() if step >= 0]
         for name, versions in self._versions.items():
             versions.copy_(state[name])
 
 
 class SelfPlay:
-    """The policies that copy others, and the banks of those.
+    """The policies that act with past versions of others.
 
     Args:
-        experiences: of all policies: their networks, and what they know of observations.
+        experiences: those of all policies of the run.
 
     Attributes:
-        banks: name of a copied policy → its versions.
+        pools: name of a copied policy → its versions.
     """
 
     def __init__(self, experiences: Sequence[Experience]):
@@ -92,61 +92,61 @@ class SelfPlay:
             for name, experience in by_name.items()
             if experience.config.copies is not None
         }
-        self.banks: dict[str, Bank] = {}
+        self.pools: dict[str, OpponentPool] = {}
         for model, _ in self._copying.values():
             config = by_name[model].config
-            self.banks[model] = Bank(_tensors(by_name[model]), config.copy_every, config.copies_kept)
+            self.pools[model] = OpponentPool(_tensors(by_name[model]), config.copy_every, config.copies_kept)
         self._drawn: dict[str, Tensor] = {}
 
     @torch.inference_mode()
     def draw(self, step: int, generator: torch.Generator) -> None:
-        """Keep the versions that are due at this agent step, and draw the next rollout's opponents."""
-        for bank in self.banks.values():
-            bank.keep(step)
+        """Stores the versions that are due at agent step ``step``, and draws the opponents of the next rollout."""
+        for pool in self.pools.values():
+            pool.keep(step)
         for name, (model, tensors) in self._copying.items():
-            self._drawn[name] = self.banks[model].draw(generator)
-            self.banks[model].copy(self._drawn[name], tensors)
+            self._drawn[name] = self.pools[model].draw(generator)
+            self.pools[model].copy(self._drawn[name], tensors)
 
     def version(self, name: str) -> int:
-        """Agent steps into the run at which the version was made that a copying policy has last played."""
+        """Returns the agent step at which the version that policy ``name`` last acted with was made."""
         model, _ = self._copying[name]
-        return self.banks[model].steps[int(self._drawn[name])]
+        return self.pools[model].steps[int(self._drawn[name])]
 
     def state(self) -> dict[str, Tensor]:
-        """What of it decides how a run goes on."""
+        """Returns the versions, and which are drawn, for a checkpoint."""
         state: dict[str, Tensor] = {}
-        for name, bank in self.banks.items():
-            state |= checkpoints.prefixed(f"versions.{name}", bank.state())
+        for name, pool in self.pools.items():
+            state |= checkpoints.prefixed(f"versions.{name}", pool.state())
         return state | checkpoints.prefixed("drawn", self._drawn)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
-        for name, bank in self.banks.items():
-            bank.load(checkpoints.group(f"versions.{name}", saved))
+        """Restores what `state` returned."""
+        for name, pool in self.pools.items():
+            pool.load(checkpoints.group(f"versions.{name}", saved))
         self._drawn = checkpoints.group("drawn", saved)
 
 
-def check_copies(config: Config, dealt: Mapping[str, AgentGroup]) -> None:
-    """Raise `OptionError` where a policy copies one whose agents see or do other things, or there is but one policy."""
+def check_copies(config: Config, groups: Mapping[str, AgentGroup]) -> None:
+    """Raises `OptionError` where a policy copies one with other spaces, or where there is only one policy."""
     if config.copies is not None:
         raise OptionError("copies is a setting of one of several policies: policies={…: {'copies': …}}")
-    for name, agent_group in dealt.items():
+    for name, agent_group in groups.items():
         model = config.of_policy(name).copies
         if model is not None and (agent_group.observation, agent_group.action) != (
-            dealt[model].observation,
-            dealt[model].action,
+            groups[model].observation,
+            groups[model].action,
         ):
             raise OptionError(f"policy {name!r} cannot copy {model!r}: their agents have different spaces")
 
 
 def _superfluous(steps: Sequence[int]) -> int:
-    """Of growing steps, the one whose neighbours are closest; of equals the oldest, of two steps the first."""
+    """Returns the one of increasing steps whose neighbours are closest; the oldest of equals, the first of two."""
     gaps = [steps[i + 1] - steps[i - 1] for i in range(1, len(steps) - 1)]
     return steps[1 + gaps.index(min(gaps))] if gaps else steps[0]
 
 
 def _tensors(experience: Experience) -> dict[str, Tensor]:
-    """All that a policy plays with, where it lies in memory: parameters, buffers, statistics of observations."""
+    """Returns views of all tensors that a policy acts with: parameters, buffers, statistics of observations."""
     tensors = checkpoints.prefixed("network", experience.policy.network.state_dict())
     normaliser = experience.encoder.normaliser
     return tensors | ({} if normaliser is None else checkpoints.prefixed("normaliser", normaliser.tensors()))

@@ -1,4 +1,4 @@
-"""Which pool, collector and policies a configuration asks for."""
+"""Makes the pool, the collector and the policies of a configuration, and checks that the task allows them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from headrace.train.collect.self_play import check_copies
 from headrace.train.config import given
 from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.logging.memory import free
 from headrace.train.modules.action_masks import masked_heads
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
 
-MANY_ROWS = 1024  # network inputs at once, from which on sharing one matrix product among cores pays
+MANY_ROWS = 1024  # rows of network inputs from which on it is faster to share a matrix product among cores
 
 
 def make_pool(config: Config, **changes: Any) -> Pool:
-    """The pool on the host that a configuration asks for; ``changes`` replace arguments of `headrace.make`."""
+    """Returns the pool on the host of a configuration; ``changes`` replace arguments of `headrace.make`."""
     arguments: dict[str, Any] = dict(
         num_envs=config.num_envs,
         batch_size=config.batch_size,
@@ -52,21 +52,20 @@ def make_pool(config: Config, **changes: Any) -> Pool:
 
 
 def training_pool(config: Config) -> Pool | TorchPool:
-    """The pool to train with: where the policies are, if the task can be there.
+    """Returns the pool to train with, on the policies' device if the task can run there.
 
-    Groups of environments that take turns (``batch_size``) are for simulators that are worth waiting for; a pool
-    of them is on the host.
+    A pool with a ``batch_size``, whose groups of environments take turns, is always on the host.
     """
     return rewarded(config, _training_pool(config))
 
 
 def rewarded(config: Config, pool: Any) -> Any:
-    """A pool with the rewards that a configuration asks for."""
+    """Returns the pool, with rewards changed by the function that the setting ``reward`` names."""
     return pool if config.reward is None else TransformReward(pool, reward_function(config.reward))
 
 
 def reward_function(name: str) -> Callable[[Step], Any]:
-    """The function of rewards that a setting names, or stands for.
+    """Returns the reward function that the setting ``reward`` names as ``file.py:name`` or ``module:name``.
 
     Raises:
         OptionError: there is no such function.
@@ -100,13 +99,19 @@ def _training_pool(config: Config) -> Pool | TorchPool:
 def make_collector(
     config: Config, pool: Any, policies: Sequence[Policy], device: torch.device
 ) -> DeviceCollector | HostCollector:
-    """What fills the rollout buffer from this kind of pool.
+    """Returns the collector for a pool.
+
+    Args:
+        config: the settings of the run.
+        pool: a `Pool` or a `TorchPool`, or a wrapper of one.
+        policies: the policies that act.
+        device: the device of the policies.
 
     Raises:
-        OptionError: the rollout's observations alone need more memory than is free.
+        OptionError: the rollout's observations need more memory than is free.
     """
     there = isinstance(unwrapped(pool), TorchPool)
-    with contextlib.suppress(OSError):  # a system that does not say
+    with contextlib.suppress(OSError):  # the system does not tell how much is free
         _check_room(config, pool.spec, free(device if there else torch.device("cpu")))
     if there:
         return DeviceCollector(config, pool, policies)
@@ -114,7 +119,7 @@ def make_collector(
 
 
 def _check_room(config: Config, spec: TaskSpec, available: int) -> None:
-    """Raise `OptionError` where a rollout's observations do not fit into the free memory, in bytes."""
+    """Raises `OptionError` where a rollout's observations do not fit into ``available`` bytes of memory."""
     row = sum(f.dtype.itemsize * math.prod(f.shape) for f in observation_fields(spec.observation))
     needed = (config.num_steps + 1) * config.num_envs * row
     if needed > available:
@@ -125,25 +130,28 @@ def _check_room(config: Config, spec: TaskSpec, available: int) -> None:
 
 
 def agent_groups(config: Config, spec: TaskSpec) -> dict[str, AgentGroup]:
-    """Policy name → agent group, as a configuration deals a task's agents out.
+    """Returns policy name → the agents that it plays, from the setting ``policies``.
 
     Raises:
-        OptionError: it cannot be so.
+        OptionError: an agent has no policy or several, or an algorithm cannot play its agents.
     """
-    dealt = policy_mapping(spec, config.policies)
-    check_copies(config, dealt)
-    for name, agent_group in dealt.items():
+    groups = policy_mapping(spec, config.policies)
+    check_copies(config, groups)
+    for name, agent_group in groups.items():
         check_capable(config.of_policy(name), spec, agent_group)
-    return dealt
+    return groups
 
 
 def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> None:
-    """Raises `OptionError` where a policy's algorithm cannot be that of its agents; the message says what can.
+    """Checks that a policy's algorithm can play its agents.
 
     Args:
-        config: its settings.
+        config: the policy's settings.
         spec: the task.
         agent_group: the agents.
+
+    Raises:
+        OptionError: it cannot; the message names algorithms that can.
     """
     algo, can = config.algo, find_algorithm(config.algo).capabilities
     kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
@@ -160,12 +168,15 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
 
 
 def _check_network(config: Config, space: gym.Space, actions: str) -> None:
-    """Raises `OptionError` where an algorithm has no network of the kind that is asked for, or that images need.
+    """Checks that an algorithm has the kind of network that the settings ask for, or that images need.
 
     Args:
         config: the policy's settings.
-        space: of observations.
-        actions: their kind, ``"discrete"`` or ``"continuous"``.
+        space: the space of observations.
+        actions: the kind of actions, ``"discrete"`` or ``"continuous"``.
+
+    Raises:
+        OptionError: it has not; the message names algorithms that have.
     """
     can, images = find_algorithm(config.algo).capabilities, uses_images(config, space)
     network = config.network if config.network in ("cnn", "gru") else network_kind(config, space)
@@ -183,57 +194,57 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
 
 
 def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
-    """The names of the algorithms that can do something, in words."""
+    """Returns the names of the algorithms whose capabilities satisfy a predicate, as text."""
     return ", ".join(name for name in algorithms() if able(find_algorithm(name).capabilities))
 
 
-def players_of(config: Config, spec: TaskSpec) -> dict[str, Player]:
-    """Policy name → what decides which settings are used for it; raises as `agent_groups`."""
-    players = {}
+def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
+    """Returns policy name → its settings and kind of network, which decide what it uses; raises as `agent_groups`."""
+    setups = {}
     for name, agent_group in agent_groups(config, spec).items():
         own = config.of_policy(name)
         continuous = isinstance(agent_group.action, gym.spaces.Box)
-        players[name] = Player(own, network_kind(own, agent_group.observation), continuous, agent_group.width)
-    return players
+        setups[name] = PolicySetup(own, network_kind(own, agent_group.observation), continuous, agent_group.width)
+    return setups
 
 
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
-    """The policies of a run, their networks initialised from the configuration's seed; `prepare` comes first."""
-    dealt = agent_groups(config, pool.spec)
-    prepare(config, dealt.values())
+    """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed."""
+    groups = agent_groups(config, pool.spec)
+    prepare(config, groups.values())
     there = isinstance(unwrapped(pool), TorchPool)
     return [
         make_policy(name, config.of_policy(name), agent_group.on(device) if there else agent_group, device)
-        for name, agent_group in dealt.items()
+        for name, agent_group in groups.items()
     ]
 
 
-def prepare(config: Config, dealt: Iterable[AgentGroup]) -> None:
-    """Set this process up for learning: torch's threads, precision, first seed; it keeps the memory that it frees."""
+def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
+    """Sets up this process for learning: torch's threads, precision and seed, and an allocator that keeps memory."""
     keep_freed_memory()
-    # before anything is computed: sums depend on how many threads share them
-    torch.set_num_threads(config.torch_threads or _torch_threads(config, list(dealt)))
+    # before anything is computed, as sums depend on the number of threads
+    torch.set_num_threads(config.torch_threads or _torch_threads(config, list(groups)))
     torch.set_float32_matmul_precision(config.matmul_precision)
     if config.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for, before its first use
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS, before its first use
         torch.use_deterministic_algorithms(True)
     torch.manual_seed(config.seed)
 
 
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
-    """The policy of one agent group, by its own algorithm."""
+    """Returns the policy of one agent group, an object of its algorithm's class."""
     algorithm: Any = find_algorithm(config.algo, whole=True)
     return algorithm(name, config, agent_group, device)
 
 
-def _torch_threads(config: Config, dealt: Sequence[AgentGroup]) -> int:
-    cnn = any(uses_cnn(config, agent_group.observation) for agent_group in dealt)
-    rows = config.num_envs * max(agent_group.width for agent_group in dealt)
+def _torch_threads(config: Config, groups: Sequence[AgentGroup]) -> int:
+    cnn = any(uses_cnn(config, agent_group.observation) for agent_group in groups)
+    rows = config.num_envs * max(agent_group.width for agent_group in groups)
     return usable_cores() if cnn or rows >= MANY_ROWS else 1
 
 
 def find_device(name: str) -> torch.device:
-    """The device of this name; raises `OptionError` where there is none."""
+    """Returns the device of this name; raises `OptionError` where there is none."""
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -1,1 +1,1 @@
-"""What a run is told: its settings, what they may be, and the defaults that fit a task."""
+"""The settings of a run: their bounds and uses, and the presets of algorithms."""

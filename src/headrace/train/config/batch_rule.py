@@ -1,11 +1,11 @@
-"""What follows a minibatch that is another than the one whose settings were found.
+"""Scaling of learning rates and the replay ratio with the minibatch.
 
-With a minibatch of k times as many samples a k-th of the updates learn as much from every step. Each update goes √k
-as far, as its gradient is that much less noisy (for Adam: Malladi et al. 2022, arXiv:2205.10287), and targets move as
-far in one update as they did in k (Busbridge et al. 2023, arXiv:2307.13813).
-``benchmarks/batch_rule.py`` shows what that does to learning. SAC on Pendulum is none the worse for k = 4, but somewhat
-for 16; on HalfCheetah the first 10,000 updates or so are needed one after the other, whatever their size. So `TIMES`
-limits k, and `UPDATES` leaves short runs as they are.
+With a minibatch k times as large, 1/k of the updates learn from each step as often. The learning rate is multiplied by
+√k, as gradients are less noisy (for Adam: Malladi et al. 2022, arXiv:2205.10287), and targets move in one update as far
+as in k updates before (Busbridge et al. 2023, arXiv:2307.13813).
+``benchmarks/batch_rule.py`` measures the effect on learning. SAC on Pendulum learns as well for k = 4, and somewhat
+worse for 16. On HalfCheetah about 10,000 consecutive updates are needed at first, whatever their size. So `TIMES`
+limits k, and `UPDATES` leaves short runs unchanged.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import math
 from headrace.train.config.settings import Config
 
 TIMES = 4
-"""minibatches that the rule is good for are up to so many times as large as the one that settings were found with"""
+"""the largest factor k for which learning rates and targets are scaled"""
 UPDATES = 100_000
-"""the fewest updates that a run may have, whatever its minibatch"""
+"""the fewest updates of a run, whatever its minibatch"""
 LARGEST = 1 << 15
-"""a minibatch where the replay ratio is free, and with it the number of updates"""
+"""the largest minibatch with a free replay ratio"""
 
 
 def follow_batch(config: Config, minibatch_size: int) -> Config:
-    """Returns the settings with another minibatch, k times their own, and what follows from it.
+    """Returns the settings with another minibatch, k times their own, and the settings that follow it.
 
-    What follows is what the settings' own ``followed`` says, for k up to `TIMES`, and as with `TIMES` beyond; but the
-    replay ratio is divided by k whatever that is, and so is the number of updates between two copies of a target.
+    The settings' method ``followed`` scales them, for k up to `TIMES`, and as for `TIMES` beyond. Only the replay
+    ratio, and the number of updates between two copies of a target, are divided by any k.
     """
     times = minibatch_size / config.minibatch_size
     if times == 1:
@@ -36,10 +36,10 @@ def follow_batch(config: Config, minibatch_size: int) -> Config:
 
 
 def largest_batch(config: Config) -> int:
-    """The largest minibatch that `follow_batch` may be asked for, a power of two times the configuration's own.
+    """Returns the largest minibatch for `follow_batch`, a power of two times the configuration's own.
 
-    With a fixed replay ratio, `TIMES` as large, as long as `UPDATES` are left; with a free one, up to `LARGEST`, and a
-    tenth of the replay.
+    With a fixed replay ratio it is at most `TIMES` as large, and leaves at least `UPDATES`; with a free one it is at
+    most `LARGEST`, and a tenth of the replay.
     """
     own, ratio = config.minibatch_size, config.replay_ratio
     if ratio is None:

@@ -1,4 +1,4 @@
-"""Whether the value of a setting is what it should be, and how to say that it is not."""
+"""Checks of values of settings, and their error messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from headrace.errors import OptionError
 
 
 def require(good: bool, name: str, value: object, what: str) -> None:
-    """Raise `OptionError` unless ``good``: the option must be ``what``."""
+    """Raises `OptionError` unless ``good``; the message says that the option must be ``what``."""
     if not good:
         raise OptionError(f"training option {name}={value!r} must be {what}")
 
 
 def check_finite(name: str, value: object) -> None:
-    """Raise `OptionError` for a number with which nothing can be computed: nan, inf, or an int beyond a machine's."""
+    """Raises `OptionError` for nan, inf, and integers beyond 64 bits."""
     if isinstance(value, float):
         require(math.isfinite(value), name, value, "a finite number")
     elif isinstance(value, int):
@@ -27,7 +27,7 @@ def check_finite(name: str, value: object) -> None:
 
 
 def check_task(task: object) -> None:
-    """Raise `OptionError` for a task that is no name: a run's folder names its task, so that every process finds it."""
+    """Raises `OptionError` for a task that is no name, as run folders and other processes need the name."""
     if isinstance(task, str):
         return
     own = getattr(task, "__qualname__", "")
@@ -36,7 +36,7 @@ def check_task(task: object) -> None:
 
 
 def check_storable(name: str, value: object) -> None:
-    """Raise `OptionError` for a value that ``config.json`` cannot hold."""
+    """Raises `OptionError` for a value that ``config.json`` cannot hold."""
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
@@ -45,14 +45,14 @@ def check_storable(name: str, value: object) -> None:
 
 
 def check_devices(devices: tuple[str, ...]) -> None:
-    """Raise `OptionError` unless processes can train on these together."""
+    """Raises `OptionError` unless several processes can train together on these devices."""
     require(len({name.partition(":")[0] for name in devices}) <= 1, "devices", devices, "all of one kind")
     own = [name if ":" in name else f"{name}:0" for name in devices if name != "cpu"]
     require(len(set(own)) == len(own), "devices", devices, "each GPU once")
 
 
 def check_points(name: str, points: Any) -> None:
-    """Raise `OptionError` unless these are the points of a schedule."""
+    """Raises `OptionError` unless these are points (step, value) of a schedule, with growing steps."""
     numbers = _are_pairs(points) and all(isinstance(v, int | float) for pair in points for v in pair)
     if not (numbers and _grow(points)):
         raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
@@ -61,7 +61,7 @@ def check_points(name: str, points: Any) -> None:
 
 
 def check_stages(name: str, points: Any) -> None:
-    """Raise `OptionError` unless these are [(step, value), …] with growing steps, and values that a file can hold."""
+    """Raises `OptionError` unless these are [(step, value), …] with growing steps, and values that a file can hold."""
     whole = _are_pairs(points) and all(type(step) is int and step >= 0 for step, _ in points)
     if not (whole and _grow(points)):
         raise OptionError(f"the curriculum of {name} must be [(step, value), …] with growing steps, not {points!r}")
@@ -72,25 +72,25 @@ def check_stages(name: str, points: Any) -> None:
 
 
 def _are_pairs(points: Any) -> bool:
-    """Whether these are one or more pairs."""
+    """Returns whether the value is a sequence of one or more pairs."""
     if not (isinstance(points, list | tuple) and points):
         return False
     return all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in points)
 
 
 def _grow(points: Sequence[tuple[float, Any]]) -> bool:
-    """Whether each step is larger than the one before."""
+    """Returns whether each step is larger than the one before."""
     return all(a < b for (a, _), (b, _) in itertools.pairwise(points))
 
 
 def as_lists(points: Any) -> Any:
-    """Points as lists of lists, whatever they came as; `check_points` says what is wrong with others."""
+    """Returns points as lists of lists; other values unchanged, for which `check_points` raises an error."""
     pairs = isinstance(points, list | tuple) and all(isinstance(point, list | tuple) for point in points)
     return [list(point) for point in points] if pairs else points
 
 
 def interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
-    """The value at a step: linear between points, constant before the first and after the last."""
+    """Returns the value at a step: linear between points, constant before the first and after the last."""
     if step <= points[0][0]:
         return points[0][1]
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
@@ -100,7 +100,7 @@ def interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
 
 
 def matches(value: object, hint: Any) -> bool:
-    """Whether a value is of the type of a setting."""
+    """Returns whether a value is of the type of a setting."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(matches(value, arg) for arg in args)
@@ -117,7 +117,7 @@ def matches(value: object, hint: Any) -> bool:
 
 
 def describe(hint: Any) -> str:
-    """The type of a setting in words."""
+    """Returns the type of a setting in words."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, get_args(hint)))
     return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)

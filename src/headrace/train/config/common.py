@@ -1,6 +1,6 @@
-"""The settings that every run has, whatever its algorithm, group by group as the help shows them.
+"""The settings that every run has, whatever its algorithm, in the groups of the help.
 
-This record has fields alone: `headrace.train.config.settings.Config` adds their checks and what belongs to policies.
+This record has only fields; `headrace.train.config.settings.Config` adds their checks, and the settings of policies.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ _COPIED = Use(ways=(IN_TURN,), given=("copies", True))
 class CommonConfig:
     """Settings of a run that all algorithms have."""
 
-    task: str = setting(REQUIRED, "Name of the task, as `headrace envs` lists it.", group="run", shared=True)
+    task: str = setting(
+        REQUIRED, "Name of the task, as `headrace envs` lists it.", group="run", shared=True, speed=True
+    )
     algo: str = setting(
         "ppo",
         "Learning algorithm: ppo, a2c, pqn, ddpg, td3, sac, crossq, xqc, flashsac or dqn; or a class of your own, "
         "file.py:Class or package.module:Class. ddpg, td3, sac, crossq, xqc and flashsac are for continuous actions, "
         "dqn and pqn for one discrete action. All but ppo, a2c and pqn learn from a replay.",
         group="run",
+        speed=True,
     )
     preset: str = setting(
         DEFAULT_PRESET,
@@ -41,13 +44,19 @@ class CommonConfig:
         shared=True,
     )
     total_steps: int = setting(
-        1_000_000, "Agent steps to train for, all environments together.", low=1, group="run", shared=True
+        1_000_000,
+        "Agent steps to train for, all environments together.",
+        low=1,
+        group="run",
+        shared=True,
+        continuable=True,
     )
     stop_at_return: float | None = setting(
         None,
         "Stop once the mean return of the last stop_episodes episodes reaches this; None trains to the end.",
         group="run",
         shared=True,
+        continuable=True,
     )
     stop_episodes: int = setting(
         100,
@@ -77,6 +86,7 @@ class CommonConfig:
         group="run",
         use=Use(given=("devices", ())),
         shared=True,
+        speed=True,
     )
     devices: tuple[str, ...] = setting(
         (),
@@ -86,6 +96,7 @@ class CommonConfig:
         group="run",
         use=_IN_TURN,
         shared=True,
+        speed=True,
     )
 
     num_envs: int = setting(
@@ -94,6 +105,7 @@ class CommonConfig:
         low=1,
         group="environments",
         shared=True,
+        speed=True,
     )
     batch_size: int = setting(
         0,
@@ -104,9 +116,15 @@ class CommonConfig:
         use=_IN_TURN,
         shared=True,
     )
-    num_threads: int = setting(0, "Threads of the pool; 0 lets it choose.", low=0, group="environments", shared=True)
+    num_threads: int = setting(
+        0, "Threads of the pool; 0 lets it choose.", low=0, group="environments", shared=True, speed=True
+    )
     env_options: dict[str, Any] = setting(
-        {}, "Options of the task, such as frame_skip or episodic_life.", group="environments", shared=True
+        {},
+        "Options of the task, such as frame_skip or episodic_life.",
+        group="environments",
+        shared=True,
+        speed=True,
     )
     curriculum: dict[str, list[tuple[int, Any]]] = setting(
         {},
@@ -137,6 +155,7 @@ class CommonConfig:
         "gru: a recurrent network; auto: the cnn for images, the mlp for all else. Or one of your own: file.py:name or "
         "package.module:name of a function (observation space, outputs) -> torch.nn.Module.",
         group="network",
+        speed=True,
     )
     hidden: tuple[int, ...] = setting(
         (64, 64),
@@ -145,9 +164,14 @@ class CommonConfig:
         low=1,
         group="network",
         use=_LAYERS,
+        speed=True,
     )
     activation: Literal["tanh", "relu"] = setting(
-        "tanh", "Nonlinearity of an mlp, and of a gru's layers before the memory.", group="network", use=_LAYERS
+        "tanh",
+        "Nonlinearity of an mlp, and of a gru's layers before the memory.",
+        group="network",
+        use=_LAYERS,
+        speed=True,
     )
     torch_threads: int = setting(
         0,
@@ -156,6 +180,7 @@ class CommonConfig:
         high=MOST_THREADS,
         group="network",
         shared=True,
+        speed=True,
     )
     matmul_precision: Literal["highest", "high", "medium"] = setting(
         "highest",
@@ -164,18 +189,21 @@ class CommonConfig:
         "are several times as fast. It holds for the whole process.",
         group="network",
         shared=True,
+        speed=True,
     )
     compile: bool = setting(
         False,
         "Compile the network with torch.compile (a cnn, or any network on CUDA); the first steps are then slow.",
         group="network",
         use=_COLLECTED,
+        speed=True,
     )
     graphs: bool = setting(
         True,
         "On CUDA, run rollouts and updates as CUDA graphs, if the environments are on the GPU, too.",
         group="network",
         shared=True,
+        speed=True,
     )
     host_random: bool = setting(
         False,
@@ -184,6 +212,7 @@ class CommonConfig:
         group="network",
         use=_IN_TURN,
         shared=True,
+        speed=True,
     )
 
     num_steps: int = setting(
@@ -193,6 +222,7 @@ class CommonConfig:
         group="learning",
         use=_COLLECTED,
         shared=True,
+        speed=True,
     )
     learning_rate: float = setting(1e-3, "Adam's step size.", above=0, group="learning", scheduled=True)
     anneal_learning_rate: bool = setting(
@@ -205,6 +235,7 @@ class CommonConfig:
         "Scale observations to mean 0 and standard deviation 1, by running statistics.",
         group="learning",
         use=_COLLECTED,
+        speed=True,
     )
     deviation_floor: float = setting(
         0.0,
@@ -219,6 +250,7 @@ class CommonConfig:
         "Divide rewards by the running standard deviation of the discounted return.",
         group="learning",
         use=_COLLECTED,
+        speed=True,
     )
     schedules: dict[str, list[tuple[int, float]]] = setting(
         {},
@@ -245,6 +277,8 @@ class CommonConfig:
         group="workers",
         use=_WORKERS,
         shared=True,
+        speed=True,
+        continuable=True,
     )
     evaluate_episodes: int = setting(
         8,
@@ -279,8 +313,11 @@ class CommonConfig:
         group="policies",
         use=_IN_TURN,
         shared=True,
+        speed=True,
     )
-    frozen: bool = setting(False, "Act, but do not learn; for one of several policies.", group="policies", use=_IN_TURN)
+    frozen: bool = setting(
+        False, "Act, but do not learn; for one of several policies.", group="policies", use=_IN_TURN, speed=True
+    )
     load: str | None = setting(
         None,
         "Run folder whose best checkpoint initialises the network; with several policies, that of the "
@@ -319,10 +356,20 @@ class CommonConfig:
         shared=True,
     )
     checkpoint_seconds: float = setting(
-        30.0, "Seconds between two checkpoints; one more is written at the end.", low=0, group="files", shared=True
+        30.0,
+        "Seconds between two checkpoints; one more is written at the end.",
+        low=0,
+        group="files",
+        shared=True,
+        continuable=True,
     )
     keep_checkpoints: int = setting(
-        2, "Number of newest checkpoints that are kept, beside the best one.", low=0, group="files", shared=True
+        2,
+        "Number of newest checkpoints that are kept, beside the best one.",
+        low=0,
+        group="files",
+        shared=True,
+        continuable=True,
     )
     tensorboard: bool = setting(
         True,
@@ -336,6 +383,7 @@ class CommonConfig:
         "run folder), trackio, tensorboard.",
         group="files",
         shared=True,
+        continuable=True,
     )
     video: bool = setting(
         True,
@@ -343,10 +391,12 @@ class CommonConfig:
         "at the end, and with samplers some during training.",
         group="files",
         shared=True,
+        continuable=True,
     )
     viewer: bool = setting(
         True,
         "Show the run on a page in a browser on this machine; nothing is played or drawn while no page is open.",
         group="files",
         shared=True,
+        continuable=True,
     )

@@ -1,6 +1,6 @@
-"""What stands beside each setting: its meaning, its bounds, its group in the help, and who uses it.
+"""Settings as fields of dataclasses, with their meaning, bounds, group in the help, and the cases of their use.
 
-A setting is a field of a frozen dataclass, made by `setting`; nothing else lists settings by name.
+A setting is a field of a frozen dataclass, made by `setting`. No other module lists settings by name.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from headrace.train.config.checks import require
 
 IN_TURN, WORKERS = "samplers=0", "samplers"
-"""the two ways of training: everything in turn in one process (or one a device), and with workers"""
+"""the two ways of training: sampling and learning in turn, in one process for each device, or with workers"""
 KINDS = ("mlp", "cnn", "gru", "own")
-"""kinds of networks; own is a user's"""
+"""kinds of networks; ``own`` is a user's"""
 REQUIRED = dataclasses.MISSING
-"""in place of a default, where there is none"""
+"""the default of a required setting"""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Use:
         ways: ways of training.
         networks: kinds of networks.
         continuous: whether for continuous actions only.
-        given: another setting that it needs and the value of that; True stands for every value that is not nothing.
+        given: another setting that must have a value, and that value; True stands for every value that is true.
     """
 
     replay: bool | None = None
@@ -41,15 +41,18 @@ class Use:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of one setting.
+    """The metadata of one setting.
 
     Attributes:
         help: its meaning.
-        low, above, high: bounds: at least, more than, at most; None for no bound, which None as a value keeps to.
+        low, above, high: bounds: at least, more than, at most; None for no bound. The value None is within all bounds.
         group: its heading in the help; None for that of the class which adds it.
         uses: the cases in which it is used.
-        shared: whether all policies of a run have the same.
+        shared: whether all policies of a run have the same value.
         scheduled: whether ``schedules`` may change it during a run.
+        continuable: whether it may differ when a run is resumed.
+        speed: whether the speed of training, or the memory that it needs, depends on it; the tuner then measures again
+            for each value.
     """
 
     help: str = ""
@@ -60,6 +63,8 @@ class Setting:
     uses: tuple[Use, ...] = (Use(),)
     shared: bool = False
     scheduled: bool = False
+    continuable: bool = False
+    speed: bool = False
 
     def check(self, name: str, value: Any) -> None:
         """Raises `OptionError` where a value, or one of several, is out of bounds."""
@@ -91,10 +96,12 @@ def setting(
     use: Use | tuple[Use, ...] = Use(),
     shared: bool = False,
     scheduled: bool = False,
+    continuable: bool = False,
+    speed: bool = False,
 ) -> Any:
     """Returns a dataclass field with this default; the other arguments are the attributes of `Setting`."""
     uses = use if isinstance(use, tuple) else (use,)
-    metadata = {"setting": Setting(help, low, above, high, group, uses, shared, scheduled)}
+    metadata = {"setting": Setting(help, low, above, high, group, uses, shared, scheduled, continuable, speed)}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -102,7 +109,7 @@ def setting(
 
 @cache
 def settings_of(cls: type[Any]) -> dict[str, Setting]:
-    """Returns what is known of each field of a dataclass, in order; of a field without `setting`, nothing is."""
+    """Returns the metadata of each field of a dataclass, in order; an empty `Setting` for fields made otherwise."""
     return {
         field.name: _in_its_group(cls, field.name, field.metadata.get("setting", Setting()))
         for field in dataclasses.fields(cls)

@@ -1,7 +1,8 @@
-"""Objects that a program gives in place of names: a network, a function of rewards.
+"""Objects that a program passes in place of names: a network, a reward function.
 
-The settings, and so ``config.json``, hold a name in their place, ``<given>:NAME``. The object itself is known while the
-call runs that it was given to, also in the processes that this call starts: settings that are pickled bring it along.
+The settings, and so ``config.json``, hold a name in their place, ``<given>:NAME``. The object itself is registered
+under that name during the call that it was passed to, also in the processes that the call starts, as it is pickled with
+the settings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _held: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyT
 
 
 def is_given(value: object) -> bool:
-    """Whether a setting's value stands for an object."""
+    """Returns whether a setting's value is the name of an object."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
 
@@ -38,7 +39,7 @@ def split_off(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 @contextmanager
 def holding(objects: Mapping[str, Any]) -> Iterator[None]:
-    """Know these objects, setting → object, and no others, within this context."""
+    """Registers these objects, setting → object, and no others, within this context."""
     token = _held.set({name: given for name, given in objects.items() if given is not None})
     try:
         yield
@@ -47,10 +48,10 @@ def holding(objects: Mapping[str, Any]) -> Iterator[None]:
 
 
 def find(setting: str, name: str) -> Any:
-    """Returns the object that a setting's value stands for.
+    """Returns the object that a setting's value names.
 
     Raises:
-        OptionError: it is not known, since it was given to another call.
+        OptionError: it is not registered, since it was passed to another call.
     """
     try:
         return _held.get()[setting]
@@ -62,7 +63,7 @@ def find(setting: str, name: str) -> Any:
 
 
 def check_wanted(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> None:
-    """Raises `OptionError` where an object is given for a setting of a run which is none, or is missing where it is."""
+    """Raises `OptionError` unless objects are passed for exactly those settings of a run that name objects."""
     for name in NAMES:
         value, given = settings.get(name), objects.get(name)
         if is_given(value):
@@ -73,7 +74,7 @@ def check_wanted(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> Non
 
 
 def packed(settings: Mapping[str, Any]) -> bytes | None:
-    """Returns the objects that settings stand for, pickled by value; None if there are none.
+    """Returns the objects that settings name, pickled by value; None if there are none.
 
     Raises:
         OptionError: one cannot be pickled.
@@ -91,6 +92,6 @@ def packed(settings: Mapping[str, Any]) -> bytes | None:
 
 
 def unpack(objects: bytes | None) -> None:
-    """Know what `packed` returned, in this process, from now on."""
+    """Registers the objects that `packed` returned in this process."""
     if objects is not None:
         _held.set(pickle.loads(objects))

@@ -1,6 +1,6 @@
-"""How a run's settings come about: presets of its algorithm, what was given, and what each policy has of its own.
+"""Makes the settings of a run from presets of its algorithm, the user's values, and those of each policy.
 
-Records of settings are called types here, since the one that all derive from stands above this module.
+The dataclasses of settings are arguments here, as the one that all derive from is defined in a module above this one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from headrace.train.config.fields import default_of, settings_of
 from headrace.train.config.registry import DEFAULT_PRESET, algorithms, find_algorithm, unknown
 
 DECIDING = ("algo", "network", "preset")
-"""settings on which it depends with which others a run begins"""
+"""settings that select a preset's values"""
 REMOVED = {"viewer_share"}
-"""settings of earlier versions, which are left out of the files of their runs"""
+"""settings of earlier versions, which are ignored in the files of their runs"""
 
 
 def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tuple[type[Any], dict[str, Any]]:
@@ -57,7 +57,7 @@ def check_preset(algo: str, preset: str) -> None:
 
 
 def beginning(algo: str, task: str, network: str, preset: str) -> dict[str, Any]:
-    """Returns the settings, name → value, with which an algorithm begins; as by default if it has no such preset."""
+    """Returns a preset's settings, name → value; those of the default preset if the algorithm has no such one."""
     algorithm = find_algorithm(algo)
     known = preset in algorithm.capabilities.presets
     return algorithm.presets(task, network, preset if known else DEFAULT_PRESET)
@@ -66,8 +66,10 @@ def beginning(algo: str, task: str, network: str, preset: str) -> dict[str, Any]
 def brought(
     task: str, algo: str, network: str, preset: str, own: dict[str, Any], given: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Returns what a policy's ``own`` algorithm or network brings along, where the run's is another; not what is
-    ``given``."""
+    """Returns the preset's settings of a policy's ``own`` algorithm or network where it differs from the run's.
+
+    Settings that are ``given`` are left out.
+    """
     ours, theirs = find_algorithm(algo), find_algorithm(own.get("algo", algo))
     before = beginning(algo, task, network, preset)
     after = beginning(own.get("algo", algo), task, own.get("network", network), preset)
@@ -110,7 +112,7 @@ def algorithms_of(values: Mapping[str, Any]) -> list[str]:
 
 
 def only(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those of some values, name → value, that are settings of this type."""
+    """Returns those values, name → value, whose names are settings of this type."""
     return {name: value for name, value in values.items() if name in settings.__dataclass_fields__}
 
 
@@ -120,7 +122,7 @@ def shared(settings: type[Any]) -> set[str]:
 
 
 def checked(settings: type[Any], name: str, value: Any) -> Any:
-    """Returns a value as the setting holds it.
+    """Returns a value converted to the type of a setting.
 
     Raises:
         OptionError: it is of another type, or there is no such setting.
@@ -133,7 +135,7 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
         raise OptionError(f"training option {name}={value!r} must be {describe(hint)}")
     if name in ("env_options", "policies"):
         check_storable(name, value)
-    if name in ("schedules", "curriculum"):  # points as a file gives them back
+    if name in ("schedules", "curriculum"):  # points that were read from a file are lists
         value = {key: as_lists(points) for key, points in value.items()}
     return value
 

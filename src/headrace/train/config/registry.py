@@ -1,7 +1,8 @@
 """Algorithms by name, imported only when they are asked for.
 
-An algorithm is a class that names its settings, presets and capabilities (see `Algorithm`): all others read them there.
-Headrace's own inherit them from a class in `headrace.train.config.algorithms`, so that help and checks need no torch.
+An algorithm is a class with its settings, presets and capabilities (see `Algorithm`), where the rest of training reads
+them. Headrace's own inherit these from a class in `headrace.train.config.algorithms`, so that help and checks do not
+import torch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headrace.pool.sources import module_of, split
 from headrace.train.config.fields import IN_TURN, KINDS, Use, settings_of
 
 DEFAULT_PRESET = "default"
-"""the preset that every algorithm has, for the fewest steps"""
+"""the preset that every algorithm has; its values are for few steps"""
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,14 @@ class Capabilities:
     """What an algorithm can do.
 
     Attributes:
-        replay: it learns from a replay, and not from rollouts alone.
+        replay: it learns from a replay instead of rollouts.
         actions: kinds of actions, of ``"discrete"`` and ``"continuous"``.
         networks: kinds of networks; ``"gru"`` is a recurrent one, ``"own"`` a user's.
-        agents: it can be the algorithm of a task with several agents.
-        masks: it keeps to action masks.
-        workers: it can learn from what samplers in processes of their own collect.
+        agents: it supports tasks with several agents.
+        masks: it supports action masks.
+        workers: it can learn from samplers in other processes.
         graphs: on CUDA, its rollouts and updates can be captured as graphs.
-        presets: names of its presets: which settings a run may begin with.
+        presets: names of its presets.
     """
 
     replay: bool = False
@@ -47,7 +48,7 @@ class Capabilities:
     presets: tuple[str, ...] = (DEFAULT_PRESET,)
 
     def admit(self, use: Use) -> bool:
-        """Whether a setting of the algorithm can be used so."""
+        """Returns whether the algorithm can be in the case that a `Use` of a setting describes."""
         return (
             use.replay in (None, self.replay)
             and bool({*use.networks} & {*self.networks})
@@ -57,7 +58,7 @@ class Capabilities:
 
 
 class Algorithm(Protocol):
-    """The class of an algorithm, as far as its name, the command line and the tuner are concerned.
+    """The attributes of an algorithm's class that the command line, the checks and the tuner read.
 
     Attributes:
         settings: the dataclass of its settings, derived from `headrace.train.config.settings.Config`.
@@ -83,14 +84,14 @@ _with_workers: set[str] = set()
 
 
 def register_algorithm(name: str, where: str, *, declaration: str = "", workers: bool = False) -> None:
-    """Make an algorithm known by a name.
+    """Makes an algorithm known by a name.
 
     Args:
         name: such as ``"ppo"``.
         where: its class, as ``"package.module:Class"``.
-        declaration: the class that it inherits its settings, presets and capabilities from, where that can be imported
+        declaration: the class from which it inherits its settings, presets and capabilities, if that can be imported
             faster.
-        workers: whether its runs have workers unless told otherwise. What workers are forked from can then be started
+        workers: whether its runs have workers by default. The process that workers are forked from is then started
             before the class is imported.
     """
     _algorithms[name] = where
@@ -105,19 +106,19 @@ def algorithms() -> list[str]:
 
 
 def begins_workers(name: str) -> bool:
-    """Whether runs of an algorithm have workers unless told otherwise, as far as its registration says."""
+    """Returns whether runs of an algorithm have workers by default, according to its registration."""
     return name in _with_workers
 
 
 def find_algorithm(name: str, *, whole: bool = False) -> type[Algorithm]:
-    """Returns the class of an algorithm, or the one that it inherits what it declares from.
+    """Returns the class of an algorithm, or only its declaration.
 
     Args:
-        name: a registered one; or a class, as ``"file.py:Class"`` or ``"package.module:Class"``.
-        whole: the class itself, which learns.
+        name: a registered name; or a class, as ``"file.py:Class"`` or ``"package.module:Class"``.
+        whole: whether to return the class itself, which imports torch; otherwise its declaration, if it has one.
 
     Raises:
-        OptionError: there is none of this name, or it is no algorithm.
+        OptionError: there is no such class, or it is no algorithm.
     """
     if name in _algorithms:
         module, _, attribute = (_algorithms if whole else _declarations)[name].partition(":")
@@ -137,7 +138,7 @@ def find_algorithm(name: str, *, whole: bool = False) -> type[Algorithm]:
 
 
 def who_uses(name: str) -> str:
-    """Returns in words which registered algorithms use a setting, and when; empty if none has it."""
+    """Returns in words which registered algorithms use a setting, and in which cases; empty if none has it."""
     users: dict[Use, list[str]] = {}
     for algo in algorithms():
         found = find_algorithm(algo)
@@ -160,7 +161,7 @@ def _words(use: Use, names: list[str]) -> str:
 
 
 def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
-    """Returns in words why there is no setting of a name for an algorithm that has these: who would use it."""
+    """Returns in words that an algorithm with these settings has no such setting, and which algorithms have it."""
     if users := who_uses(name):
         return f"{name}={value!r} would not be used by {algo}: it is for {users}"
     near = difflib.get_close_matches(name, settings, n=3, cutoff=0.4)

@@ -17,7 +17,7 @@ _WORKERS = Use(ways=(WORKERS,))
 class ReplayConfig(Config):
     """Settings of an algorithm that learns from a replay."""
 
-    minibatch_size: int = setting(256, "Transitions in one update.", low=1, group="learning")
+    minibatch_size: int = setting(256, "Transitions in one update.", low=1, group="learning", speed=True)
     target_rate: float = setting(
         0.005,
         "Step of the target networks towards the learning ones after each update; 1 copies them.",
@@ -31,6 +31,7 @@ class ReplayConfig(Config):
         low=1,
         group="learning",
         use=_WORKERS,
+        speed=True,
     )
     replay_size: int = setting(
         1_000_000,
@@ -38,12 +39,14 @@ class ReplayConfig(Config):
         "for each number observed, 4 for each number of an action, and 8.",
         low=1,
         group="replay",
+        speed=True,
     )
     replay_ratio: float | None = setting(
         1.0,
         "Updates for each step of a policy's agents; None lets samplers and learner go as fast as they can.",
         above=0,
         group="replay",
+        speed=True,
     )
     learning_starts: int = setting(1000, "Steps of a policy's agents before its first update.", low=0, group="replay")
     hindsight: float = setting(
@@ -83,11 +86,11 @@ class ReplayConfig(Config):
 
     @property
     def priorities(self) -> tuple[float, float] | None:
-        """Exponents of priority and of importance, where transitions are drawn by their errors; None where not."""
+        """Exponents of priorities and of importance weights; None where transitions are drawn uniformly."""
         return None
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns what follows a minibatch ``times`` as large by the rule of `headrace.train.config.batch_rule`.
+        """Returns the settings that follow a minibatch ``times`` as large, see `headrace.train.config.batch_rule`.
 
         Learning rates are multiplied by √``limited``, those of a schedule included, ``target_rate`` becomes
         1 - (1 - target_rate)^``limited``, and ``replay_ratio`` is divided by ``times``; a free one, None, stays so.
@@ -105,7 +108,7 @@ class ReplayConfig(Config):
 
 @dataclass(frozen=True)
 class ActorCriticConfig(ReplayConfig):
-    """Settings of an algorithm whose update has two halves, an actor's and its critics'."""
+    """Settings of an algorithm with separate updates of an actor and of its critics."""
 
     critic_learning_rate: float = setting(
         1e-3,
@@ -123,9 +126,15 @@ class ActorCriticConfig(ReplayConfig):
         group="workers",
         use=_WORKERS,
         shared=True,
+        speed=True,
     )
     critic_device: str = setting(
-        "", "Device of the critics, if it is not device.", group="workers", use=_WORKERS, shared=True
+        "",
+        "Device of the critics, if it is not device.",
+        group="workers",
+        use=_WORKERS,
+        shared=True,
+        speed=True,
     )
 
     @property

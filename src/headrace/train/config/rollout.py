@@ -11,7 +11,7 @@ from headrace.train.config.settings import Config
 
 @dataclass(frozen=True)
 class GradientClipConfig(Config):
-    """Of algorithms that clip gradients."""
+    """Settings of algorithms that clip gradients."""
 
     max_grad_norm: float = setting(
         0.5,
@@ -24,13 +24,14 @@ class GradientClipConfig(Config):
 
 @dataclass(frozen=True)
 class ConvolutionConfig(Config):
-    """Of algorithms that may have a CNN."""
+    """Settings of algorithms that may have a CNN."""
 
     bf16: bool = setting(
         False,
         "Run the CNN's matrix products in bfloat16, unless a CPU cannot; parameters, losses and updates stay float32.",
         group="network",
         use=Use(networks=("cnn",)),
+        speed=True,
     )
     trunk: Literal["nature", "strided"] = setting(
         "nature",
@@ -38,6 +39,7 @@ class ConvolutionConfig(Config):
         "of 6 x 6 with stride 3, then of 3 x 3 with stride 2, which makes images of 42 x 42 cheap.",
         group="network",
         use=Use(networks=("cnn",)),
+        speed=True,
     )
 
 
@@ -50,6 +52,7 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig):
         "One perceptron for actor and critic of an mlp, instead of one for each.",
         group="network",
         use=Use(networks=("mlp",)),
+        speed=True,
     )
     log_std_init: float = setting(
         0.0,
@@ -82,6 +85,7 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig):
         low=0,
         group="exploration",
         use=Use(ways=(IN_TURN,), given=("devices", ())),
+        speed=True,
     )
     normalise_advantages: bool = setting(
         True, "Give the advantages of every minibatch mean 0 and standard deviation 1.", group="learning"

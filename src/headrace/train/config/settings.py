@@ -38,7 +38,7 @@ class Config(CommonConfig):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A setting of the run's algorithm."""
+            """Returns a setting of the run's algorithm."""
 
     def __post_init__(self) -> None:
         for name, known in settings_of(type(self)).items():
@@ -60,12 +60,12 @@ class Config(CommonConfig):
         for name, points in self.curriculum.items():
             check_stages(name, points)
         for name in self.policies:
-            if name == "" or "." in name:  # which parts the names of tensors in a checkpoint
+            if name == "" or "." in name:  # a dot separates parts of tensors' names in a checkpoint
                 raise OptionError(f"policy {name!r} must have a name, without dots")
             self.of_policy(name)
 
     def _check_deterministic(self) -> None:
-        """Raises `OptionError` where a run that is to repeat exactly lets things happen at the same time."""
+        """Raises `OptionError` for settings of a deterministic run that cannot be repeated exactly, such as workers."""
         for name in ("samplers", "batch_size"):
             if getattr(self, name) > 0:
                 self._refuse_with_deterministic(name)
@@ -76,7 +76,7 @@ class Config(CommonConfig):
         )
 
     def _check_schedules(self) -> None:
-        """Raises `OptionError` for a schedule of what has none, or with points that are none."""
+        """Raises `OptionError` for a schedule of a setting that can have none, or with malformed points."""
         known = [settings_of(each) for each in make.record_types({"algo": self.algo, "policies": self.policies})]
         scheduled = dict.fromkeys(name for each in known for name, one in each.items() if one.scheduled)
         for name, points in self.schedules.items():
@@ -103,16 +103,18 @@ class Config(CommonConfig):
         return self.num_envs * self.num_steps
 
     def at(self, step: int) -> Config:
-        """Returns these settings as `schedules` says for agent step `step`."""
+        """Returns the settings at agent step `step`, with values of `schedules`."""
         if not self.schedules:
             return self
         now = object.__new__(type(self))
         there = {name: interpolated(points, step) for name, points in self.schedules.items() if hasattr(self, name)}
-        vars(now).update(vars(self) | there | {"schedules": {}})  # between points that were checked
+        vars(now).update(
+            vars(self) | there | {"schedules": {}}
+        )  # values between points that were checked need no checks
         return now
 
     def of_policy(self, name: str) -> Config:
-        """Returns the settings of one policy: these, with its own in their place; a copy has those of the copied one.
+        """Returns the settings of one policy: these, replaced by its own; a copy has those of the copied policy.
 
         Raises:
             OptionError: it has a setting that policies share, or that is wrong, or copies what cannot be copied.

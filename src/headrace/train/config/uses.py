@@ -1,7 +1,7 @@
-"""Which settings a run uses, and the error for a setting that no policy would use.
+"""Decides which settings a run uses, and raises errors for settings that no policy would use.
 
-Only settings that were chosen are checked, not the presets of a task or an algorithm, of which some are for other ways
-of training it. Values that ask for nothing (False, 0, None, an empty collection) are never an error.
+Only settings that the user gave are checked, as presets of a task or an algorithm may be for other ways of training.
+Values that turn a setting off (False, 0, None, an empty collection) are never an error.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from headrace.train.config.settings import Config, make_config
 
 
 @dataclass(frozen=True)
-class Player:
-    """A policy of a run, as far as it decides which settings are used.
+class PolicySetup:
+    """The properties of a policy that decide which settings are used for it.
 
     Attributes:
-        config: the run's settings, nothing left open, with those of the policy.
-        network: its kind: mlp, cnn, gru, or own, for a user's.
-        continuous: whether its actions are.
-        agents: how many of an environment it plays.
+        config: the run's settings, none left open, with those of the policy.
+        network: the kind of its network: mlp, cnn, gru, or own for a user's.
+        continuous: whether its actions are continuous.
+        agents: the number of agents of an environment that it plays.
     """
 
     config: Config
@@ -35,21 +35,21 @@ class Player:
 
     @property
     def way(self) -> str:
-        """In which way it is trained."""
+        """The way of training: with workers, or in turn."""
         return WORKERS if self.config.samplers > 0 else IN_TURN
 
     @property
     def capabilities(self) -> Capabilities:
-        """What its algorithm can do."""
+        """The capabilities of its algorithm."""
         return find_algorithm(self.config.algo).capabilities
 
     def uses(self, name: str) -> bool:
-        """Whether it uses a setting."""
+        """Returns whether the run uses a setting."""
         known = settings_of(type(self.config)).get(name)
         return known is not None and any(map(self._is_in, known.uses))
 
     def _is_in(self, use: Use) -> bool:
-        """Whether it is in the case that a use is for."""
+        """Returns whether the run is in the case that a `Use` describes."""
         if use.replay not in (None, self.capabilities.replay):
             return False
         if self.way not in use.ways or self.network not in use.networks or (use.continuous and not self.continuous):
@@ -61,85 +61,90 @@ class Player:
         return bool(there) if value is True else there == value
 
 
-def check_used(config: Config, given: Mapping[str, Any], players: Mapping[str, Player], why: str | None = None) -> None:
-    """Refuse settings that a run would not use.
+def check_used(
+    config: Config, given: Mapping[str, Any], setups: Mapping[str, PolicySetup], why: str | None = None
+) -> None:
+    """Checks that a run uses the settings that the user gave.
 
     Args:
-        config: what the run is to begin with, nothing left open.
-        given: the settings that were chosen; those equal to the defaults are no mistake.
-        players: the run's policies by name.
-        why: the reason why the run has no samplers, where that was not chosen.
+        config: the settings of the run, none left open.
+        given: the settings that the user gave; those equal to the defaults are no error.
+        setups: policy name → its setup.
+        why: why the run has no samplers, if the user did not choose that.
 
     Raises:
-        OptionError: no policy uses one of them, one with a schedule, or one of a policy's own; it says who would.
+        OptionError: no policy uses one of them, one of the schedules, or one of a policy's own settings; the message
+            names the algorithms that would.
     """
     plain = make_config(config.task, algo=config.algo, preset=config.preset)
-    everybody = list(players.values())
+    every = list(setups.values())
     for name in sorted(given):
         value = getattr(config, name, given[name])
         if value and value != getattr(plain, name, None):
-            _check(name, value, everybody, why)
+            _check(name, value, every, why)
     for name, points in sorted(config.schedules.items()):
-        _check(name, points, everybody, why, "a schedule of ")
+        _check(name, points, every, why, "a schedule of ")
     for policy, own in sorted(given.get("policies", {}).items()):
         theirs = brought(config.task, config.algo, config.network, config.preset, own)
         for name in sorted(own.keys() - {"agents", "copies"}):
             if own[name] and own[name] not in (getattr(config, name, None), theirs.get(name)):
-                _check(name, own[name], [players[policy]], why, f"policy {policy!r}: ")
+                _check(name, own[name], [setups[policy]], why, f"policy {policy!r}: ")
 
 
-def check_learns(config: Config, given: Collection[str], players: Mapping[str, Player], why: str | None = None) -> None:
-    """Refuse a run in which no policy would learn; arguments as for `check_used`.
+def check_learns(
+    config: Config, given: Collection[str], setups: Mapping[str, PolicySetup], why: str | None = None
+) -> None:
+    """Checks that a run's policies learn; arguments as for `check_used`.
 
     Raises:
-        OptionError: all policies are frozen, one has no pace to learn at, or one was told to begin after the end.
+        OptionError: all policies are frozen, a replay ratio is missing, or learning would start after the end.
     """
-    if all(player.config.frozen for player in players.values()):
+    if all(setup.config.frozen for setup in setups.values()):
         raise OptionError("frozen=True would let nobody learn: it is for one of several policies, beside one that does")
-    for name, player in players.items():
-        own, whose = player.config, f"policy {name!r}: " if name else ""
-        if not player.capabilities.replay or own.frozen:
+    for name, setup in setups.items():
+        own, whose = setup.config, f"policy {name!r}: " if name else ""
+        if not setup.capabilities.replay or own.frozen:
             continue
-        if own.replay_ratio is None and player.way == IN_TURN:
+        if own.replay_ratio is None and setup.way == IN_TURN:
             way = IN_TURN + (f" (as it is since {why})" if why else "")
             words = f"replay_ratio=None lets samplers and learner run free; with {way} it must be a number"
             raise OptionError(whose + words)
         chosen = "learning_starts" in {*given, *config.policies.get(name, {})}
-        if chosen and (words := learns_nothing(player)):
+        if chosen and (words := learns_nothing(setup)):
             raise OptionError(f"{whose}{words}")
 
 
-def learns_nothing(player: Player) -> str | None:
-    """In words, why a policy with a replay collects until the end of a run, and learns nothing; None if it learns."""
-    own = player.config
-    collected = own.total_steps * player.agents
-    if not player.capabilities.replay or own.frozen or own.learning_starts <= collected:
+def learns_nothing(setup: PolicySetup) -> str | None:
+    """Returns in words why a policy would learn nothing, if learning starts after the end of the run; else None."""
+    own = setup.config
+    collected = own.total_steps * setup.agents
+    if not setup.capabilities.replay or own.frozen or own.learning_starts <= collected:
         return None
     return f"with learning_starts={own.learning_starts} and total_steps={own.total_steps} nothing would be learnt"
 
 
-def check_asked_for(player: Player) -> None:
-    """Refuse a setting that is off by default, is asked for, and would not be used, even if it comes from a preset."""
-    for name in settings_of(type(player.config)):
-        value = getattr(player.config, name)
-        if value and name != "task" and not default_of(type(player.config), name):
-            _check(name, value, [player], None)
+def check_asked_for(setup: PolicySetup) -> None:
+    """Raises `OptionError` for a setting that is off by default, turned on, even by a preset, and would not be used."""
+    for name in settings_of(type(setup.config)):
+        value = getattr(setup.config, name)
+        if value and name != "task" and not default_of(type(setup.config), name):
+            _check(name, value, [setup], None)
 
 
-def _check(name: str, value: Any, players: list[Player], why: str | None, before: str = "") -> None:
-    if any(player.uses(name) for player in players):
+def _check(name: str, value: Any, setups: list[PolicySetup], why: str | None, before: str = "") -> None:
+    if any(setup.uses(name) for setup in setups):
         return
-    last = players[-1]
+    last = setups[-1]
     way = "samplers" if last.way == WORKERS else IN_TURN + (f" (as it is since {why})" if why else "")
     kind = "" if last.network == "mlp" else f" for a network that is {last.network}"
     words = f"{before}{name}={value!r} would not be used by {last.config.algo} with {way}{kind}"
     raise OptionError(f"{words}: it is for {who_uses(name)}")
 
 
-def unused_defaults(player: Player) -> Iterator[tuple[str, Any]]:
-    """Yields the presets, name → value, that this run does not use; they were not chosen, so they are no error."""
-    kind = type(player.config)
+def unused_defaults(setup: PolicySetup) -> Iterator[tuple[str, Any]]:
+    """Yields the values of presets, name → value, that this run does not use, which is no error."""
+    kind = type(setup.config)
     for name, known in settings_of(kind).items():
-        value, with_workers = getattr(player.config, name), all(use.ways == (WORKERS,) for use in known.uses)
-        if known.group != "workers" and with_workers and value != default_of(kind, name) and not player.uses(name):
+        value, with_workers = getattr(setup.config, name), all(use.ways == (WORKERS,) for use in known.uses)
+        if known.group != "workers" and with_workers and value != default_of(kind, name) and not setup.uses(name):
             yield name, value

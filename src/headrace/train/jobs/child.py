@@ -1,8 +1,8 @@
 """The process of one run among several, ``python -m headrace.train.jobs.child``; see `headrace.train.jobs.processes`.
 
-It reads what to train as one line of JSON from its standard input, trains, and answers with one line of JSON. Whatever
-else is printed goes to its standard error. Once its standard input ends, because the process that started it is gone,
-it stops as after Ctrl-C: with a checkpoint.
+It reads a request as one line of JSON from its standard input, trains, and writes the result as one line of JSON to its
+standard output. All other output goes to its standard error. When its standard input ends, because the process that
+started it has ended, it stops as after Ctrl-C: with a checkpoint.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from headrace.errors import HeadraceError, OptionError
 
 
 def main() -> int:
-    """Train as the line on standard input says; returns 0, or 1 where the run failed."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin deaf to it
+    """Trains as the request on standard input says; returns 0, or 1 if the run failed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with SIGINT ignored
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     request = json.loads(sys.stdin.readline())
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _trained(request: dict[str, Any]) -> dict[str, Any]:
-    """How the run ended."""
+    """Trains, and returns how the run ended: reason, steps, seconds and return; or the error."""
     if request["share"] is not None:
         from headrace.train.processes.start import take_cores
 

@@ -23,7 +23,7 @@ class Display:
     Args:
         total: agent steps of each run.
         quiet: show nothing.
-        file: where to; standard output by default.
+        file: where the progress is printed; standard output by default.
     """
 
     def __init__(self, total: int, quiet: bool = False, file: TextIO | None = None):
@@ -44,15 +44,15 @@ class Display:
             self._live.stop()
 
     def say(self, words: str) -> None:
-        """Print a line, above the table where there is one."""
+        """Prints a line, above the table where there is one."""
         self.console.print(words, soft_wrap=True)
 
     def update(self, running: Sequence[Job], summary: str) -> None:
-        """Show how far runs are, if the last time is long enough ago.
+        """Shows the progress of runs, unless it was shown a moment ago.
 
         Args:
             running: the runs.
-            summary: what else is to be said, such as how many have ended.
+            summary: a line above the table, such as how many runs have ended.
         """
         now = time.monotonic()
         if now - self._shown < (INTERVAL if self._live is not None else LINES):
@@ -103,7 +103,7 @@ def shown(value: float | None) -> str:
 
 
 def rate(job: Job) -> str:
-    """Returns agent steps a second of training since the last few lines of metrics, as text."""
+    """Returns the agent steps a second over the last few lines of metrics, as text."""
     lines = [
         (line["step"], line["time"]["seconds"]) for line in job.metrics.lines[-5:] if "seconds" in line.get("time", {})
     ]

@@ -1,4 +1,4 @@
-"""Runs in processes of their own: started, followed by their metrics, stopped cleanly, and ended with this process."""
+"""Runs several trainings at once, each in a process of its own; follows their metrics, and stops them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, Self
 
 from headrace.limits import need_files
 from headrace.machine import usable_cores
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.processes.start import cause_of_death
 from headrace.train.runs.writing import writing
 
-PATIENCE = 60.0  # seconds that a run may take to write its last checkpoint after it was told to stop
+PATIENCE = 60.0  # the longest wait for a run's last checkpoint after it was asked to stop, in seconds
 FILES = 4  # open files of a process that is followed
 DONE = ("solved", "finished")
-"""reasons after which there is nothing left of a run to be done"""
+"""reasons after which a run is complete"""
 
 
 class MetricsTail:
@@ -36,7 +36,7 @@ class MetricsTail:
         self.lines: list[dict[str, Any]] = []
 
     def new(self) -> list[dict[str, Any]]:
-        """Returns the new lines; all since the beginning are in ``lines``."""
+        """Returns the lines written since the last call; ``lines`` holds all of them."""
         try:
             size = self._file.stat().st_size
             if size < self._offset:
@@ -66,12 +66,15 @@ class Job:
     """A run in a process.
 
     Attributes:
-        name: what it is called in progress and errors.
-        run_dir: its run folder.
-        log: the file with what it prints.
-        metrics: what it has reported.
-        ending: how it ended: reason, steps, seconds and return; or error. None before.
-        stopping: whether it was told to stop.
+        name: its name in progress and errors.
+        run_dir: the run folder.
+        log: the file with the output of the process.
+        metrics: the lines of metrics so far.
+        process: the process.
+        place: which share of the cores it uses, from 0.
+        began: when it was started, by ``time.monotonic``.
+        ending: reason, steps, seconds and return at its end, or the error; None before.
+        stopping: whether it was asked to stop.
     """
 
     name: str
@@ -96,21 +99,21 @@ class Job:
 
     @property
     def mean_return(self) -> float | None:
-        """The return that it reported last."""
+        """The last mean return in its metrics; None before one is reported."""
         return next((line["return"] for line in reversed(self.metrics.lines) if line.get("return") is not None), None)
 
     def stop(self) -> None:
-        """Let it write a checkpoint and end, as Ctrl-C does."""
+        """Asks the run to write a checkpoint and end, as Ctrl-C does."""
         if not self.stopping and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         self.stopping = True
 
 
 class Processes:
-    """Up to so many runs at once; a context that ends what still runs.
+    """Runs up to ``jobs`` trainings at once; a context manager that stops those that still run at its end.
 
     Args:
-        jobs: how many; each may use an equal share of the cores.
+        jobs: the largest number at once; each may use an equal share of the cores.
     """
 
     def __init__(self, jobs: int):
@@ -125,20 +128,20 @@ class Processes:
 
     @property
     def full(self) -> bool:
-        """Whether no further run may begin now."""
+        """Whether ``jobs`` runs are in progress."""
         return len(self.running) >= self.jobs
 
     def start(self, name: str, task: str, run_dir: Path, settings: dict[str, Any]) -> Job:
-        """Begin a run, or go on with the one that the folder holds.
+        """Begins a run, or goes on with the one that the folder holds.
 
         Args:
-            name: of the job.
+            name: name of the job.
             task: name of the task.
-            run_dir: the run folder; what the process prints is in a file beside it.
-            settings: keywords of `headrace.train.train`, as JSON can hold them.
+            run_dir: the run folder; the output of the process goes into a file beside it.
+            settings: keyword arguments of `headrace.train.train` that JSON can represent.
 
         Raises:
-            StorageError: nothing can be written there.
+            StorageError: the folder cannot be written.
         """
         need_files(FILES, f"starting {name}")
         taken = {job.place for job in self.running}
@@ -154,12 +157,12 @@ class Processes:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C in the terminal is for the process that started it
+                start_new_session=True,  # Ctrl-C in the terminal reaches only the process that started it
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         assert process.stdin is not None
         request = {"task": task, "run_dir": str(run_dir), "settings": settings, "share": share}
-        with contextlib.suppress(BrokenPipeError):  # its end says why
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; its exit status says why
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         job = Job(name, run_dir, log, MetricsTail(run_dir / "metrics.jsonl"), process, place)
@@ -167,7 +170,7 @@ class Processes:
         return job
 
     def ended(self) -> list[Job]:
-        """Reads what all have reported; returns those that have ended since the last call."""
+        """Reads the metrics of all runs; returns those that have ended since the last call."""
         done = []
         for job in self.running:
             job.metrics.new()
@@ -178,7 +181,7 @@ class Processes:
         return done
 
     def close(self) -> None:
-        """Stop all that still run, and wait for their checkpoints; kill those that take too long."""
+        """Stops all that still run, and waits for their checkpoints; kills those that take longer than `PATIENCE`."""
         for job in self.running:
             job.stop()
         until = time.monotonic() + PATIENCE
@@ -198,7 +201,7 @@ class Processes:
 
 
 def _ending(job: Job) -> dict[str, Any]:
-    """What a process that has ended says of its run."""
+    """Returns the result that a process has written before it ended, or an error."""
     process = job.process
     assert process.stdin is not None and process.stdout is not None
     with contextlib.suppress(OSError):
@@ -212,15 +215,15 @@ def _ending(job: Job) -> dict[str, Any]:
     return {"error": f"its process ended: {cause_of_death(process.returncode)}; see {job.log}", "wrong": False}
 
 
-def jobs_for(players: dict[str, Player], light: bool) -> int:
+def jobs_for(setups: dict[str, PolicySetup], light: bool) -> int:
     """Returns how many runs the cores of this machine can train side by side.
 
     Args:
-        players: of one run, policy name → what it is; see `headrace.train.collect.setup.players_of`.
-        light: whether its environments are light ones, which one core steps.
+        setups: the policies of one run, as `headrace.train.collect.setup.policy_setups` returns them.
+        light: whether one core is enough for its environments.
     """
-    each = [player.config for player in players.values()]
+    each = [setup.config for setup in setups.values()]
     config = each[0]
     alone = config.samplers > 0 or config.devices or any(own.device != "cpu" for own in each)
-    small = light and all(player.network == "mlp" for player in players.values()) and config.torch_threads <= 1
+    small = light and all(setup.network == "mlp" for setup in setups.values()) and config.torch_threads <= 1
     return usable_cores() if small and not alone else 1

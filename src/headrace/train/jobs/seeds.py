@@ -1,7 +1,7 @@
-"""The same training with several seeds, each a run of its own in one folder.
+"""Training with several seeds, each a run of its own in one folder.
 
-``seeds.json`` in that folder holds what is trained, and ``results.jsonl`` how each seed ended: training goes on from
-these and the runs' own checkpoints, whatever ended it.
+``seeds.json`` in that folder holds the task, the settings and the seeds, and ``results.jsonl`` how each seed ended.
+Training can be continued from these files and the checkpoints of the runs, however it was ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.train.runs.writing import replace, writing
 
 FILE = "seeds.json"
 RESULTS = "results.jsonl"
-PAUSE = 0.1  # seconds between two looks at the runs
+PAUSE = 0.1  # seconds between two checks of the runs
 MOST_SEEDS = 1000
 
 
@@ -31,13 +31,13 @@ class SeedResult:
     """How the run of one seed ended.
 
     Attributes:
-        seed: of the run.
-        run_dir: its folder.
+        seed: the seed.
+        run_dir: the run folder.
         reason: ``"solved"``, ``"finished"``, ``"interrupted"``, ``"failed"``, or ``"waiting"`` if it has not begun.
-        steps: agent steps.
-        seconds: of training.
-        mean_return: of the last ``stop_episodes`` episodes; None if none has ended.
-        error: what a run that failed raised.
+        steps: agent steps of the run.
+        seconds: seconds of training.
+        mean_return: mean return of the last ``stop_episodes`` episodes; None if none has ended.
+        error: the message of the error with which a run failed.
     """
 
     seed: int
@@ -51,12 +51,12 @@ class SeedResult:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained, as ``seeds.json`` holds it.
+    """The task, the settings and the seeds, as ``seeds.json`` holds them.
 
     Attributes:
         task: name of the task.
-        settings: keywords of `headrace.train.train`, without the seed.
-        seeds: of the runs.
+        settings: keyword arguments of `headrace.train.train`, without the seed.
+        seeds: the seeds of the runs.
     """
 
     task: str
@@ -68,8 +68,8 @@ class Plan:
         """Returns the plan in a folder.
 
         Raises:
-            OptionError: there is none.
-            StateError: it is damaged.
+            OptionError: there is no plan in the folder.
+            StateError: the plan is damaged.
         """
         file = folder / FILE
         if not file.is_file():
@@ -81,7 +81,7 @@ class Plan:
             raise StateError(f"{file} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
-        """Write it into a folder; raises `StorageError` where that cannot be."""
+        """Writes the plan into a folder; raises `StorageError` if the folder cannot be written."""
         values = {"task": self.task, "settings": self.settings, "seeds": self.seeds}
         replace(folder / FILE, json.dumps(values, indent=2) + "\n")
 
@@ -91,10 +91,10 @@ class Plan:
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings as other processes read them, from JSON.
+    """Returns settings converted to JSON and back, as another process reads them.
 
     Raises:
-        OptionError: one cannot be written as JSON, such as a module.
+        OptionError: JSON cannot represent a value, such as a module.
     """
     for name, value in settings.items():
         try:
@@ -107,15 +107,15 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_several(folder: Path) -> bool:
-    """Whether a folder holds the runs of several seeds."""
+    """Returns whether a folder holds the runs of several seeds."""
     return (folder / FILE).is_file()
 
 
 def chosen_seeds(text: str, first: int = 1) -> tuple[int, ...]:
-    """Returns the seeds that ``"5"`` (that many, from ``first``) or ``"1,2,7"`` names.
+    """Returns the seeds that a text names: ``"5"`` for five seeds from ``first`` on, or a list such as ``"1,2,7"``.
 
     Raises:
-        OptionError: the text names none, one twice, or is neither.
+        OptionError: the text is neither, names no seed, or names one twice.
     """
     wrong = f"--seeds {text!r} must be a number of seeds, such as 5, or seeds such as 1,2,7"
     try:
@@ -131,13 +131,13 @@ def chosen_seeds(text: str, first: int = 1) -> tuple[int, ...]:
 
 
 def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool = False) -> list[SeedResult]:
-    """Train every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
+    """Trains every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
 
     Args:
-        folder: of the runs.
-        plan: what is trained.
-        config: the settings of its runs.
-        jobs: how many at once.
+        folder: the folder of the runs.
+        plan: the task, settings and seeds.
+        config: the settings of the runs.
+        jobs: the number of runs at once.
         quiet: show no progress.
 
     Returns:
@@ -198,7 +198,7 @@ def _append(folder: Path, result: SeedResult) -> None:
 
 
 def _results(folder: Path, plan: Plan) -> dict[int, SeedResult]:
-    """Seed → how it ended last; lines that are damaged, or of other seeds, count for nothing."""
+    """Returns seed → its last result; damaged lines, and those of other seeds, are ignored."""
     found: dict[int, SeedResult] = {}
     lines: Sequence[str] = (folder / RESULTS).read_text().splitlines() if (folder / RESULTS).is_file() else ()
     for line in lines:

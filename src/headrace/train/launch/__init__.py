@@ -1,1 +1,1 @@
-"""How a run begins, goes on and ends: what is asked for is checked, then a run folder is trained in."""
+"""What `train` and `resume` do first: check the settings, then begin a run or go on with one."""

@@ -1,4 +1,4 @@
-"""What is asked for is checked and decided before there is a run folder: settings, task, machine, samplers."""
+"""Checks of a run before its folder is made: settings, task and machine; and the settings left open are decided."""
 
 from __future__ import annotations
 
@@ -11,89 +11,98 @@ from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.uses import Player, check_learns, check_used, learns_nothing, unused_defaults
+from headrace.train.config.uses import PolicySetup, check_learns, check_used, learns_nothing, unused_defaults
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A run that may begin.
+class Request:
+    """A run whose settings have passed all checks.
 
     Attributes:
-        wanted: the settings as they were asked for.
-        config: those with which it begins.
-        players: policy name → what it is.
-        in_turn: in words, why an algorithm with a replay has no samplers; None if it has some, or never has any.
+        requested: the settings as the user gave them.
+        config: the settings with which the run begins; none is left open.
+        setups: policy name → its settings and network, as `headrace.train.collect.setup.policy_setups` returns them.
+        no_samplers: in words, why an algorithm with a replay has no samplers; None if it has some, or never has any.
     """
 
-    wanted: Config
+    requested: Config
     config: Config
-    players: dict[str, Player]
-    in_turn: str | None
+    setups: dict[str, PolicySetup]
+    no_samplers: str | None
 
     def remarks(self) -> list[str]:
-        """Returns what there is to say of the choices that were made."""
-        found = [self._in_turn(), *map(learns_nothing, self.players.values())]
-        return [words for words in (*found, _decided_by_cores(self.wanted, self.config)) if words]
+        """Returns lines that tell the user which settings were decided for them, and why."""
+        found = [self._without_samplers(), *map(learns_nothing, self.setups.values())]
+        return [words for words in (*found, _decided_by_cores(self.requested, self.config)) if words]
 
-    def _in_turn(self) -> str | None:
-        if self.in_turn is None:
+    def _without_samplers(self) -> str | None:
+        if self.no_samplers is None:
             return None
-        unused = dict(pair for player in self.players.values() for pair in unused_defaults(player))
+        unused = dict(pair for setup in self.setups.values() for pair in unused_defaults(setup))
         without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
         told = "samples and learns in turn, without workers (samplers=0), since"
-        return f"{self.config.algo} {told} {self.in_turn}{without}"
+        return f"{self.config.algo} {told} {self.no_samplers}{without}"
 
 
-def checked(task: str, overrides: Mapping[str, Any]) -> Asked:
-    """Returns what is asked for, checked against the task, the algorithm and this machine.
+def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
+    """Checks settings against the task, the algorithm and this machine, and decides those left open.
+
+    Args:
+        task: name of the task.
+        overrides: the settings that the user gave, name → value.
 
     Raises:
         OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
     """
-    wanted = make_config(task, **overrides)
-    check_launcher(wanted)
-    config = settled(wanted)
-    why = why_in_turn(config) if wanted.samplers < 0 and find_algorithm(config.algo).capabilities.replay else None
-    players = _check_task(config)
-    check_used(config, overrides, players, why)
-    check_learns(config, overrides, players, why)
-    return Asked(wanted, config, players, why)
+    requested = make_config(task, **overrides)
+    check_launcher(requested)
+    config = resolved(requested)
+    replay = find_algorithm(config.algo).capabilities.replay
+    why = why_no_samplers(config) if requested.samplers < 0 and replay else None
+    setups = _check_task(config)
+    check_used(config, overrides, setups, why)
+    check_learns(config, overrides, setups, why)
+    return Request(requested, config, setups, why)
 
 
 def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
     """Returns the settings with which a run begins, and how many such runs the cores can train side by side.
 
-    Raises as `train` for what is wrong with them.
+    Raises:
+        OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
     """
     from headrace.pool.registry import build_task
     from headrace.train.jobs.processes import jobs_for
 
-    asked = checked(task, overrides)
-    kernel = build_task(task, **asked.config.env_options).kernel
-    return asked.config, jobs_for(asked.players, kernel is not None)
+    request = check_request(task, overrides)
+    kernel = build_task(task, **request.config.env_options).kernel
+    return request.config, jobs_for(request.setups, kernel is not None)
 
 
-def settled(config: Config) -> Config:
-    """The configuration with which a run begins: what it leaves open is decided for its task and this machine."""
+def resolved(config: Config) -> Config:
+    """Returns the configuration with which a run begins.
+
+    Settings that ``config`` leaves open, such as ``samplers=-1``, are decided for its task and this machine.
+    """
     from headrace.machine import usable_cores
 
-    settled: dict[str, Any] = {}
+    decided: dict[str, Any] = {}
     if config.deterministic:
-        settled["torch_threads"] = config.torch_threads or 1  # how many cores there are decides nothing then
+        decided["torch_threads"] = config.torch_threads or 1  # results must not depend on the number of cores
     if config.samplers < 0:
         replay = find_algorithm(config.algo).capabilities.replay
-        settled["samplers"] = int(replay and why_in_turn(config) is None)
+        decided["samplers"] = int(replay and why_no_samplers(config) is None)
     if isinstance(config, ActorCriticConfig) and config.actor_device == "auto":
-        halves = _has_halves(dataclasses.replace(config, **settled))
-        settled["actor_device"] = "cpu" if halves and usable_cores() > 1 else ""
-    return dataclasses.replace(config, **settled)
+        apart = _can_learn_apart(dataclasses.replace(config, **decided))
+        decided["actor_device"] = "cpu" if apart and usable_cores() > 1 else ""
+    return dataclasses.replace(config, **decided)
 
 
-def why_in_turn(config: Config) -> str | None:
-    """In words, what an algorithm with a replay has no samplers for, unless it is told to; None if it has some."""
+def why_no_samplers(config: Config) -> str | None:
+    """Returns in words why an algorithm with a replay has no samplers by default; None if it has some."""
     from headrace.pool.registry import build_task, is_known_here_only
 
     task = build_task(config.task, **config.env_options)
@@ -111,14 +120,16 @@ def why_in_turn(config: Config) -> str | None:
     return None
 
 
-def expect_workers(settings: Mapping[str, Any]) -> None:
-    """Let what workers are forked from be imported while this process imports the same, if the run may have some.
+def preload_workers(settings: Mapping[str, Any]) -> None:
+    """Starts the process that workers are forked from, if the run may have workers.
+
+    It imports the same modules as this process does meanwhile, which hides the time that they take.
 
     Args:
-        settings: those that are known, name → value.
+        settings: the settings that are known so far, name → value.
     """
     samplers = settings.get("samplers", -1)
-    if not isinstance(samplers, int):  # which is an error that others raise
+    if not isinstance(samplers, int):  # another check raises an error for it
         return
     if place() is not None:
         return
@@ -128,7 +139,7 @@ def expect_workers(settings: Mapping[str, Any]) -> None:
 
 
 def check_launcher(config: Config) -> None:
-    """Raises `OptionError` for settings that are nothing for the processes that torchrun starts."""
+    """Checks that settings suit processes that torchrun has started; raises `OptionError` where they do not."""
     where = place()
     if where is None:
         return
@@ -144,15 +155,15 @@ def check_launcher(config: Config) -> None:
     where.device(config.device)
 
 
-def _check_task(config: Config) -> dict[str, Player]:
-    """What a task, this machine, or another run does not have ends a run before there is a folder for it.
+def _check_task(config: Config) -> dict[str, PolicySetup]:
+    """Checks devices, files and the settings that depend on the task; raises `OptionError` for what is missing.
 
     Returns:
-        Policy name → what it is.
+        Policy name → its settings and network.
     """
     from headrace.pool.registry import build_task
     from headrace.train.collect.curriculum import check_curriculum
-    from headrace.train.collect.setup import find_device, players_of, reward_function
+    from headrace.train.collect.setup import find_device, policy_setups, reward_function
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
@@ -167,13 +178,13 @@ def _check_task(config: Config) -> dict[str, Player]:
     if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
     spec = build_task(config.task, **config.env_options).spec
-    players = players_of(config, spec)
-    check_loads(config, spec, players)
-    return players
+    setups = policy_setups(config, spec)
+    check_loads(config, spec, setups)
+    return setups
 
 
 def check_cluster(config: Config) -> None:
-    """Raise `OptionError` where a run is to have its samplers on a Ray cluster that is known to be out of reach."""
+    """Raises `OptionError` where the samplers are to run on a Ray cluster that cannot be reached."""
     if config.ray:
         from headrace.train.cluster.connection import check_address
 
@@ -181,23 +192,23 @@ def check_cluster(config: Config) -> None:
 
 
 def _is_apart(config: Config) -> bool:
-    """Whether the actor learns in a process of its own."""
+    """Returns whether the actor learns in a process of its own."""
     return isinstance(config, ActorCriticConfig) and config.apart
 
 
-def _has_halves(config: Config) -> bool:
-    """Whether the halves of an update are learnt apart, where there are cores for both."""
-    # with a fixed replay ratio the samplers leave a core to the second half
-    pace = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
-    return pace and config.learns_on == "cpu"
+def _can_learn_apart(config: Config) -> bool:
+    """Returns whether actor and critics may learn in two processes, given cores for both."""
+    # with a fixed replay ratio the samplers leave a core to the second process
+    fixed_ratio = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
+    return fixed_ratio and config.learns_on == "cpu"
 
 
-def _decided_by_cores(asked: Config, config: Config) -> str | None:
-    """In words, what the number of cores has decided of what is learnt; None where it has decided nothing.
+def _decided_by_cores(requested: Config, config: Config) -> str | None:
+    """Returns in words a choice that depends on the number of cores and changes what is learnt; None without one.
 
-    An actor that learns apart has critics that are a little old.
+    An actor that learns in a process of its own sees critics that are a few updates old.
     """
-    if not _has_halves(config) or asked.actor_device != "auto":
+    if not _can_learn_apart(config) or requested.actor_device != "auto":
         return None
     if config.apart:
         return "the actor learns in a process of its own (actor_device=cpu), as there are several cores"

@@ -1,4 +1,4 @@
-"""A run in its folder, from the first line that it prints to the plot and the video at its end."""
+"""One run from the first line that it prints to the plot and the video at its end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import given
+from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import check_cluster, check_launcher, checked, expect_workers
+from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
@@ -24,26 +25,24 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer
 
 if TYPE_CHECKING:
-    from headrace.train.launch.torchrun import Together
+    from headrace.train.launch.torchrun import RankContext
 
-CONTINUABLE = (
-    "total_steps", "stop_at_return", "checkpoint_seconds", "keep_checkpoints", "video", "viewer", "log", "ray",
-)  # fmt: skip
+CONTINUABLE = tuple(name for name, known in settings_of(Config).items() if known.continuable)
 """settings that may change in the middle of a run"""
-PATIENCE = 60.0  # seconds in which who trained into a folder before torchrun's restart must have ended
+PATIENCE = 60.0  # seconds to wait, after a restart by torchrun, until the killed process has let go of the folder
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """How a run is to be trained, beside its settings.
+class RunOptions:
+    """What a caller of `headrace.train.train` asks for beside the settings of the run.
 
     Attributes:
         quiet: show no progress.
         trust: run the code of files that the run names, also if it did not begin here.
         objects: networks and rewards that are objects, by the names of their settings.
-        callbacks: a user's own.
-        tuned: what the tuner found before, for the run's log of events.
-        together: what the first of torchrun's processes knows of the others; None for a run that was started alone.
+        callbacks: called at known moments of the run.
+        tuned: the tuner's result, for the run's log of events.
+        context: the processes that torchrun started; None for a run that was started alone.
     """
 
     quiet: bool = False
@@ -51,63 +50,68 @@ class Wishes:
     objects: Mapping[str, Any] = field(default_factory=dict)
     callbacks: Sequence[Callback] = ()
     tuned: Mapping[str, Any] | None = None
-    together: Together | None = None
+    context: RankContext | None = None
 
 
-def launched(start: Callable[[Wishes], Result], wishes: Wishes, asked: Mapping[str, Any] | None = None) -> Result:
-    """Train by ``start``; of processes that torchrun started only the first one, which the others follow.
+def launch(
+    start: Callable[[RunOptions], Result], options: RunOptions, asked: Mapping[str, Any] | None = None
+) -> Result:
+    """Trains by calling ``start``; of several processes of torchrun only the first does, and the others follow it.
 
     Args:
-        start: what a run does that is started alone.
-        wishes: what it is called with.
-        asked: the settings that were asked for, which all processes must have; None to go on with a run.
+        start: begins a run or goes on with one.
+        options: its argument.
+        asked: the settings that the user gave, which must be the same in all processes; None to go on with a run.
     """
     where = place()
     if where is None:
-        return start(wishes)
+        return start(options)
     from headrace.train.launch import torchrun
 
-    def lead(together: Together) -> Result:
-        if together.found is not None and together.found.joinpath("config.json").exists():
-            return go_on(together.found, {}, dataclasses.replace(wishes, together=together))
-        return start(dataclasses.replace(wishes, together=together))
+    def lead(context: RankContext) -> Result:
+        if context.earlier_run is not None and context.earlier_run.joinpath("config.json").exists():
+            return resume_run(context.earlier_run, {}, dataclasses.replace(options, context=context))
+        return start(dataclasses.replace(options, context=context))
 
-    return torchrun.launched(lead, where, asked, wishes.callbacks)
+    return torchrun.launch(lead, where, asked, options.callbacks)
 
 
-def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, wishes: Wishes) -> Result:
-    """Train in a new folder; raises as `headrace.train.train`."""
+def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, options: RunOptions) -> Result:
+    """Trains in a new run folder; raises as `headrace.train.train`."""
     code.remember(code.named({"task": task, **overrides}))
-    expect_workers(overrides)
-    asked = checked(task, overrides)
-    if run_dir is None and wishes.together is not None:
-        run_dir = wishes.together.found
-    run = RunFolder.create(run_dir, asked.config)
+    preload_workers(overrides)
+    request = check_request(task, overrides)
+    if run_dir is None and options.context is not None:
+        run_dir = options.context.earlier_run
+    run = RunFolder.create(run_dir, request.config)
     try:
         with run.held():
-            if wishes.tuned is not None:
-                run.events.note("tuned", wishes.tuned["text"], 0, 0.0, wishes.tuned["data"])
-            return _run(asked.config, run, None, wishes, asked.remarks())
+            if options.tuned is not None:
+                run.events.note("tuned", options.tuned["text"], 0, 0.0, options.tuned["data"])
+            return _run(request.config, run, None, options, request.remarks())
     except BaseException:
         run.leave()
         raise
 
 
-def go_on_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, wishes: Wishes) -> Result:
-    """Go on with the run in a folder, where what is asked for differs from it only as it may; or begin one there."""
+def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, options: RunOptions) -> Result:
+    """Goes on with the run in a folder, or begins one there if it holds none.
+
+    Settings that differ from the run's must be among `CONTINUABLE`.
+    """
     if run_dir is None or not RunFolder(run_dir).config_file.exists():
-        return begin(task, overrides, run_dir, wishes)
+        return begin(task, overrides, run_dir, options)
     code.remember(code.named({"task": task, **overrides}))
-    _, config = RunFolder.open(run_dir, trust=wishes.trust)
+    _, config = RunFolder.open(run_dir, trust=options.trust)
     asked = make_config(task, **overrides)
     changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
-    return go_on(run_dir, changes, wishes)
+    return resume_run(run_dir, changes, options)
 
 
-def go_on(run_dir: str | Path, changes: dict[str, Any], wishes: Wishes) -> Result:
-    """Go on with a run from its newest checkpoint; raises as `headrace.train.resume`."""
-    run, config = RunFolder.open(run_dir, trust=wishes.trust)
-    given.check_wanted(vars(config), wishes.objects)
+def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions) -> Result:
+    """Goes on with a run from its newest checkpoint; raises as `headrace.train.resume`."""
+    run, config = RunFolder.open(run_dir, trust=options.trust)
+    given.check_wanted(vars(config), options.objects)
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
@@ -116,49 +120,51 @@ def go_on(run_dir: str | Path, changes: dict[str, Any], wishes: Wishes) -> Resul
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
     check_cluster(config)
     check_launcher(config)
-    lines = read_metrics(run.metrics_file)  # what is wrong with them is said before anything begins
-    with run.held(PATIENCE if wishes.together is not None and wishes.together.found is not None else 0.0):
+    lines = read_metrics(run.metrics_file)  # raises for damaged metrics before anything begins
+    with run.held(PATIENCE if options.context is not None and options.context.earlier_run is not None else 0.0):
         if changes:
             run.write_config(config)
-        expect_workers(vars(config))
+        preload_workers(vars(config))
         from headrace.train.runs import checkpoint as checkpoints
 
         newest = checkpoints.newest(run.checkpoints)
         if newest is None and lines:
             told = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
             raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {told}: begin another run")
-        return _run(config, run, newest, wishes)
+        return _run(config, run, newest, options)
 
 
-def _run(config: Config, run: RunFolder, saved: Path | None, wishes: Wishes, remarks: Sequence[str] = ()) -> Result:
-    """Train in a run folder; what there is to say beforehand follows the address of the run's page."""
+def _run(
+    config: Config, run: RunFolder, saved: Path | None, options: RunOptions, remarks: Sequence[str] = ()
+) -> Result:
+    """Prints the address of the run's page and the remarks, then trains in the run folder."""
     with page_of(run, config.viewer) as address:
-        for words in () if wishes.quiet else (*([f"watch {address}"] if address else []), *remarks):
+        for words in () if options.quiet else (*([f"watch {address}"] if address else []), *remarks):
             print(words, flush=True)
-        return _trained(config, run, saved, wishes)
+        return _train(config, run, saved, options)
 
 
-def _trained(config: Config, run: RunFolder, saved: Path | None, wishes: Wishes) -> Result:
-    quiet = wishes.quiet
+def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptions) -> Result:
+    quiet = options.quiet
     try:
         if config.devices:
             from headrace.train.runners.data_parallel import train_together
 
-            if wishes.callbacks:
+            if options.callbacks:
                 raise OptionError("callbacks are for a run with one process that learns: leave devices out")
             result = train_together(config, run.path, saved, quiet)
-        elif wishes.together is not None:
-            wishes.together.note(run.path)
-            wishes.together.announce(config, run.path)
-            result = train_here(config, run, saved, quiet, wishes.together.group, wishes.callbacks)
+        elif options.context is not None:
+            options.context.note(run.path)
+            options.context.announce(config, run.path)
+            result = train_here(config, run, saved, quiet, options.context.group, options.callbacks)
         else:
-            result = train_here(config, run, saved, quiet, callbacks=wishes.callbacks)
+            result = train_here(config, run, saved, quiet, callbacks=options.callbacks)
     except StorageError as error:
-        raise StorageError(f"{error}; {_rest(run)}") from error
+        raise StorageError(f"{error}; {_what_remains(run)}") from error
     if result.reason == "interrupted":
         result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:
-            how = "the same torchrun … -m headrace" if wishes.together is not None else "headrace"
+            how = "the same torchrun … -m headrace" if options.context is not None else "headrace"
             print(f"stopped; go on with:  {how} train --resume {run.path}")
             print(f"   see it play with:  headrace play {run.path}")
             if result.plot is not None:
@@ -167,8 +173,8 @@ def _trained(config: Config, run: RunFolder, saved: Path | None, wishes: Wishes)
     return dataclasses.replace(result, plot=_plot(run), video=_video(config, run, quiet))
 
 
-def _rest(run: RunFolder) -> str:
-    """What is left of a run that could not write any more."""
+def _what_remains(run: RunFolder) -> str:
+    """Returns in words how to go on with a run that could not write any more."""
     from headrace.train.runs import checkpoint as checkpoints
 
     newest = checkpoints.newest_learnt(run.checkpoints)
@@ -178,9 +184,9 @@ def _rest(run: RunFolder) -> str:
 
 
 def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:
-    """A video of the agent, where PyAV is installed and the task can be rendered; Ctrl-C leaves it out.
+    """Records a video of the agent where PyAV is installed and the task can be rendered; returns its file, if any.
 
-    One that is of the best checkpoint already stays as it is.
+    A video of the best checkpoint that exists already is kept. Ctrl-C skips the recording.
     """
     if not config.video:
         return None
@@ -200,7 +206,7 @@ def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:
 
 
 def _plot(run: RunFolder) -> Path | None:
-    """The return curve, where matplotlib is installed; one of the same metrics and settings stays as it is."""
+    """Plots the return curve where matplotlib is installed; a plot of the same metrics and settings is kept."""
     if is_newer(run.plot_file, run.metrics_file, run.config_file):
         return run.plot_file
     try:

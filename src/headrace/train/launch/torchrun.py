@@ -1,8 +1,8 @@
-"""Runs that torchrun has started: the first process begins or goes on as any run does, the others follow it.
+"""Runs that torchrun has started: the first process begins a run or goes on with one, and the others follow it.
 
-Only the first process has the run folder, so that machines need not share a disk: it reads the checkpoint and tells
-the settings. It notes in the store of torchrun's agents where the folder is. That store outlives the processes: when
-torchrun has to start them again, they go on with that run from its newest checkpoint.
+Only the first process uses the run folder, so machines need not share a disk: it reads the checkpoint and broadcasts
+the settings. It writes the folder's path into the store of torchrun's agents. That store outlives the processes: after
+a restart they find the path there, and go on with the run from its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -27,55 +27,61 @@ from headrace.train.runs.folder import RunFolder
 if TYPE_CHECKING:
     from headrace.train.runners.process_group import ProcessGroup
 
-_calls = 0  # runs that this process has begun: a script that trains twice is started again from its beginning
+_calls = 0  # runs that this process has begun: after a restart a script that trains twice begins with the first
 
 
 @dataclass
-class Together:
-    """What a process knows of the run that several train.
+class RankContext:
+    """What one of torchrun's processes knows of their common run.
 
     Attributes:
-        group: those processes.
-        asked: the settings as this process was asked for them, name → value; None where it goes on with a run.
-        found: the run folder of an earlier start of the same processes; None if this is the first.
+        group: the processes.
+        requested: the settings that the user gave this process, name → value; None where it goes on with a run.
+        earlier_run: the run folder from before a restart; None at the first start.
     """
 
     group: ProcessGroup
-    asked: Mapping[str, Any] | None
-    found: Path | None
+    requested: Mapping[str, Any] | None
+    earlier_run: Path | None
     _note: Callable[[str], object] = field(repr=False)
 
     def note(self, run: Path) -> None:
-        """Note which run this is, for the same processes after a restart."""
+        """Stores the path of the run folder for the same processes after a restart."""
         self._note(json.dumps({"host": socket.gethostname(), "path": str(run.resolve())}))
 
     def announce(self, config: Config, run: Path) -> None:
-        """Let the other processes begin, in the first one."""
-        self.group.told((config.to_json(), str(run), self.asked))
+        """Sends the settings to the other processes, which then begin; called by the first process."""
+        self.group.broadcast((config.to_json(), str(run), self.requested))
 
 
-def launched(
-    start: Callable[[Together], Result], place: Place, asked: Mapping[str, Any] | None, callbacks: object
+def launch(
+    start: Callable[[RankContext], Result], place: Place, requested: Mapping[str, Any] | None, callbacks: object
 ) -> Result:
-    """Train as one of torchrun's processes: the first one by ``start``, the others as that one says.
+    """Trains as one of torchrun's processes: the first calls ``start``, the others use the settings that it sends.
+
+    Args:
+        start: begins a run or goes on with one.
+        place: which of the processes this is.
+        requested: the settings that the user gave this process; None to go on with a run.
+        callbacks: the user's callbacks, which only a single process may have.
 
     Raises:
-        OptionError: the processes were not started alike, or with callbacks.
-        WorkerError: one of the others has ended.
+        OptionError: the processes were started with different settings, or with callbacks.
+        WorkerError: another process has ended.
     """
     if callbacks and place.size > 1:
         raise OptionError("callbacks are for a run with one process that learns: start it without torchrun")
-    with _joined(place, asked) as together:
-        return start(together) if place.leads else _follow(together)
+    with _joined(place, requested) as context:
+        return start(context) if place.leads else _follow(context)
 
 
-def _follow(together: Together) -> Result:
-    """Train as the first process says."""
-    settings, path, asked = together.group.told(None)
-    if together.asked is not None and asked is not None:
-        _check_same(together.group.rank, together.asked, asked)
+def _follow(context: RankContext) -> Result:
+    """Trains with the settings that the first process sends."""
+    settings, path, requested = context.group.broadcast(None)
+    if context.requested is not None and requested is not None:
+        _check_same(context.group.rank, context.requested, requested)
     config = Config.from_json(settings)
-    result = train_here(config, RunFolder(path), None, True, together.group)
+    result = train_here(config, RunFolder(path), None, True, context.group)
     return dataclasses.replace(result, plot=None, video=None)
 
 
@@ -89,12 +95,12 @@ def _check_same(rank: int, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -
 
 
 @contextmanager
-def _joined(place: Place, asked: Mapping[str, Any] | None) -> Iterator[Together]:
-    """Be one of the processes that train together, within this context."""
+def _joined(place: Place, requested: Mapping[str, Any] | None) -> Iterator[RankContext]:
+    """Connects this process with the others for the duration of the context."""
     global _calls
     import torch.distributed as dist
 
-    from headrace.train.runners.meeting import meet, part, store_of
+    from headrace.train.runners.meeting import leave, meet, store_of
 
     if dist.is_initialized():
         raise OptionError("this program has a process group already: leave torch.distributed to headrace.train")
@@ -103,9 +109,9 @@ def _joined(place: Place, asked: Mapping[str, Any] | None) -> Iterator[Together]
         try:
             store = store_of(place)
             key, _calls = f"headrace/run/{_calls}", _calls + 1
-            found = _found(store.get(key)) if place.leads and store.check([key]) else None
+            earlier_run = _found(store.get(key)) if place.leads and store.check([key]) else None
             group = meet(place, store, lambda: bool(interrupt))
-            yield Together(group, asked, found, lambda text: store.set(key, text))
+            yield RankContext(group, requested, earlier_run, lambda text: store.set(key, text))
         except RuntimeError as error:
             if not _tells_of_a_lost_process(error):
                 raise
@@ -114,14 +120,14 @@ def _joined(place: Place, asked: Mapping[str, Any] | None) -> Iterator[Together]
                 " any more: the first error above says which"
             ) from error
         finally:
-            part()
+            leave()
 
 
 def _found(note: bytes) -> Path:
-    """The run folder that was noted before a restart.
+    """Returns the run folder that was stored before a restart.
 
     Raises:
-        StorageError: it is out of reach.
+        StorageError: the folder is on another machine.
     """
     known = json.loads(note)
     path = Path(known["path"])
@@ -134,7 +140,7 @@ def _found(note: bytes) -> Path:
 
 
 def _tells_of_a_lost_process(error: RuntimeError) -> bool:
-    """Whether this is what torch raises when another process has ended."""
+    """Returns whether torch raises this error when another process has ended."""
     import torch.distributed as dist
 
     return isinstance(error, dist.DistError) or "gloo" in str(error).lower() or "NCCL" in str(error)

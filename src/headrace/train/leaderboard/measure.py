@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError, StateError
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs import writing
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import replace
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,14 @@ class Reached:
         goal: the return.
         steps: agent steps until then; None if it was never reached.
         seconds: of training until then; None if it was never reached.
+        core_seconds: of one core that the run's processes had until then, which is less than seconds times cores where
+            other programs run beside; None if it was never reached, or is not known.
     """
 
     goal: float
     steps: int | None = None
     seconds: float | None = None
+    core_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Measured:
 
     def write(self, file: Path) -> None:
         """Write it as JSON."""
-        replace(file, json.dumps(asdict(self), indent=1) + "\n")
+        writing.replace(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Measured:
@@ -111,7 +114,28 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
     if judge == "games":
         points = _points_of_games(run, lines, max(goals), games)
     greedy = evaluate(run_dir, games, trust=True).mean_return
-    return Measured(seed, times_to(points, goals), steps, seconds, greedy, games)
+    reached = tuple(replace(each, core_seconds=core_seconds(lines, each.seconds)) for each in times_to(points, goals))
+    return Measured(seed, reached, steps, seconds, greedy, games)
+
+
+def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> float | None:
+    """Returns the seconds of one core that a run had so far, from its metrics; None where they do not say it all.
+
+    Args:
+        lines: of metrics, in their order.
+        until: seconds of training; None for never.
+    """
+    if until is None:
+        return None
+    spent, before = 0.0, 0.0
+    for line in lines:
+        if (now := _seconds(line)) > until:
+            break
+        if "cores" not in line.get("time", {}):
+            return None
+        spent += line["time"]["cores"] * (now - before)
+        before = now
+    return round(spent, 1)
 
 
 def _points_of_games(

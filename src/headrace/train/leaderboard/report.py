@@ -80,13 +80,18 @@ def _values(entry: Entry) -> dict[str, Any]:
     }
 
 
-def summary(row: Row, seeds: Sequence[Measured]) -> list[tuple[float, int, float | None, float | None]]:
-    """Returns of each goal how many seeds reached it, and the medians of seconds and steps; None where most did not."""
+def summary(row: Row, seeds: Sequence[Measured]) -> list[tuple[float, int, float | None, float | None, float | None]]:
+    """Returns of each goal how many seeds reached it, and the medians of seconds, core seconds and steps.
+
+    A median is None where most seeds did not reach the goal, that of core seconds also where they are not known.
+    """
     found = []
     for number, goal in enumerate(row.goals):
         each = [seed.reached[number] for seed in seeds]
         times, steps = median(one.seconds for one in each), median(one.steps for one in each)
-        found.append((goal, sum(one.seconds is not None for one in each), times, steps))
+        found.append(
+            (goal, sum(one.seconds is not None for one in each), times, median(one.core_seconds for one in each), steps)
+        )
     return found
 
 
@@ -127,14 +132,15 @@ def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
         entries: in the order of the board.
     """
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    head = ("task", "return", "seeds", "time (median)", "steps (median)", "games without exploration")
+    head = ("task", "return", "seeds", "time (median)", "of one core", "steps (median)", "games without exploration")
     lines = [cells for entry in entries for cells in _lines(entry)]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Seconds to a return</title><style>{STYLE}</style><h1>Seconds to a return</h1>",
         f"<p>{escape(where['processor'])}, {where['cores']} cores; {escape(versions)}. Time is that of training; a "
         "return counts as reached when the mean of the last games of training first was as much; where a row says so, "
-        "of games that a checkpoint plays without exploration. The last column is the mean of as many games of the "
+        "of games that a checkpoint plays without exploration. Of one core is what the run had of all cores together, "
+        "whatever else ran beside it. The last column is the mean of as many games of the "
         "trained agent, over the seeds.</p>",
         _table(head, lines),
         *(_section(entry) for entry in entries),
@@ -147,12 +153,12 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
     """The row's lines of the table: one for each goal, ours and peers'."""
     found = []
     for who, seeds in (("", entry.ours), *entry.peers.items()):
-        for goal, count, seconds, steps in summary(entry.row, seeds):
+        for goal, count, *times, steps in summary(entry.row, seeds):
             greedy = [seed.greedy for seed in seeds if seed.greedy is not None]
             games = f"{sum(greedy) / len(greedy):,.1f}" if greedy else "–"
             name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}{_judge(entry.row)}")
             steps_word = "–" if steps is None else f"{steps:,}"
-            found.append((name, f"{goal:,g}", counted(count, seeds), in_time(seconds), steps_word, games))
+            found.append((name, f"{goal:,g}", counted(count, seeds), *map(in_time, times), steps_word, games))
     return found
 
 

@@ -123,16 +123,24 @@ def _row_of(folder: Path, row: Row | None) -> Row | None:
     try:
         return Row.from_kept(folder.name, before)
     except (KeyError, TypeError, ValueError) as error:
-        raise StateError(f"{folder / KEPT} cannot be read: {error!r}; remove {folder} to train anew") from error
+        raise _damaged(folder, error) from error
 
 
 def _kept_in(folder: Path) -> dict[str, Any] | None:
     """What is written down of a folder's row; None where nothing is."""
     try:
         before = json.loads((folder / KEPT).read_text())
-    except (OSError, ValueError):
+        if not isinstance(before, dict):
+            raise ValueError(f"{type(before).__name__} in place of a dict")
+    except FileNotFoundError:
         return None
-    return before if isinstance(before, dict) else None
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, error) from error
+    return before
+
+
+def _damaged(folder: Path, error: Exception) -> StateError:
+    return StateError(f"{folder / KEPT} cannot be read: {error!r}; remove {folder} to train anew")
 
 
 def _decides(before: dict[str, Any]) -> dict[str, Any]:
@@ -146,15 +154,17 @@ def check_kept(folder: Path, kept: dict[str, Any]) -> None:
     Args:
         folder: of a row's runs, or a peer's.
         kept: what decides its results, as `Row.kept` returns it.
+
+    Raises:
+        OptionError: as said; the message names the first setting that differs.
+        StateError: what is written down is damaged.
     """
     found = _kept_in(folder)
     before = kept if found is None else _decides(found)
     if before != kept:
         name = next(name for name in {**kept, **before} if before.get(name) != kept.get(name))
-        raise OptionError(
-            f"{folder} was trained with {name}={before.get(name)!r}, not {kept.get(name)!r}: "
-            "remove it to train anew, or name another --out"
-        )
+        was, now = (f"{name}={each[name]!r}" if name in each else f"{name}'s default" for each in (before, kept))
+        raise OptionError(f"{folder} was trained with {was}, not {now}: remove it to train anew, or name another --out")
 
 
 def keep(folder: Path, kept: dict[str, Any], published: Sequence[dict[str, Any]] = ()) -> None:

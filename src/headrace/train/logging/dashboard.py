@@ -28,19 +28,19 @@ PARTS = {
     "waiting": ("samplers wait", "grey50"),
     "idle": ("learner waits", "grey30"),
 }
-"""parts of the time, in words and colour; ``paced``, waiting by design, is none of them"""
+"""label and colour of each part of the time; ``paced``, waiting for the replay ratio, is not shown"""
 HEADLINE = ("training", "sampling")
-"""names of the agent steps a second that count"""
+"""names of speeds; the first that a run has is the headline"""
 MORE = {
     "stepping": "{} steps/s of the environments alone",
     "inference": "{} with choosing actions",
     "updates": "{} updates/s",
     "update_frames": "{} samples learnt from per second",
 }
-"""other rates, in words"""
+"""labels of other rates"""
 CURVE_HEIGHT = 9
-PACE = 60.0  # seconds of the recent past from which the time left is estimated
-KNOWN = 1.0  # seconds before the first estimate
+RECENT = 60.0  # seconds over which speed is measured for the estimate of the time left
+FIRST_ESTIMATE = 1.0  # seconds before the first estimate of the time left
 
 
 class Dashboard:
@@ -60,7 +60,7 @@ class Dashboard:
         self._began = False
         self._curve: list[tuple[int, float]] = []
         self._evaluations: dict[int, float] = {}
-        self._pace = Throughput(PACE)
+        self._pace = Throughput(RECENT)
 
     def __enter__(self) -> Self:
         if not self.quiet and self.console.is_terminal:
@@ -74,7 +74,7 @@ class Dashboard:
             self._live = None
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
-        """Show the run's progress if the last update was long enough ago; ``progress`` is called only then."""
+        """Shows the run's progress if the last update was long enough ago; ``progress`` is called only then."""
         now = time.monotonic()
         if self.quiet or (now - self._shown < self.interval and not force):
             return
@@ -115,9 +115,9 @@ class Dashboard:
         return "  ".join(parts)
 
     def _left(self, run: Progress) -> str:
-        """The estimated time left at the recent speed; empty before it is known."""
+        """Returns the estimated time left at the recent speed; empty before it is known."""
         self._pace.note(run.step)
-        (rate,), missing = self._pace.per_second(KNOWN) or (0.0,), run.config.total_steps - run.step
+        (rate,), missing = self._pace.per_second(FIRST_ESTIMATE) or (0.0,), run.config.total_steps - run.step
         if rate <= 0 or missing <= 0:
             return ""
         return f", {'' if run.config.stop_at_return is None else '≤ '}{duration(missing / rate)} left"
@@ -160,7 +160,7 @@ class Dashboard:
 
 
 def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> Console:
-    """A console that is a terminal where its file is one; a notebook, whose kernel claims to be, gets plain lines."""
+    """Returns a console for a file; notebooks, whose kernels claim to be terminals, get plain lines."""
     is_terminal = file.isatty()
     return Console(file=file, force_terminal=is_terminal, force_jupyter=False, highlight=highlight, quiet=quiet)
 
@@ -174,17 +174,17 @@ def duration(seconds: float) -> str:
 
 
 def _returns(run: Progress) -> list[tuple[str, str]]:
-    """Each policy's name and mean return."""
+    """Returns each policy's name and mean return."""
     return [(policy.name, _shown(policy.mean_return)) for policy in run.policies]
 
 
 def _evaluated(run: Progress) -> str:
-    """The evaluator's last result, if there is one."""
+    """Returns the evaluator's last result, if there is one."""
     return f"   evaluated {run.evaluation['return']:.1f}" if run.evaluation else ""
 
 
 def _types(policy: PolicyProgress) -> str:
-    """The mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
+    """Returns the mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
     types = policy.types.items()
     return f" ({', '.join(f'{name} {_shown(earned)}' for name, (earned, _) in types)})" if types else ""
 
@@ -194,7 +194,7 @@ def _shown(mean: float | None) -> str:
 
 
 def _split_bar(run: Progress, width: int) -> Text:
-    """The shares of time that somebody works or waits for others, as one bar with a legend."""
+    """Returns the shares of time spent on each kind of work and on waiting, as one bar with a legend."""
     split = {name: run.split[name] for name in PARTS if name in run.split}
     total = sum(split.values()) or 1.0
     bar, end = Text(), 0.0
@@ -211,7 +211,7 @@ def _split_bar(run: Progress, width: int) -> Text:
 
 
 def _headline(run: Progress) -> str:
-    """Agent steps a second."""
+    """Returns the agent steps a second, as text."""
     (speed,) = (run.speeds[name] for name in HEADLINE if name in run.speeds)
     return "-" if speed is None else f"{speed:,.0f}"
 
@@ -222,7 +222,7 @@ def _rate(run: Progress, name: str) -> str:
 
 
 def _more_speeds(run: Progress) -> Text:
-    """Other rates than the headline's, whether samplers wait so that updates keep pace, and the memory in use."""
+    """Returns further rates, whether samplers wait for the replay ratio, and the memory in use."""
     words = [_rate(run, name) for name in MORE if name in run.speeds]
     if run.split.get("paced", 0.0) > 0.0 and run.config.replay_ratio is not None:
         words.append("samplers paced by replay_ratio")
@@ -231,14 +231,14 @@ def _more_speeds(run: Progress) -> Text:
 
 
 def _hardware(run: Progress) -> list[str]:
-    """The cores and the GPU in use, such as ``"1.9 cores"``."""
+    """Returns the cores and the GPU in use, such as ``"1.9 cores"``."""
     used = run.hardware
     words = [f"{used['cores']:.1f} cores"] if "cores" in used else []
     return [*words, *([f"GPU {used['gpu']:.0%}"] if "gpu" in used else [])]
 
 
 def _memory(run: Progress) -> str:
-    """The memory in use, such as ``"434 MiB"`` of this process, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
+    """Returns the memory in use, such as ``"434 MiB"``, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
     used = run.memory
     if "resident" in used:
         return readable(used["resident"])
@@ -246,7 +246,7 @@ def _memory(run: Progress) -> str:
 
 
 def _policy_table(run: Progress) -> Table | Text:
-    """Returns and losses of each policy, and of each agent type that shares one; a line if there is only one."""
+    """Returns a table of the returns and losses of each policy and agent type; one line if there is only one."""
     policies = run.policies
     losses = [policy.losses for policy in policies]
     if len(policies) == 1 and not policies[0].types:

@@ -44,7 +44,7 @@ class EpisodeTracker:
         self.everywhere: Tensor | None = None
 
     def update(self, rewards: Tensor, ends: Tensor, by_type: Sequence[tuple[Tensor, Tensor]] = ()) -> None:
-        """Add a rollout, on any device.
+        """Adds a rollout, on any device.
 
         Args:
             rewards: [T, N].
@@ -72,7 +72,7 @@ class EpisodeTracker:
         self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
 
     def add(self, returns: Tensor, lengths: Tensor) -> None:
-        """Add episodes that another process finished: returns and lengths [K], in the order in which they ended."""
+        """Adds episodes that another process finished: returns and lengths [K], in the order in which they ended."""
         self._summary = self.everywhere = None
         measured = torch.stack((returns.double(), lengths.double()))[:, -self.window :].to(self._count.device)
         skipped = len(returns) - measured.shape[1]
@@ -91,11 +91,11 @@ class EpisodeTracker:
         return self._read().full
 
     def mean_return(self) -> float | None:
-        """Mean return over the window, None before the first episode ends."""
+        """Returns the mean return over the window, None before the first episode ends."""
         return self._read().means[0] if self.episodes else None
 
     def mean_length(self) -> float | None:
-        """Mean number of agent steps over the window, None before the first episode ends."""
+        """Returns the mean number of agent steps over the window, None before the first episode ends."""
         return self._read().means[1] if self.episodes else None
 
     def by_type(self) -> dict[str, tuple[float | None, float | None]]:
@@ -119,7 +119,7 @@ class EpisodeTracker:
         return torch.cat([counts.double(), (self._measured[:, :-1] * known).sum(1)])
 
     def share(self, everywhere: Tensor) -> None:
-        """Compute means from these totals until the next `update`."""
+        """Computes means from these totals until the next `update`."""
         self.everywhere, self._summary = everywhere, None
 
     def _read(self) -> _Summary:
@@ -131,7 +131,7 @@ class EpisodeTracker:
         return self._summary
 
     def begin_anew(self) -> None:
-        """Drop the unfinished episodes, because all environments have been reset."""
+        """Drops the unfinished episodes, because all environments have been reset."""
         self._running.zero_()
 
     def state(self) -> dict[str, Tensor]:
@@ -139,26 +139,26 @@ class EpisodeTracker:
         return {"measured": self._measured, "count": self._count, "running": self._running}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         self._summary = self.everywhere = None
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
 
 def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
-    """Returns the states of ``size`` trackers that know together what others knew, without their unfinished episodes.
+    """Distributes the last episodes of some trackers among ``size`` trackers; returns their states.
 
-    Where an episode is missing for a window to stay full, the mean of all stands in its place.
+    Unfinished episodes are dropped. Where episodes are missing to fill a window, the mean of all takes their place.
 
     Args:
-        states: what `EpisodeTracker.state` returned of each.
-        size: how many go on.
-        window: that of each.
+        states: the states of the trackers, from `EpisodeTracker.state`.
+        size: the number of new trackers.
+        window: the window of each of them.
     """
     total = sum(int(state["count"]) for state in states)
     columns = [_newest_first(state) for state in states]
     depth = max(each.shape[1] for each in columns)
-    pooled = torch.cat([each[:, i : i + 1] for i in range(depth) for each in columns], 1)  # the newest of all first
+    pooled = torch.cat([each[:, i : i + 1] for i in range(depth) for each in columns], 1)  # newest episodes first
     found = []
     for rank in range(size):
         count = total // size + int(rank < total % size)
@@ -174,7 +174,7 @@ def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> lis
 
 
 def _newest_first(state: Mapping[str, Tensor]) -> Tensor:
-    """What a tracker knows of its last episodes, one in a column, the newest first."""
+    """Returns a tracker's last episodes, one in each column, the newest first."""
     measured, count = state["measured"], int(state["count"])
     window = measured.shape[1] - 1
     places = (count - 1 - torch.arange(min(count, window), device=measured.device)) % window

@@ -17,7 +17,7 @@ from headrace.train.runs.writing import write_all, writing
 
 
 def available() -> bool:
-    """Whether TensorBoard is installed."""
+    """Returns whether TensorBoard is installed."""
     try:
         import tensorboard.summary.writer.record_writer  # noqa: F401
     except ImportError:
@@ -38,7 +38,7 @@ class EventsFile:
         self._file: BinaryIO | None = None
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """Write scalars by name for one step.
+        """Writes scalars by name for one step.
 
         Raises:
             StorageError: they cannot be written, as on a full disk.
@@ -55,7 +55,7 @@ class EventsFile:
             write_all(self._file, _records(events))
 
     def close(self) -> None:
-        """Close the file, if it was opened."""
+        """Closes the file, if it was opened."""
         if self._file is not None:
             self._file.close()
 

@@ -17,12 +17,12 @@ from headrace.train.runs.checkpoint import newest_learnt
 
 
 def all_finite(values: Tensor) -> bool:
-    """Whether all values are finite: tests their sum, and each value only if the sum is not finite."""
+    """Returns whether all values are finite: tests their sum, and each value only if the sum is not finite."""
     return bool(values.sum().isfinite()) or bool(values.isfinite().all())
 
 
 def check_rewards(rewards: Tensor, when: str) -> None:
-    """Raise `NotFiniteError`, which names the environment, unless all rewards are finite.
+    """Raises `NotFiniteError`, which names the environment, unless all rewards are finite.
 
     Args:
         rewards: float32[T, N], or of all agents [T, N, A].
@@ -43,7 +43,7 @@ def check_observations(arrays: Mapping[str, Tensor], when: str) -> None:
 
 
 def check_statistics(statistics: Mapping[str, float], policy: str, when: str) -> None:
-    """Raise `NotFiniteError`, which names the update and the policy, unless all statistics of updates are finite."""
+    """Raises `NotFiniteError`, which names the update and the policy, unless all statistics of updates are finite."""
     wrong = [f"{name} is {value}" for name, value in statistics.items() if not math.isfinite(value)]
     if wrong:
         whose = f" of policy {policy!r}" if policy else ""
@@ -62,6 +62,6 @@ def naming_what_is_kept(folder: Path) -> Iterator[None]:
 
 
 def _first(values: Tensor) -> tuple[list[int], float]:
-    """The index and the value of the first number that is not finite."""
+    """Returns the index and the value of the first number that is not finite."""
     place = (~values.isfinite()).nonzero()[0].tolist()
     return place, values[tuple(place)].item()

@@ -14,15 +14,15 @@ from pathlib import Path
 import torch
 
 LEAST = 1.0  # seconds between two measurements
-SHARE = 0.002  # of the time, what measuring may take
+SHARE = 0.002  # the largest share of the time that measuring may take
 
 
 class HardwareUse:
-    """The use of the machine by a process and those that it has started, but for those in sessions of their own.
+    """The use of the machine by a process and those that it has started in the same session.
 
     Args:
-        device: where it learns.
-        root: the process; this one by default.
+        device: the device that learns.
+        root: id of the process; by default this one.
     """
 
     def __init__(self, device: torch.device, root: int | None = None):
@@ -47,7 +47,7 @@ class HardwareUse:
 
 
 def family_of(root: int) -> list[int]:
-    """Returns a process and all that it and they have started in the same session; just it where nothing says so."""
+    """Returns the ids of a process and its descendants in the same session; only its own where that is unknown."""
     found, session = [root], _session(root)
     for pid in found:
         found += [child for child in _children(pid) if _session(child) == session]
@@ -55,7 +55,7 @@ def family_of(root: int) -> list[int]:
 
 
 def processor_seconds(pids: Iterable[int]) -> float | None:
-    """Returns what these processes have used of the cores since they began; None where the system does not say."""
+    """Returns the processor seconds that these processes have used since they began; None where unknown."""
     stats = [_stat(pid) for pid in pids]
     if not all(stats):
         return time.process_time() if list(pids) == [os.getpid()] else None
@@ -63,7 +63,7 @@ def processor_seconds(pids: Iterable[int]) -> float | None:
 
 
 def gpu_use(device: torch.device) -> float | None:
-    """Returns the share of the last moment in which a GPU was busy, as its driver says; None where it does not."""
+    """Returns the share of recent time in which a GPU was busy, from its driver; None where unknown."""
     if device.type == "cuda":
         with contextlib.suppress(ModuleNotFoundError, RuntimeError, OSError):
             return torch.cuda.utilization(device) / 100
@@ -71,13 +71,13 @@ def gpu_use(device: torch.device) -> float | None:
 
 
 class _Machine:
-    """The machine's idle time when it was last looked at."""
+    """The machine's idle time at the last measurement."""
 
     at, idle, known = 0.0, 0.0, 0.0
 
 
 def idle_cores() -> float:
-    """Returns how many of the machine's cores were idle in the last second or more; 0.0 where it is not known."""
+    """Returns how many of the machine's cores were idle during the last second or more; 0.0 where unknown."""
     now = time.monotonic()
     if now - _Machine.at >= LEAST:
         try:
@@ -97,7 +97,7 @@ def _gpu(device: torch.device) -> dict[str, float]:
 
 
 def _children(pid: int) -> list[int]:
-    """The processes that each thread of a process has started."""
+    """Returns the ids of the processes that the threads of a process have started."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -112,7 +112,7 @@ def _session(pid: int) -> str | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """What Linux says of a process, behind its name; empty where it says nothing."""
+    """Returns the fields of ``/proc/PID/stat`` after the name; empty where there is no such file."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,6 +1,6 @@
-"""Where a run's numbers go beside ``metrics.jsonl``: TensorBoard, Weights & Biases, trackio.
+"""Loggers that receive a run's metrics beside ``metrics.jsonl``: TensorBoard, Weights & Biases, trackio.
 
-A logger gets the numbers of each line by name. A library is imported only where a run asks for it.
+A logger receives the numbers of each line by name. Its library is imported only if the settings ask for it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PROJECT = "headrace"  # unless the library's own environment variable names anot
 
 
 class Logger(Protocol):
-    """What receives the numbers of a run."""
+    """The interface of loggers."""
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """Receive numbers by name (``loss/value``, ``train/return``) at an agent step."""
+        """Receives numbers by name (``loss/value``, ``train/return``) at an agent step."""
         ...
 
     def close(self) -> None:
-        """The run ends."""
+        """Called at the end of the run."""
         ...
 
 
@@ -57,11 +57,11 @@ class Wandb:
                 resume="allow",
                 dir=str(run.path),
                 config=dataclasses.asdict(config),
-                settings=wandb.Settings(console="off"),  # the screen is the dashboard's
+                settings=wandb.Settings(console="off"),  # the dashboard uses the terminal
             )
         except (wandb.errors.Error, OSError) as error:  # pyright: ignore[reportAttributeAccessIssue]
             raise OptionError(f"log=wandb: {error}; log in with wandb login, or set WANDB_MODE=offline") from error
-        # a run that was killed takes some steps again, which W&B's own count of them does not allow
+        # a killed run repeats some steps when it is resumed, which W&B's own step counter does not allow
         self._run.define_metric("*", step_metric="train/step")
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
@@ -117,9 +117,9 @@ def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
     """Returns the loggers that a run's settings ask for.
 
     Args:
-        config: the settings: ``log``, and ``tensorboard``, which asks for it only where it is installed.
-        run: its folder.
-        step: the agent step from which it goes on.
+        config: the settings; ``tensorboard`` adds TensorBoard where it is installed.
+        run: the run folder.
+        step: the agent step from which a resumed run goes on.
     """
     loggers: list[Logger] = []
     if "tensorboard" in config.log or (config.tensorboard and events.available()):
@@ -130,7 +130,7 @@ def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
 
 
 def _identity(file: Path) -> str:
-    """The run's identity at Weights & Biases, which a resumed run needs again."""
+    """Returns the run's identity at Weights & Biases, which a resumed run needs again."""
     if not file.exists():
         replace(file, uuid.uuid4().hex[:8])
     return file.read_text().strip()

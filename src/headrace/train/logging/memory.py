@@ -36,7 +36,7 @@ def free(device: torch.device) -> int:
 
 
 def limit(device: torch.device, bytes_more: int) -> None:
-    """Limit this process to ``bytes_more`` further bytes: larger allocations raise an error."""
+    """Limits this process to ``bytes_more`` further bytes: larger allocations raise an error."""
     if device.type == "cuda":
         total = torch.cuda.mem_get_info(device)[1]
         held = torch.cuda.memory_reserved(device)

@@ -23,7 +23,7 @@ class MetricsWriter:
         file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
             lines after its last checkpoint.
         offset: bytes to keep.
-        loggers: where the numbers go, too.
+        loggers: loggers that receive the same numbers.
     """
 
     def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
@@ -34,7 +34,7 @@ class MetricsWriter:
         self._loggers = loggers
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """Append one line; numbers in nested objects become ``outer/inner`` for loggers, others ``train/name``.
+        """Appends one line; numbers in nested objects become ``outer/inner`` for loggers, others ``train/name``.
 
         Raises:
             StorageError: it cannot be written, as on a full disk.
@@ -48,18 +48,18 @@ class MetricsWriter:
                 logger.write(numbers, metrics["step"])
 
     def offset(self) -> int:
-        """Bytes written so far."""
+        """Returns the number of bytes written so far."""
         return self._file.tell()
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._file.close()
         for logger in self._loggers:
             logger.close()
 
 
 def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """All numbers, by their paths such as ``outer/inner``."""
+    """Returns all numbers by their paths, such as ``outer/inner``."""
     for name, value in metrics.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}/")

@@ -1,4 +1,4 @@
-"""How fast the counts of a run grow: steps, updates and the like a second."""
+"""Rates of a run's counts, such as steps and updates a second, over the recent past."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import deque
 
 
 class Throughput:
-    """Growth a second of some counts, over the recent past.
+    """Growth of some counts a second, over the recent past.
 
     Args:
-        window: seconds that are looked back on.
+        window: length of the recent past in seconds.
 
     Attributes:
         seconds: time from the first `note` to the last.
@@ -21,7 +21,7 @@ class Throughput:
         self._seen: deque[tuple[float, tuple[int, ...]]] = deque()
 
     def note(self, *counts: int) -> None:
-        """Records the counts as they are now."""
+        """Records the present counts."""
         now = time.monotonic()
         self._began = self._began or now
         self.seconds = now - self._began

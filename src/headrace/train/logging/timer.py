@@ -27,11 +27,11 @@ class Timer:
         self._pending: deque[tuple[str, Any, Any]] = deque()  # CUDA events around a part
 
     def start(self) -> None:
-        """Begin the first part."""
+        """Begins the first part."""
         self._last = self._now()
 
     def lap(self, name: str) -> None:
-        """End the part ``name``, and begin the next one."""
+        """Ends the part ``name``, and begins the next one."""
         now = self._now()
         if self._device.type == "cuda":
             self._pending.append((name, self._last, now))

@@ -1,4 +1,4 @@
-"""What off-policy algorithms with continuous actions have in common: an actor, and critics of what it does."""
+"""Actors and critics of off-policy algorithms with continuous actions."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ class ActorCritic(nn.Module):
         self.actor, self.critic = actor, critic
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Action parameters for inputs, and zeros in place of values: collecting needs none."""
+        """Returns action parameters for inputs, and zeros as values, which collecting does not need."""
         return self.actor(x), x.new_zeros(x.shape[0])
 
 
 class OwnActor(nn.Module):
-    """A user's actor; with ``squash``, a tanh bounds what it answers to [-1, 1]."""
+    """A user's actor; with ``squash``, a tanh bounds its outputs to [-1, 1]."""
 
     def __init__(self, own: nn.Module, squash: bool):
         super().__init__()
         self.own, self.squash = own, squash
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to action parameters [B, outputs]."""
+        """Maps inputs [B, D] to action parameters [B, outputs]."""
         params = self.own(x)
         return torch.tanh(params) if self.squash else params
 
 
 class OwnCritic(nn.Module):
-    """A user's critics: one that answers [B], or several that answer [K, B]."""
+    """A user's critics: one that returns values [B], or several that return [K, B]."""
 
     def __init__(self, own: nn.Module):
         super().__init__()
         self.own = own
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to values [K, B]."""
+        """Maps inputs [B, D] and actions [B, A] to values [K, B]."""
         values = self.own(inputs, actions)
         return values.unsqueeze(0) if values.dim() == 1 else values
 
@@ -66,8 +66,8 @@ def make_actor_critic(
 
     Args:
         config: the settings that describe them: ``network``, ``hidden`` and ``activation``.
-        space: of observations.
-        outputs: columns of the actor's answer.
+        space: the space of observations.
+        outputs: columns of the actor's output.
         actions: columns of an action.
         squash: whether a tanh bounds the actor's outputs to [-1, 1].
         twin: whether there are two critics, or any number of a user's; otherwise there is one.
@@ -85,7 +85,7 @@ def make_actor_critic(
 def own_actor_critic(
     name: str, space: gym.Space, outputs: int, actions: int, squash: bool, critics: int | None = None
 ) -> tuple[OwnActor, OwnCritic]:
-    """A user's actor and critics, ``file.py:name`` or ``package.module:name`` of a function (or class) that makes them.
+    """Returns a user's actor and critics, made by a function or class, ``file.py:name`` or ``package.module:name``.
 
     The function is called with the observation space, the actor's number of outputs, and the columns A of an action.
     Its module has two children: ``actor`` maps inputs float32[B, D] to float32[B, outputs], and ``critic`` maps inputs
@@ -97,7 +97,7 @@ def own_actor_critic(
         critics: how many there must be, K; None for any number.
 
     Raises:
-        OptionError: the module is not what it should be.
+        OptionError: the module does not have this interface.
     """
     own = made_by(name, space, outputs, actions)
     for part in ("actor", "critic"):

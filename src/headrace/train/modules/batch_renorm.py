@@ -1,10 +1,11 @@
 """Perceptrons whose inputs and hidden layers are normalised by the statistics of a batch.
 
-A network answers in two ways. The call, for acting and for judging, uses running statistics, so that a row's answer
-does not depend on the rows beside it. ``of_batch``, for learning, uses those of the batch, and moves the running ones.
+Networks have two methods. The call, for acting and for critics' values of new actions, uses running statistics, so that
+a row's output does not depend on other rows. ``of_batch``, for learning, uses those of the batch, and updates the
+running ones.
 
-Running statistics are parameters without gradients: so they lie in the vector of a network's parameters
-(`headrace.train.algorithms.optimiser.flatten`), and go wherever that is published, copied and saved.
+Running statistics are parameters without gradients. They are thus in the vector of a network's parameters
+(`headrace.train.algorithms.optimiser.flatten`), and are published, copied and saved with it.
 
 Sources: Ioffe & Szegedy 2015 (arXiv:1502.03167); Ioffe 2017 (arXiv:1702.03275) for what follows ``warm_up``.
 """
@@ -21,26 +22,26 @@ from torch import Tensor, nn
 
 EPSILON = 1e-3
 MOST_SCALE, MOST_SHIFT = 3.0, 5.0
-"""how far batch and running statistics may be apart before a correction stops following: r_max and d_max"""
+"""bounds of the corrections, r_max and d_max"""
 
 
 @runtime_checkable
 class Moved(Protocol):
-    """A module that batches move, beside the gradients."""
+    """A module with statistics that batches update, apart from gradients."""
 
     def running(self) -> Iterable[Tensor]:
-        """What batches have moved: processes that learn together share it."""
+        """Returns the statistics that batches update, which processes that train together share."""
         ...
 
 
 @dataclass(frozen=True)
 class Renorm:
-    """How statistics of batches are used.
+    """The settings of a `BatchRenorm`.
 
     Attributes:
-        momentum: what is kept of the running statistics at each batch.
-        warm_up: batches until which a batch is normalised by its own statistics alone; later what it answers is
-            corrected to what the running statistics would give.
+        momentum: weight of the previous running statistics at each batch.
+        warm_up: number of batches that are normalised by their own statistics alone; outputs of later batches are
+            corrected towards those of the running statistics.
     """
 
     momentum: float = 0.99
@@ -52,7 +53,7 @@ class BatchRenorm(nn.Module):
 
     Attributes:
         mean, variance: running statistics, float32[D].
-        batches: how many batches moved them, float32[].
+        batches: number of batches that updated them, float32[].
     """
 
     def __init__(self, columns: int, how: Renorm):
@@ -69,8 +70,8 @@ class BatchRenorm(nn.Module):
         return torch.addcmul(self.bias - self.mean * scale, x, scale)
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Returns [B, D], by the statistics of this batch, which move the running ones."""
-        # answers the mean and 1 / the deviation, too, which only constants are made of here
+        """Returns [B, D], by this batch's statistics, which update the running ones."""
+        # also returns the mean and 1 / the deviation, from which only constants are computed here
         standardised, mean, inverse = torch.native_batch_norm(x, None, None, None, None, True, 0.0, EPSILON)
         with torch.no_grad():
             scale, shift = self._corrections(mean, inverse)
@@ -80,11 +81,11 @@ class BatchRenorm(nn.Module):
         return torch.addcmul(self.bias + self.weight * shift, standardised, self.weight * scale)
 
     def running(self) -> Iterable[Tensor]:
-        """What batches have moved: processes that learn together share it."""
+        """Returns the statistics that batches update, which processes that train together share."""
         return self.mean.data, self.variance.data
 
     def _corrections(self, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
-        """r and d: from standardised by the batch to standardised by running statistics, within limits."""
+        """Returns r and d, float32[D], which correct batch statistics towards running ones, within bounds."""
         running = (self.variance + EPSILON).rsqrt()
         warm = self.batches >= self.how.warm_up
         scale = (running / inverse).clamp(1 / MOST_SCALE, MOST_SCALE)
@@ -99,7 +100,7 @@ class NormalisedPerceptron(nn.Module):
         inputs, outputs: columns.
         hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
-        how: of the normalisation.
+        how: settings of the normalisation.
     """
 
     def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):
@@ -110,7 +111,7 @@ class NormalisedPerceptron(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise((*widths, outputs)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by running statistics."""
+        """Maps inputs [B, D] to outputs [B, outputs], by running statistics."""
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0](x))
         for norm, layer in others:
@@ -118,7 +119,7 @@ class NormalisedPerceptron(nn.Module):
         return x
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by the statistics of this batch, which move the running ones."""
+        """Maps inputs [B, D] to outputs [B, outputs], by this batch's statistics, which update the running ones."""
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0].of_batch(x))  # type: ignore[operator]
         for norm, layer in others:
@@ -134,12 +135,12 @@ class NormalisedCritics(nn.Module):
         self.critics = nn.ModuleList(NormalisedPerceptron(inputs, 1, hidden, activation, how) for _ in range(2))
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to values [2, B], by running statistics."""
+        """Maps inputs [B, D] and actions [B, A] to values [2, B], by running statistics."""
         x = torch.cat((inputs, actions), 1)
         return torch.stack([critic(x).squeeze(1) for critic in self.critics])
 
     def of_batch(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to values [2, B], by the statistics of this batch."""
+        """Maps inputs [B, D] and actions [B, A] to values [2, B], by the statistics of this batch."""
         x = torch.cat((inputs, actions), 1)
         return torch.stack([critic.of_batch(x).squeeze(1) for critic in self.critics])  # type: ignore[operator]
 

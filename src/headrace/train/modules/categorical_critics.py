@@ -1,9 +1,8 @@
-"""Critics that say how likely each of many values is, for rewards of any size.
+"""Critics that return distributions over values, for rewards of any size.
 
-A critic's answer is a distribution over ``atoms`` values, evenly spaced from -``bound`` to ``bound``, in units of the
-size that returns are expected to have. That size is estimated from the rewards that are learnt from: of rewards with
-mean μ and variance σ², discounted by γ, the sum has the mean μ / (1 - γ) and, were they independent, the variance
-σ² / (1 - γ²).
+A critic returns a distribution over ``atoms`` values, evenly spaced from -``bound`` to ``bound``, in units of the
+expected size of returns. That size is estimated from the rewards in batches: the discounted sum of independent rewards
+with mean μ and variance σ² has the mean μ / (1 - γ) and the variance σ² / (1 - γ²).
 
 Source: Bellemare et al. 2017 (arXiv:1707.06887) for distributions over fixed values, and their projection.
 """
@@ -19,19 +18,19 @@ from headrace.train.modules.batch_renorm import NormalisedPerceptron
 
 MOST_DISCOUNT = 0.9999
 LEAST_SIZE = 1e-6
-MEMORY = 0.999  # what estimates keep at each batch
+MEMORY = 0.999  # weight of the previous estimates at each batch
 
 
 class CategoricalCritics(nn.Module):
-    """Critics of inputs and actions, each of which answers logits of ``atoms`` values.
+    """Critics of inputs and actions, each of which returns logits of ``atoms`` values.
 
     Args:
-        critics: networks [B, D + A] → [B, atoms] that are called, and have ``of_batch``, as `NormalisedPerceptron`.
+        critics: networks [B, D + A] → [B, atoms] with ``of_batch``, such as `NormalisedPerceptron`.
         atoms: number of values, at least 2.
-        bound: the largest, in units of `size`.
+        bound: the largest value, in units of `size`.
 
     Attributes:
-        size: what returns are divided by, float32[].
+        size: the estimated size of returns, by which they are divided, float32[].
         moments: estimated mean of rewards and of their squares, and the weight of both, float32[3].
     """
 
@@ -44,12 +43,12 @@ class CategoricalCritics(nn.Module):
         self.values: Tensor
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to expected values [2, B], by running statistics, in units of rewards."""
+        """Maps inputs [B, D] and actions [B, A] to values [2, B] in units of rewards, by running statistics."""
         x = torch.cat((inputs, actions), 1)
         return self.expected(torch.stack([critic(x) for critic in self.critics])) * self.size
 
     def of_batch(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Inputs [B, D] and actions [B, A] to logits [2, B, atoms], by the statistics of this batch."""
+        """Maps inputs [B, D] and actions [B, A] to logits [2, B, atoms], by the statistics of this batch."""
         x = torch.cat((inputs, actions), 1)
         return torch.stack([critic.of_batch(x) for critic in self.critics])  # type: ignore[operator]
 
@@ -58,19 +57,19 @@ class CategoricalCritics(nn.Module):
         return logits.softmax(-1) @ self.values
 
     def lower(self, logits: Tensor) -> Tensor:
-        """Returns the chances, [B, atoms], that the critic with the lower mean gives; logits [K, B, atoms]."""
+        """Returns the probabilities [B, atoms] of the critic with the lower mean, from logits [K, B, atoms]."""
         number = self.expected(logits).argmin(0)
         return logits[number, torch.arange(logits.shape[1], device=logits.device)].softmax(1)
 
     def projected(self, chances: Tensor, shift: Tensor, factor: Tensor) -> Tensor:
-        """Returns the distribution of ``shift + factor · value``, on the values that there are.
+        """Returns the distribution of ``shift + factor · value``, projected onto the atoms.
 
         Args:
-            chances: of each value, float32[B, atoms].
-            shift, factor: float32[B], in units of `size`. What lies beyond the bound counts as the bound.
+            chances: probability of each value, float32[B, atoms].
+            shift, factor: float32[B], in units of `size`. Values beyond the bound are clipped to it.
 
         Returns:
-            chances, float32[B, atoms]: each is shared by the two values next to where it falls.
+            Probabilities, float32[B, atoms]; each is divided between the two nearest atoms.
         """
         low, step = self.values[0], self.values[1] - self.values[0]
         moved = shift.unsqueeze(1) + factor.unsqueeze(1) * self.values
@@ -83,7 +82,7 @@ class CategoricalCritics(nn.Module):
 
     @torch.no_grad()
     def observe(self, rewards: Tensor, discounts: Tensor) -> None:
-        """Estimate `size` from the rewards of one batch more, float32[B], and their discounts, float32[B]."""
+        """Updates `size` with the rewards of a batch, float32[B], and their discounts, float32[B]."""
         new = torch.stack((rewards.mean(), rewards.square().mean(), torch.ones_like(self.size)))
         self.moments.lerp_(new, 1 - MEMORY)
         mean, square, weight = self.moments.unbind()
@@ -93,13 +92,13 @@ class CategoricalCritics(nn.Module):
         self.size.copy_((mean / (1 - gamma)).square().add(variance).sqrt().clamp(min=LEAST_SIZE))
 
     def running(self) -> Iterable[Tensor]:
-        """What batches have moved: processes that learn together share it."""
+        """Returns the statistics that batches update, which processes that train together share."""
         return self.size.data, self.moments.data
 
 
 @torch.no_grad()
 def normalise_weights(module: nn.Module) -> None:
-    """Scale the weights of each hidden unit of a module's `NormalisedPerceptron`\\ s to length 1, in place."""
+    """Scales the weights of each hidden unit of a module's `NormalisedPerceptron`\\ s to length 1, in place."""
     for each in module.modules():
         if isinstance(each, NormalisedPerceptron):
             for layer in list(each.layers)[:-1]:

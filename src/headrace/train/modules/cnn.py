@@ -53,11 +53,11 @@ class NatureTrunk(nn.Module):
         self.features = outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
         return self._exported(x) if is_exporting() else self.forward_saving(x)[0]
 
     def _exported(self, x: Tensor) -> Tensor:
-        """As `forward`, in float32 and layers that every library has."""
+        """As `forward`, in float32 and with standard layers, for exports."""
         x = x.float() * (1 / 255)
         for layer in self._convolutions():
             x = F.relu(layer(x))
@@ -81,7 +81,7 @@ class NatureTrunk(nn.Module):
         return x.float(), Saved(weights, saved)
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
         weights, (*seen, flat, features) = saved
         d = through_activation(d.to(features.dtype), features, relu=True)
         d = _dense_backward(self.dense, flat, weights[-1], d)
@@ -115,7 +115,7 @@ class SmallTrunk(nn.Module):
         self.features = outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
         return self.forward_saving(x)[0]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
@@ -126,7 +126,7 @@ class SmallTrunk(nn.Module):
         return features, Saved([filters, self.dense.weight], [pixels, found, features])
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
         weights, (pixels, found, features) = saved
         d = through_activation(d, features, relu=True)
         d = _dense_backward(self.dense, found.flatten(1), weights[1], d).view(found.shape)
@@ -135,11 +135,11 @@ class SmallTrunk(nn.Module):
 
 
 class StridedTrunk(nn.Module):
-    """Few convolutions that shrink images uint8[B, C, H, W] fast, and a dense layer.
+    """A few convolutions with large strides over images uint8[B, C, H, W], and a dense layer.
 
     Filters of 6 x 6 pixels with stride 3, then of 3 x 3 with stride 2 until no side is longer than 8: several times
-    cheaper than the Nature-CNN. Pixels are standardised by means and deviations of their own, `fit` once and then
-    frozen: parameters without a gradient, so that whoever gets the weights gets them, too.
+    cheaper than the Nature-CNN. Each pixel is standardised by its own mean and deviation, which `fit` sets once. They
+    are parameters without a gradient, so that they are published and saved with the weights.
 
     Args:
         channels, height, width: of the images.
@@ -166,13 +166,13 @@ class StridedTrunk(nn.Module):
 
     @torch.no_grad()
     def fit(self, images: Tensor) -> None:
-        """Standardise pixels from now on as they are in ``images``, uint8[B, C, H, W]."""
+        """Sets the means and deviations of pixels to those of ``images``, uint8[B, C, H, W]."""
         deviation, mean = torch.std_mean(images.float(), 0, correction=0)
         self.mean.copy_(mean)
         self.scale.copy_(1 / deviation.clamp_(min=self.FLOOR))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
         return self.forward_saving(x)[0]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
@@ -189,7 +189,7 @@ class StridedTrunk(nn.Module):
         return x.float(), Saved(weights, saved)
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
         weights, (*seen, flat, features) = saved
         d = through_activation(d.to(features.dtype), features, relu=True)
         d = _dense_backward(self.dense, flat, weights[-1], d)
@@ -223,14 +223,14 @@ class ImageActorCritic(nn.Module):
         self.log_std = log_std
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Images uint8[B, C, H, W] to action parameters [B, size] and values [B], float32."""
+        """Maps images uint8[B, C, H, W] to action parameters [B, size] and values [B], float32."""
         x = self.trunk(x)
         return with_log_std(self.policy(x), self.log_std), self.value(x).squeeze(1)
 
 
 @cache
 def cpu_has_bf16() -> bool:
-    """Whether the CPU has bfloat16 products in hardware; without them, bfloat16 is far slower than float32."""
+    """Returns whether the CPU has bfloat16 products in hardware; without them, bfloat16 is far slower than float32."""
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
@@ -238,7 +238,7 @@ def trunk_for(config: Config, space: gym.Space, streams: int = 1) -> Trunk:
     """Returns the trunk for images of this size; its last layer has ``streams`` times the usual number of units.
 
     Raises:
-        OptionError: the images are too small for the trunk that is asked for.
+        OptionError: the images are too small for the trunk of the settings.
     """
     assert isinstance(space, gym.spaces.Box)
     channels, height, width = space.shape
@@ -268,14 +268,14 @@ def blocks(images: Tensor) -> Tensor:
 
 
 def is_image(space: gym.Space) -> bool:
-    """Whether observations are uint8 images [C, H, W] that a CNN can take."""
+    """Returns whether observations are uint8 images [C, H, W] that a CNN can take."""
     shape = space.shape or ()
     flat = not isinstance(space, gym.spaces.Box) or space.dtype != np.uint8 or len(shape) != 3
     return not flat and min(shape[1:]) >= SMALL_SIDE
 
 
 def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
-    """Overwrite a layer's gradients, and return that of its input, given that of its output."""
+    """Overwrites a layer's gradients, and returns that of its input, given that of its output."""
     if x.dtype == torch.float32:
         torch.mm(d.t(), x, out=gradient_of(layer.weight))
     else:
@@ -287,7 +287,7 @@ def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
 def _conv_backward(
     layer: Any, x: Tensor, weight: Tensor, d: Tensor, stride: int, further: bool
 ) -> tuple[Tensor, Tensor]:
-    """Overwrite the gradient of a layer's biases; returns those of its input, if ``further``, and of its filters."""
+    """Overwrites the gradient of a layer's biases; returns those of its input, if ``further``, and of its filters."""
     below, filters, bias = torch.ops.aten.convolution_backward(
         d, x, weight, [len(weight)], [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [further, True, True]
     )

@@ -1,11 +1,11 @@
-"""Action distributions as plain functions of a parameter matrix, with analytical gradients.
+"""Action distributions of algorithms that learn from rollouts: functions of a parameter matrix, with their gradients.
 
 `torch.distributions` builds and validates an object for every minibatch, and autograd then visits a dozen small nodes.
 A PPO loss needs only log-probability, entropy and their gradients for each sample, which are written out here;
 autograd, or a network's own backward pass, handles the network only.
 
 Every distribution maps ``params`` float32[B, size] to actions; noise is drawn beforehand for a whole rollout, so that
-sampling is one or two operations.
+sampling is one or two operations. `headrace.train.modules.exploration` has those of algorithms with a replay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Distribution(Protocol):
     action_dtype: torch.dtype
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise float32[…, noise_size] for `sample`, in place, and return it."""
+        """Fills noise float32[…, noise_size] for `sample`, in place, and returns it."""
         ...
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class Categorical:
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
+        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -116,47 +116,6 @@ class Categorical:
         return slope.scatter_add_(0, actions.unsqueeze(0), d_log_prob.unsqueeze(0)).t()
 
 
-@dataclass
-class EpsilonGreedy:
-    """The action of the greatest value, or with probability ``epsilon`` a random one; params are action values.
-
-    Attributes:
-        epsilon: a number, or a tensor that changes during a run: 0-d, or one for each row.
-    """
-
-    size: int
-    start: int = 0
-    epsilon: float | Tensor = 0.0
-
-    def __post_init__(self) -> None:
-        self.outputs, self.noise_size = self.size, 2
-        self.action_shape: tuple[int, ...] = ()
-        self.action_dtype = torch.int64
-
-    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
-        return noise.uniform_(generator=generator)
-
-    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions int64[B] for noise [B, 2]: the first column decides whether, the second how to explore."""
-        explore, which = noise.unbind(-1)
-        # rounding may turn the largest noise into an action beyond the last
-        other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
-        return torch.where(explore < self.epsilon, other, self.mode(params))
-
-    def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Returns actions int64[rows], uniformly distributed."""
-        return torch.randint(self.size, (rows,), generator=generator, device=generator.device)
-
-    def mode(self, params: Tensor) -> Tensor:
-        """Returns the actions int64[B] of the greatest value."""
-        return torch.max(params, -1)[1]
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        """Returns actions counted from the space's ``start``."""
-        return actions + self.start if self.start else actions
-
-
 class MultiCategorical:
     """Independent choices; params are their concatenated logits."""
 
@@ -170,7 +129,7 @@ class MultiCategorical:
         self.starts = torch.tensor(starts, device=device) if any(starts) else None
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with numbers uniform in [0, 1), in place, and return it."""
+        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -224,7 +183,7 @@ class BoxActions:
         self.env_dtype = torch.float64 if dtype == np.float64 else torch.float32
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise with standard normal numbers, in place, and return it."""
+        """Fills noise with standard normal numbers, in place, and returns it."""
         return noise.normal_(generator=generator)
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:
@@ -236,122 +195,6 @@ class BoxActions:
         scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)
         # rounding may exceed a bound by one unit in the last place
         return scaled.clamp_(self.low, self.high).to(self.env_dtype)
-
-
-class BoundedActions(BoxActions):
-    """Actions of a bounded `Box`, for off-policy algorithms, whose actors stay within the bounds.
-
-    Raises:
-        OptionError: the actions are not of a `Box` with bounds.
-    """
-
-    def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
-        if not isinstance(space, gym.spaces.Box) or not space.is_bounded():
-            raise OptionError(f"DDPG, TD3 and SAC need actions of a Box with bounds, not {space}")
-        super().__init__(space.low, space.high, np.dtype(space.dtype), device)
-
-    def explore(self, widely: bool) -> None:
-        """Explore over the whole range if ``widely``, else as usual; does nothing for stochastic policies."""
-
-
-class Deterministic(BoundedActions):
-    """An actor's deterministic output plus Gaussian exploration noise; params are actions within [-1, 1].
-
-    Args:
-        exploration: standard deviation of the noise, in units of half the action range.
-    """
-
-    def __init__(self, space: gym.Space, exploration: float, device: torch.device | str = "cpu"):
-        super().__init__(space, device)
-        self.size = self.noise_size
-        self.exploration = exploration
-        self.spread = torch.tensor(float(exploration), device=device)  # present standard deviation of the noise
-
-    def explore(self, widely: bool) -> None:
-        self.spread.fill_(1.0 if widely else self.exploration)
-
-    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions float32[B, *action_shape] for noise [B, A]: params plus scaled noise, clipped to [-1, 1]."""
-        noisy = torch.addcmul(params, noise, self.spread).clamp_(-1.0, 1.0)
-        return noisy.view(-1, *self.action_shape)
-
-    def mode(self, params: Tensor) -> Tensor:
-        """Returns params [B, A] as actions [B, *action_shape]."""
-        return params.view(-1, *self.action_shape)
-
-
-class SquashedGaussian(BoundedActions):
-    """The tanh of independent normals; params are their means, then their log standard deviations.
-
-    The latter are clamped to `LOG_STD`, as in the authors' code.
-
-    Source: Haarnoja et al. 2018 (arXiv:1812.05905), appendix C.
-    """
-
-    LOG_STD = (-20.0, 2.0)
-
-    def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
-        super().__init__(space, device)
-        self.size = self.outputs = 2 * self.noise_size
-
-    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions float32[B, *action_shape] in (-1, 1) for noise [B, A]."""
-        mean, log_std = params.chunk(2, -1)
-        return torch.addcmul(mean, log_std.clamp(*self.LOG_STD).exp_(), noise).tanh_().view(-1, *self.action_shape)
-
-    def mode(self, params: Tensor) -> Tensor:
-        """Returns the tanh of the means, [B, *action_shape]."""
-        return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
-
-    def rsample(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, A] and their log-probability [B], as `sample_with_log_prob`; autograd differentiates both."""
-        mean, log_std = params.chunk(2, -1)
-        log_std = log_std.clamp(*self.LOG_STD)
-        u = mean + log_std.exp() * noise
-        normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-        squashing = 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u))
-        return torch.tanh(u), (normal - squashing).sum(1)
-
-    def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns actions [B, A], their log-probability [B], and what `gradient` needs.
-
-        With ``u`` before the tanh, ``log(1 - tanh²u) = 2 (log 2 - u - softplus(-2u))``, which is finite for all ``u``.
-        """
-        mean, log_std = params.chunk(2, -1)
-        log_std = log_std.clamp(*self.LOG_STD)
-        spread = log_std.exp().mul_(noise)
-        u = torch.add(mean, spread)
-        each = torch.nn.functional.softplus(u, beta=-2.0).mul_(-2.0).add_(u).mul_(2.0)  # 2u + 2 softplus(-2u)
-        each.sub_(log_std).addcmul_(noise, noise, value=-0.5)
-        log_prob = each.sum(1).sub_((0.5 * math.log(2 * math.pi) + 2 * math.log(2)) * self.noise_size)
-        actions = u.tanh_()
-        return actions, log_prob, (params, spread, actions)
-
-    def gradient(self, saved: Any, d_actions: Tensor, d_log_prob: Tensor) -> Tensor:
-        """Returns the gradient [B, 2A] for params, from d loss/d actions [B, A] and d loss/d log_prob 0-d or [B, 1]."""
-        # da/du = 1 - a²;   d log p/du = 2a;   d log p/d log_std = spread · 2a - 1
-        params, spread, actions = saved
-        d_u = torch.ops.aten.tanh_backward.default(d_actions, actions).add_(actions * d_log_prob, alpha=2.0)
-        d_log_std = torch.ops.aten.hardtanh_backward.default(
-            torch.mul(d_u, spread).sub_(d_log_prob), params[:, self.noise_size :], *self.LOG_STD
-        )
-        return torch.cat((d_u, d_log_std), 1)
-
-
-class WideGaussian(SquashedGaussian):
-    """A `SquashedGaussian` that draws actions uniformly while it is to explore widely, whatever the params are."""
-
-    def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
-        super().__init__(space, device)
-        self.widely = torch.tensor(False, device=device)
-
-    def explore(self, widely: bool) -> None:
-        self.widely.fill_(widely)
-
-    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """As `SquashedGaussian.sample`; of standard normal noise ``erf(noise / √2)`` is uniform in (-1, 1)."""
-        uniform = torch.erf(noise * math.sqrt(0.5)).view(-1, *self.action_shape)
-        return torch.where(self.widely, uniform, super().sample(params, noise))
 
 
 class DiagonalGaussian(BoxActions):

@@ -37,7 +37,7 @@ def narrow(columns: int) -> AbstractContextManager[object]:
 
 
 def is_exporting() -> bool:
-    """Whether a network is being exported: it is then to consist of standard layers, for any number of rows."""
+    """Returns whether a network is being exported, and must then use standard layers and allow any number of rows."""
     return torch.compiler.is_exporting() or torch._C._is_tracing()
 
 

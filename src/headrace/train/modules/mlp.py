@@ -75,7 +75,7 @@ class MLP(nn.Module):
     def backward_into_gradients(
         self, saved: list[Tensor], d_params: Tensor, d_value: Tensor, add: bool = False
     ) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given those of the outputs, or ``add`` to it."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given those of the outputs, or ``add``s to it."""
         h = saved[-1]  # [K, B, H]
         own: dict[str, Any] = self._parameters
         if self.log_std is not None:

@@ -102,10 +102,10 @@ def tried(name: str, *shapes: tuple[int, ...]) -> Iterator[None]:
 
 
 def made_by(name: str, *arguments: Any) -> nn.Module:
-    """The module that a user's function (or class) makes of some arguments; or a copy of a module of a user's.
+    """Returns the module that a user's function or class makes from some arguments, or a copy of a user's module.
 
     Args:
-        name: ``file.py:name`` or ``package.module:name``; or what stands for an object that was given.
+        name: ``file.py:name`` or ``package.module:name``; or the name of an object that was given.
 
     Raises:
         OptionError: there is no such function, or it makes something else.
@@ -130,12 +130,12 @@ def _module(name: str, make: Any, arguments: tuple[Any, ...]) -> nn.Module:
 
 
 def uses_images(config: Config, space: gym.Space) -> bool:
-    """Whether the network takes observations as images."""
+    """Returns whether the network takes observations as images."""
     return is_image(space) and config.network not in ("mlp", "gru")
 
 
 def uses_cnn(config: Config, space: gym.Space) -> bool:
-    """Whether `make_network` returns an `ImageActorCritic`."""
+    """Returns whether `make_network` returns an `ImageActorCritic`."""
     return uses_images(config, space) and ":" not in config.network
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1e-4
-"""the least standard deviation that anything is divided by"""
+"""the smallest standard deviation to divide by"""
 
 
 class RunningStatistics:
@@ -30,7 +30,7 @@ class RunningStatistics:
         self.gather: Callable[[Tensor], Tensor] | None = None
 
     def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
-        """Merge a batch [B, *shape]; rows whose weight, of weights [B] of 0 and 1, is 0 do not count."""
+        """Merges a batch [B, *shape]; rows whose weight, of weights [B] of 0 and 1, is 0 do not count."""
         batch = batch.to(torch.float64)
         if weights is None and len(batch):
             variance, mean = torch.var_mean(batch, 0, correction=0)
@@ -60,7 +60,7 @@ class RunningStatistics:
         return {"mean": self.mean, "variance": self.variance, "count": self.count}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copy the values of `state` into the tensors."""
+        """Copies the values of `state` into the tensors."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
@@ -69,8 +69,8 @@ class Standardiser:
     """Running statistics of a stream of vectors, or of numbers, as float32 factors to standardise with.
 
     Args:
-        shape: of one vector; ``()`` for numbers.
-        floor: the least standard deviation that anything is divided by.
+        shape: shape of one vector; ``()`` for numbers.
+        floor: the smallest standard deviation to divide by.
 
     Attributes:
         mean, scale: the mean, and 1 / the standard deviation, float32 of this shape: 0 and 1 before the first batch.
@@ -83,7 +83,7 @@ class Standardiser:
         self._least = max(floor, SMALLEST) ** 2
 
     def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
-        """Merge a batch [B, *shape]; see `RunningStatistics.update`."""
+        """Merges a batch [B, *shape]; see `RunningStatistics.update`."""
         self.statistics.update(batch, weights)
         self._refresh()
 
@@ -97,7 +97,7 @@ class Standardiser:
         return torch.cat((known.mean.view(-1), known.variance.view(-1), known.count.view(1)))
 
     def unpack(self, packed: Tensor) -> None:
-        """Load a vector that `pack` returned, from any device."""
+        """Loads a vector that `pack` returned, from any device."""
         size = self.mean.numel()
         mean, variance, count = packed.split((size, size, 1))
         shape = self.mean.shape
@@ -112,7 +112,7 @@ class Standardiser:
         return self.statistics.state()
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copy the values of `state` into the tensors."""
+        """Copies the values of `state` into the tensors."""
         self.statistics.load(state)
         if self.statistics.count > 0:
             self._refresh()
@@ -123,32 +123,32 @@ class ObservationNormaliser(Standardiser):
 
     Args:
         size: columns.
-        floor: the least standard deviation of a column: one that is nearly always 0 is not blown up where it is not.
+        floor: the smallest standard deviation of a column, so that a column that is nearly always 0 is not scaled up.
     """
 
     def __init__(self, size: int, device: torch.device | str = "cpu", floor: float = 0.0):
         super().__init__((size,), device, floor)
 
     def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Write normalised observations [B, size] to ``out`` and return it."""
+        """Writes normalised observations [B, size] to ``out`` and returns it."""
         return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
 
 
 class ValueNormaliser(Standardiser):
-    """Lets a critic answer values of mean 0 and standard deviation 1, whatever the scale of the rewards.
+    """Standardises a critic's targets by statistics of all returns so far, whatever the scale of the rewards.
 
-    What it is to answer is standardised by statistics of all returns so far, and what it answers is brought back.
+    The critic's outputs have mean 0 and standard deviation 1; `restored` converts them into units of rewards.
     """
 
     def __init__(self, device: torch.device | str = "cpu"):
         super().__init__((), device)
 
     def normalised(self, returns: Tensor) -> Tensor:
-        """Returns what the critic is to answer, of the shape of ``returns``."""
+        """Returns the critic's targets for returns of any shape."""
         return (returns - self.mean) * self.scale
 
     def restored(self, values: Tensor) -> Tensor:
-        """Returns the critic's answers in units of rewards."""
+        """Returns the critic's outputs in units of rewards."""
         return values / self.scale + self.mean
 
 
@@ -161,12 +161,12 @@ class RewardScaler:
         self.running = torch.zeros(num_envs, device=device)
 
     def __call__(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> Tensor:
-        """Update the statistics and return the scaled rewards, clipped to ± 10."""
+        """Updates the statistics and returns the scaled rewards, clipped to ± 10."""
         self.update(rewards, done, present)
         return self.scaled(rewards)
 
     def update(self, rewards: Tensor, done: Tensor, present: Tensor | None = None) -> None:
-        """Merge the returns of a rollout: rewards float32[T, N], ends bool[T, N]; only where ``present``, if given."""
+        """Merges the returns of a rollout: rewards float32[T, N], ends bool[T, N]; only where ``present``, if given."""
         returns = torch.empty_like(rewards)
         keep = (~done).float().mul_(self.gamma)
         for t in range(len(rewards)):
@@ -184,6 +184,6 @@ class RewardScaler:
         return {**self.statistics.state(), "running": self.running}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copy the values of `state` into the tensors."""
+        """Copies the values of `state` into the tensors."""
         self.statistics.load(state)
         self.running.copy_(state["running"])

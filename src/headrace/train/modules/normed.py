@@ -1,4 +1,4 @@
-"""Networks of action values with a layer normalisation behind each hidden layer, which needs no target networks.
+"""Networks of action values with layer normalisation after each hidden layer, which need no target networks.
 
 Ba et al. 2016 (arXiv:1607.06450); why it makes temporal differences stable: Gallici et al. 2024 (arXiv:2407.04811).
 """
@@ -21,10 +21,10 @@ from headrace.train.modules.q_network import OwnQ, QNetwork
 
 
 class GreedyQNetwork(QNetwork):
-    """Action values in the place of action parameters, and as a state's value that of its best action."""
+    """A network that returns action values as action parameters, and the value of the best action as the value."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs [B, …] to action values float32[B, A], and the greatest of each row, float32[B]."""
+        """Maps inputs [B, …] to action values float32[B, A], and the greatest of each row, float32[B]."""
         q = self.q(x)
         return q, q.amax(1)
 
@@ -60,7 +60,7 @@ class NormedConvolutions(nn.Module):
         self.head = initialised(nn.Linear(dense.out_features, actions), 0.01)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images uint8[B, C, H, W] to action values float32[B, A]."""
+        """Maps images uint8[B, C, H, W] to action values float32[B, A]."""
         x = x.to(torch.float32, memory_format=torch.channels_last) * self.scale
         rounds = self.bf16 and not is_exporting() and (x.is_cuda or cpu_has_bf16())
         with torch.autocast(x.device.type, torch.bfloat16) if rounds else nullcontext():
@@ -69,7 +69,7 @@ class NormedConvolutions(nn.Module):
 
 
 def _layers_of(config: Config, space: gym.spaces.Box) -> tuple[list[nn.Conv2d], nn.Linear]:
-    """The convolutions and the dense layer of a trunk."""
+    """Returns the convolutions and the dense layer of a trunk."""
     trunk: Any = trunk_for(config, space)
     if config.trunk == "strided":
         return list(trunk.convolutions), trunk.dense
@@ -79,10 +79,10 @@ def _layers_of(config: Config, space: gym.spaces.Box) -> tuple[list[nn.Conv2d], 
 
 
 def make_normed_q_network(config: Config, space: gym.Space, actions: int) -> GreedyQNetwork:
-    """The network for an observation space, on the CPU, initialised from torch's global generator.
+    """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
 
     Raises:
-        OptionError: no network fits the space, or the user's own is not what it should be.
+        OptionError: no network fits the space, or the user's own does not have the right interface.
     """
     if ":" in config.network:
         return GreedyQNetwork(OwnQ(config.network, space, actions))

@@ -30,7 +30,7 @@ class InputEncoder:
         self.is_identity = (self.image or plain) and self.normaliser is None
 
     def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Encode observations [B, …] into ``out`` [B, *shape]."""
+        """Encodes observations [B, …] into ``out`` [B, *shape]."""
         if self.normaliser is None:
             return self.plain(observations, out)
         return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)

@@ -1,4 +1,4 @@
-"""Perceptrons with a backward pass that is written by hand, and builds no graph of small nodes."""
+"""Perceptrons with a hand-written backward pass, without autograd's graph of small nodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Layers(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
         if (ending := self._relus[-1]) is not None:
             d = through_activation(d, saved[-1], ending)
         for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):
@@ -76,11 +76,11 @@ class Perceptron(Layers):
 
 
 class Critic(Perceptron):
-    """A perceptron that says what one action is worth."""
+    """A perceptron that returns the value of an action."""
 
     def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str):
         super().__init__(inputs + actions, 1, hidden, activation)
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:  # type: ignore[override]
-        """Inputs [B, D] and actions [B, A] to values [1, B]."""
+        """Maps inputs [B, D] and actions [B, A] to values [1, B]."""
         return super().forward(torch.cat((inputs, actions), 1)).t()

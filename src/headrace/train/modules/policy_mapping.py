@@ -84,7 +84,7 @@ class AgentGroup:
         return values[(slice(None),) * (axis + 1) + (self.agents,)].flatten(axis, axis + 1)
 
     def seen(self, observations: Any) -> Any:
-        """What its agents see, of a tensor or an array [N, A, …] (or [N, …], where there is one agent), as columns."""
+        """Returns its agents' observations as columns, from [N, A, …], or [N, …] where there is one agent."""
         if self.agents is None:
             return observations
         some = observations[:, self.sees.among]
@@ -115,16 +115,16 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
             raise OptionError(f"{spec.task} has one agent: there are no policies to deal it out to")
         return {"": AgentGroup(spec.observation, spec.action)}
     wanted = policies or {kind.name: {AGENTS: (kind.name,)} for kind in spec.agents}
-    dealt = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
-    taken = np.bincount(np.concatenate(list(dealt.values())), minlength=spec.num_agents)
+    groups = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
+    taken = np.bincount(np.concatenate(list(groups.values())), minlength=spec.num_agents)
     if (taken != 1).any():
         agent = int(np.flatnonzero(taken != 1)[0])
         raise OptionError(f"agent {agent} of {spec.task} must be in one policy's agents, not in {taken[agent]}")
-    return {name: _seat(spec, name, numbers) for name, numbers in dealt.items()}
+    return {name: _agent_group(spec, name, numbers) for name, numbers in groups.items()}
 
 
 def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.ndarray:
-    """The agents named by type or number."""
+    """Returns the agents named by type or number."""
     starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
     ranges = {kind.name: np.arange(a, a + kind.count) for kind, a in zip(spec.agents, starts, strict=False)}
     numbers: list[int] = []
@@ -141,7 +141,7 @@ def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.nda
     return np.array(numbers)
 
 
-def _seat(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup:
+def _agent_group(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup:
     starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
     kind_of = np.searchsorted(starts, numbers, "right") - 1
     kinds = np.unique(kind_of)
@@ -170,7 +170,7 @@ def _seat(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup:
 
 
 def _slice(numbers: np.ndarray) -> slice | np.ndarray:
-    """A slice where the numbers are consecutive: it makes views."""
+    """Returns the numbers as a slice if they are consecutive, so that indexing makes views."""
     if (np.diff(numbers) == 1).all():
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers

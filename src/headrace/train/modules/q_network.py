@@ -1,6 +1,6 @@
-"""Networks that say what every action is worth.
+"""Networks that return action values.
 
-Ours have backward passes of their own; those of the user's are left to autograd.
+Headrace's own have hand-written backward passes; a user's network uses autograd.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headrace.train.modules.perceptron import Layers
 
 
 class QNetwork(nn.Module):
-    """Action values in the place of action parameters, for whatever plays with a policy's network."""
+    """The base of networks that return action values as action parameters."""
 
     def __init__(self, q: nn.Module):
         super().__init__()
         self.q = q
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs [B, …] to action values float32[B, A], and zeros in place of values: collecting needs none."""
+        """Maps inputs [B, …] to action values float32[B, A], and zeros as values, which collecting does not need."""
         q = self.q(x)
         return q, q.new_zeros(q.shape[0])
 
@@ -48,14 +48,14 @@ class Head(nn.Module):
             self.value = initialised(nn.Linear(self.width, 1), 1.0)
 
     def forward(self, h: Tensor) -> Tensor:
-        """Features [B, H] or [B, 2·H] to action values [B, A]."""
+        """Maps features [B, H] or [B, 2·H] to action values [B, A]."""
         advantage = self.advantage(h[:, : self.width])
         if not self.dueling:
             return advantage
         return advantage + (self.value(h[:, self.width :]) - advantage.mean(1, keepdim=True))
 
     def backward_into_gradients(self, h: Tensor, d: Tensor) -> Tensor:
-        """Overwrite every parameter's ``.grad``, given the gradient of the action values; answers that of ``h``."""
+        """Overwrites every parameter's ``.grad``, given the gradient of the action values; returns that of ``h``."""
         below = torch.empty_like(h)
         if self.dueling:
             total = d.sum(1, keepdim=True)
@@ -75,7 +75,7 @@ class PerceptronQ(Layers):
         self.head = Head(widths[-1], actions, dueling)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs float32[B, D] to action values float32[B, A]."""
+        """Maps inputs float32[B, D] to action values float32[B, A]."""
         return self.forward_saving(x)[0]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -85,7 +85,7 @@ class PerceptronQ(Layers):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
         super().backward_into_gradients(saved, self.head.backward_into_gradients(saved[-1], d))
 
 
@@ -98,7 +98,7 @@ class ImageQ(nn.Module):
         self.head = Head(self.trunk.features, actions, dueling)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images uint8[B, C, H, W] to action values float32[B, A]."""
+        """Maps images uint8[B, C, H, W] to action values float32[B, A]."""
         return self.head(self.trunk(x))
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Saved]]:
@@ -108,13 +108,13 @@ class ImageQ(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: tuple[Tensor, Saved], d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
         features, trunk = saved
         self.trunk.backward_into_gradients(trunk, self.head.backward_into_gradients(features, d))
 
 
 class OwnQ(nn.Module):
-    """A user's network, whose action parameters are taken for action values; what else it says is left alone."""
+    """A user's network, whose action parameters are the action values; its values are ignored."""
 
     def __init__(self, name: str, space: gym.Space, actions: int):
         super().__init__()
@@ -125,15 +125,15 @@ class OwnQ(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs to action values float32[B, A]."""
+        """Maps inputs to action values float32[B, A]."""
         return self.own(x)[0]
 
 
 def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
-    """The network for an observation space, on the CPU, initialised from torch's global generator.
+    """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
 
     Raises:
-        OptionError: no network fits the space, or the user's own is not what it should be.
+        OptionError: no network fits the space, or the user's own does not have the right interface.
     """
     q: Any
     if ":" in config.network:
@@ -150,7 +150,7 @@ def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
 
 
 def _linear_backward(layer: Any, x: Tensor, d: Tensor, below: Tensor) -> None:
-    """Overwrite a layer's gradients, and in ``below`` that of its input, given that of its output."""
+    """Overwrites a layer's gradients, and in ``below`` that of its input, given that of its output."""
     torch.mm(d.t(), x, out=gradient_of(layer.weight))
     torch.sum(d, 0, out=gradient_of(layer.bias))
     torch.mm(d, layer.weight, out=below)

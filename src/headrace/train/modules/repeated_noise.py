@@ -1,6 +1,6 @@
-"""Noise that is kept for several steps, so that exploration goes somewhere instead of trembling in place.
+"""Noise that is kept for several steps, so that exploration reaches farther than with new noise in each step.
 
-It is kept for n steps with a chance in proportion to n⁻², up to a longest: mostly for one, now and then for many.
+It is kept for n steps with a probability in proportion to n⁻², up to a limit: mostly for one, sometimes for many.
 
 Source: Dabney et al. 2021 (arXiv:2006.01782) for the zeta distribution; Kim et al. 2026 (arXiv:2604.04539) for noise in
 place of actions, all environments together.
@@ -15,10 +15,10 @@ EXPONENT = 2.0
 
 
 class RepeatedNoise:
-    """Draws standard normal noise, the same for some steps on end.
+    """Draws standard normal noise, the same for several consecutive steps.
 
     Args:
-        longest: steps at most; 1 for new noise in each.
+        longest: the largest number of steps; 1 for new noise in each.
     """
 
     def __init__(self, longest: int):
@@ -28,11 +28,11 @@ class RepeatedNoise:
         self._kept: Tensor | None = None
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fill noise in place, and return it.
+        """Fills noise in place, and returns it.
 
         Args:
             noise: float32[T, B, A], the steps of a rollout, which begins with new noise; or float32[B, A], one step,
-                which goes on with the last call's noise where that was for more steps and as many rows.
+                which keeps the last call's noise if that is for more steps and has as many rows.
         """
         return self._rollout(noise, generator) if noise.dim() == 3 else self._step(noise, generator)
 

@@ -1,8 +1,8 @@
-"""Residual networks whose weights, features and gradients keep their size, however long training lasts.
+"""Residual networks whose weights, features and gradients keep their size during training.
 
-Each block widens its input fourfold and narrows it again, both normalised by the statistics of a batch; what the last
-one answers is brought to a root mean square of 1 in each row. After each update every unit's weights are brought back
-to length 1 (`normalise_units`), and scale and shift of a normalisation of D columns, together, to length √D.
+Each block widens its input fourfold and narrows it again, with batch normalisation after both. The last block's output
+is scaled to a root mean square of 1 in each row. After each update every unit's weights are normalised to length 1
+(`normalise_units`), and scale and shift of a normalisation of D columns, together, to length √D.
 
 Source: Kim et al. 2026 (arXiv:2604.04539). A `BatchRenorm` that has not warmed up is a batch normalisation.
 """
@@ -20,7 +20,7 @@ WIDER = 4
 """how much wider a block is inside"""
 LEAST = 1e-8
 LOG_STD = (-10.0, 2.0)
-"""log standard deviations that a `ResidualActor` answers lie between"""
+"""range of the log standard deviations of a `ResidualActor`"""
 
 
 class ResidualBlock(nn.Module):
@@ -38,20 +38,20 @@ class ResidualBlock(nn.Module):
         return x + self._activation(self.outer(self.narrow(inside)))
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Returns [B, D], by the statistics of this batch, which move the running ones."""
+        """Returns [B, D], by this batch's statistics, which update the running ones."""
         inside = self._activation(self.inner.of_batch(self.widen(x)))
         return x + self._activation(self.outer.of_batch(self.narrow(inside)))
 
 
 class ResidualTower(nn.Module):
-    """Normalised inputs, `ResidualBlock` after block, and a linear layer from what they answer.
+    """A normalisation of inputs, `ResidualBlock`s, and a linear layer.
 
     Args:
         inputs, outputs: columns.
-        width: of the blocks.
-        blocks: how many.
+        width: columns of the blocks.
+        blocks: number of blocks.
         activation: ``"relu"`` or ``"tanh"``.
-        how: of the normalisation.
+        how: settings of the normalisation.
     """
 
     def __init__(self, inputs: int, outputs: int, width: int, blocks: int, activation: str, how: Renorm):
@@ -64,14 +64,14 @@ class ResidualTower(nn.Module):
         nn.init.zeros_(self.last.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by running statistics."""
+        """Maps inputs [B, D] to outputs [B, outputs], by running statistics."""
         x = self.first(self.norm(x))
         for block in self.blocks:
             x = block(x)
         return self.last(self.size(x))
 
     def of_batch(self, x: Tensor) -> Tensor:
-        """Inputs [B, D] to outputs [B, outputs], by the statistics of this batch, which move the running ones."""
+        """Maps inputs [B, D] to outputs [B, outputs], by this batch's statistics, which update the running ones."""
         x = self.first(self.norm.of_batch(x))
         for block in self.blocks:
             x = block.of_batch(x)  # type: ignore[operator]
@@ -79,7 +79,7 @@ class ResidualTower(nn.Module):
 
 
 class ResidualActor(ResidualTower):
-    """A `ResidualTower` that answers what a `SquashedGaussian` takes, with log standard deviations within `LOG_STD`."""
+    """A `ResidualTower` that returns parameters of a `SquashedGaussian`, log standard deviations within `LOG_STD`."""
 
     def forward(self, x: Tensor) -> Tensor:
         return _bounded(super().forward(x))
@@ -102,7 +102,7 @@ def _bounded(params: Tensor) -> Tensor:
 
 @torch.no_grad()
 def normalise_units(module: nn.Module) -> None:
-    """Bring the parameters of a module's `ResidualTower`\\ s to their lengths, in place; last biases are free."""
+    """Normalises the parameters of a module's `ResidualTower`\\ s to their lengths, in place; not the last biases."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
             each.weight.div_(each.weight.norm(dim=1, keepdim=True).clamp(min=LEAST))

@@ -1,8 +1,8 @@
-"""Critics side by side: several perceptrons of equal shape as one batched product, with backward passes of their own.
+"""Several critics of equal shape, evaluated as one batched product, with hand-written backward passes.
 
-An update of small critics is a hundred small operations, of which only the products are work. So the critics
-are one batch, biases of the first layer are a row of its weights, met by a column of ones in the inputs, and the
-backward passes compute what somebody asked for: all parameters' gradients, or those of some of the inputs.
+An update of small critics is a hundred small operations, whose overhead takes longer than their products. So the
+critics are one batch; the first layer's biases are a row of its weights, multiplied by a column of ones in the inputs;
+and each backward pass computes only what is needed: gradients of all parameters, or of some of the inputs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TwinCritic(nn.Module):
         inputs: columns, D.
         hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
-        towers: how many, K.
+        towers: number of critics, K.
     """
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], activation: str, towers: int = 2):
@@ -37,12 +37,12 @@ class TwinCritic(nn.Module):
         self.biases = nn.ParameterList([nn.Parameter(bias) for _, bias in between])
         self.last = nn.Parameter(last[0].mT.contiguous())  # [K, 1, H]
         self.last_bias = nn.Parameter(last[1].squeeze(1))
-        # nn.Module looks for an attribute for as long as a small product takes
+        # attribute lookup in nn.Module takes as long as a small product
         self._layers = self.first, tuple(zip(self.weights, self.biases, strict=True)), self.last, self.last_bias
         self._ones = torch.ones(0, 1)
 
     def joined(self, *parts: Tensor) -> Tensor:
-        """Parts of the inputs side by side, and the column of ones: float32[B, D + 1], for the other methods."""
+        """Returns parts of the inputs and a column of ones concatenated, float32[B, D + 1], for the other methods."""
         if is_exporting():
             return torch.cat((*parts, parts[0].new_ones(parts[0].shape[0], 1)), 1)
         rows, device = len(parts[0]), parts[0].device
@@ -51,11 +51,11 @@ class TwinCritic(nn.Module):
         return torch.cat((*parts, self._ones), 1)
 
     def forward(self, *parts: Tensor) -> Tensor:
-        """Parts of the inputs, D columns together, to values [K, B]."""
+        """Maps parts of the inputs, together D columns, to values [K, B]."""
         return self.forward_saving(self.joined(*parts))[0]
 
     def forward_saving(self, x: Tensor, towers: int | None = None) -> tuple[Tensor, list[Tensor]]:
-        """Values [K, B], of the first ``towers`` if given, and the activations [x, h1, …] for the backward passes."""
+        """Returns values [K, B], of the first ``towers`` if given, and activations [x, h1, …] for the backward pass."""
         act = torch.relu_ if self.relu else torch.tanh_
         first, layers, last, last_bias = self._of(towers)
         with narrow(x.shape[1]):
@@ -69,7 +69,7 @@ class TwinCritic(nn.Module):
         return values.squeeze(1).add_(last_bias), saved
 
     def _of(self, towers: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
-        """The parameters of the first so many."""
+        """Returns the parameters of the first ``towers`` critics; of all for None."""
         if towers is None or towers == self.towers:
             return self._layers
         first, layers, last, last_bias = self._layers
@@ -77,12 +77,12 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def fit_into_gradients(self, x: Tensor, wanted: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Overwrite every parameter's ``.grad`` with that of the loss ``½ Σ mean(weights · (values - wanted)²)``.
+        """Overwrites every parameter's ``.grad`` with that of the loss ``½ Σ mean(weights · (values - wanted)²)``.
 
         Args:
             x: `joined` inputs, [B, D + 1].
-            wanted: what all towers should answer, [B].
-            weights: [B]; None for all alike.
+            wanted: targets of all critics, [B].
+            weights: weight of each row, [B]; None for equal weights.
 
         Returns:
             The loss and the mean of the values, 0-d tensors.
@@ -95,7 +95,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrite every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
         first, layers, last, last_bias = self._layers
         x, h = saved[0], saved[-1]
         with narrow(1):
@@ -114,9 +114,9 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor, begin: int) -> Tensor:
-        """The gradient of the inputs from column ``begin`` on, [B, D - begin], given that of the values, [K, B].
+        """Returns the gradient of the inputs from column ``begin`` on, [B, D - begin], given that of values [K, B].
 
-        Of the first towers only, where values of no more were asked for.
+        K is the number of critics that `forward_saving` evaluated.
         """
         first, layers, last, _ = self._of(len(d))
         d = torch.mul(d.unsqueeze(2), last)
@@ -129,6 +129,6 @@ class TwinCritic(nn.Module):
 
 
 def _stacked(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor]:
-    """A layer of each tower: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
+    """Returns a layer of each tower: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
     weight = torch.stack([layer.weight.detach().t() for layer in layers])
     return weight.contiguous(), torch.stack([layer.bias.detach() for layer in layers]).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""A trained agent, loaded from a run folder: `headrace.load`, evaluation, videos and `headrace play` use the same."""
+"""A trained agent, loaded from a run folder, for `headrace.load`, evaluation, videos and `headrace play`."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Agent:
 
     def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint):
         self.config, self.spec = config, spec
-        self._players = [
-            Player(config.of_policy(name), name, spec, agent_group, point)
+        self._played = [
+            PlayedPolicy(config.of_policy(name), name, spec, agent_group, point)
             for name, agent_group in policy_mapping(spec, config.policies).items()
         ]
         self._generator = torch.Generator().manual_seed(config.seed)
@@ -52,23 +52,23 @@ class Agent:
     @property
     def policies(self) -> list[Policy]:
         """The acting policies, in the order of the task's agents."""
-        return [player.policy for player in self._players]
+        return [played.policy for played in self._played]
 
     @property
     def policy(self) -> PolicyModule:
         """The policy as a `torch.nn.Module`; of several policies the first, see `policy_named`."""
-        return self._players[0].module
+        return self._played[0].module
 
     def policy_named(self, name: str) -> PolicyModule:
-        """Returns one of several policies as a `torch.nn.Module`; raises `OptionError` where there is none so named."""
-        return self.player_named(name).module
+        """Returns a policy by its name as a `torch.nn.Module`; raises `OptionError` if there is none of this name."""
+        return self.played_policy(name).module
 
-    def player_named(self, name: str) -> Player:
+    def played_policy(self, name: str) -> PlayedPolicy:
         """Returns one of several policies with its agents; raises `OptionError` where there is none of this name."""
-        for player in self._players:
-            if player.policy.name == name:
-                return player
-        names = ", ".join(player.policy.name for player in self._players)
+        for played in self._played:
+            if played.policy.name == name:
+                return played
+        names = ", ".join(played.policy.name for played in self._played)
         raise OptionError(f"the run has no policy {name!r}; it has {names}" if names else "the run has one policy")
 
     @torch.inference_mode()
@@ -102,54 +102,55 @@ class Agent:
         """As `act`, for a batch."""
         fields = action_fields(self.spec.action)
         if not self.spec.agents:
-            return self._players[0].act(observations, generator, mask).astype(fields[ACTION][0], copy=False)
+            return self._played[0].act(observations, generator, mask).astype(fields[ACTION][0], copy=False)
         rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
         actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields.items()}
-        for player in self._players:
-            group = player.agent_group
+        for played in self._played:
+            group = played.agent_group
             seen: Any = observations if group.sees.key is None else observations[group.sees.key]
             own = None if mask is None else mask[:, group.agents].reshape(rows * group.width, -1)
-            group.put(player.act(group.seen(seen), generator, own), actions)
+            group.put(played.act(group.seen(seen), generator, own), actions)
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
 
     def load(self, model: Mapping[str, torch.Tensor]) -> None:
-        """Go on with other networks of the same run, such as newer ones; raises `StateError` where they do not fit."""
-        for player in self._players:
-            player.policy.load_model(model)
+        """Loads other networks of the same run, such as newer ones; raises `StateError` where they do not fit."""
+        for played in self._played:
+            played.policy.load_model(model)
 
     @torch.inference_mode()
     def insight(self, row: int = 0) -> Insight:
-        """Returns what the first policy's first agent made of its last observation.
+        """Returns the network's outputs for the last observation of the first policy's first agent.
 
         Args:
             row: the environment.
         """
-        return self._players[0].insight(row)
+        return self._played[0].insight(row)
 
     def reset(self, ends: Any = None) -> None:
-        """Begin new episodes: recurrent policies forget what they have seen. Others need no reset.
+        """Begins new episodes: resets the memory of recurrent policies. Others need no reset.
 
         Args:
-            ends: bool[B], the rows whose episodes are over; all by default, and the next call may have other rows.
+            ends: bool[B], the rows whose episodes ended; by default all, and the next call may have other rows.
 
         Raises:
             OptionError: the last call of `act` had another number of rows.
         """
-        for player in self._players:
-            player.reset(None if ends is None else np.asarray(ends, bool))
+        for played in self._played:
+            played.reset(None if ends is None else np.asarray(ends, bool))
 
     def score(self, rewards: np.ndarray) -> np.ndarray:
         """Returns the mean reward of the first policy's agents, [B], from rewards [B] or [B, agents]."""
-        agents = self._players[0].agent_group.agents
+        agents = self._played[0].agent_group.agents
         return rewards if agents is None else rewards[:, agents].mean(-1)
 
 
-class Player:
+class PlayedPolicy:
     """One policy of a checkpoint.
 
     Attributes:
         agent_group: the agents that it plays.
-        policy: what the run learnt; module: the same as a `torch.nn.Module`.
+        policy: the policy of the run.
+        module: the same as a `torch.nn.Module`.
     """
 
     def __init__(self, config: Config, name: str, spec: TaskSpec, agent_group: AgentGroup, point: Checkpoint):
@@ -165,7 +166,7 @@ class Player:
         self._acted: Acted | None = None
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
-        """Returns actions [B, …] of its agents, drawn with a generator, or the likeliest ones without."""
+        """Returns actions [B, …] of its agents: samples, or without a generator the most likely ones."""
         seen = torch.from_numpy(np.ascontiguousarray(observations))
         if self.policy.memory_size:
             self._remember(len(seen))
@@ -188,7 +189,7 @@ class Player:
         return insight(self.policy, self._inputs[column], self._acted, column)
 
     def _remember(self, rows: int) -> None:
-        """Have a memory for so many rows."""
+        """Allocates recurrent memory for ``rows`` rows."""
         if self.memory is None:
             self.memory = torch.zeros(rows, self.policy.memory_size)
         elif len(self.memory) != rows:

@@ -57,12 +57,12 @@ def _episode(agent: Agent, pool: Pool, names: Sequence[str] | None, deterministi
 
 
 def _named(actions: Any) -> dict[str, np.ndarray]:
-    """Actions by their names in a log."""
+    """Returns actions by their names in a log."""
     return (
         {f"{ACTION}:{key}": part for key, part in actions.items()} if isinstance(actions, dict) else {ACTION: actions}
     )
 
 
 def _joined(rows: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Rows [1, …] of all steps as arrays [steps, …]."""
+    """Returns rows [1, …] of all steps as arrays [steps, …]."""
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}

@@ -55,7 +55,7 @@ def evaluate(
     trust: bool = False,
     ended: Callable[[int], None] = lambda episodes: None,
 ) -> Evaluation:
-    """Play episodes with the agent of a run, and return their returns and lengths.
+    """Plays episodes with the agent of a run, and returns their returns and lengths.
 
     The number of episodes of each environment is fixed beforehand, since taking the episodes that end first would
     favour short ones. An episode that is not over after ``max_steps`` agent steps is stopped: some tasks have no limit,
@@ -113,7 +113,7 @@ def play_episodes(
     stop: Callable[[], bool] = lambda: False,
     ended: Callable[[int], None] = lambda episodes: None,
 ) -> Evaluation | None:
-    """Play ``each`` episodes in each environment, see `evaluate`; None if ``stop()`` became true before their end.
+    """Plays ``each`` episodes in each environment, see `evaluate`; None if ``stop()`` became true before their end.
 
     Where lost lives end the pool's episodes, whole games count.
     """
@@ -147,12 +147,12 @@ def play_episodes(
 
 
 def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
-    """Begin new episodes in some environments, and put their first observations into their rows."""
+    """Begins new episodes in some environments, and puts their first observations into their rows."""
     for whole, part in zip(_seen(obs, info), _seen(*pool.reset(envs)), strict=True):
         whole[envs] = part
 
 
 def _seen(obs: Any, info: dict[str, Any]) -> list[np.ndarray]:
-    """The arrays from which actions are chosen."""
+    """Returns the arrays from which actions are chosen."""
     observed = list(obs.values()) if isinstance(obs, dict) else [obs]
     return observed + ([info[MASK]] if MASK in info else [])

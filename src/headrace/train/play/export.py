@@ -1,7 +1,7 @@
 """Writes a trained policy to a file that runs without Headrace: ONNX, or TorchScript.
 
-The file takes observations as environments give them and answers the actions that they take, so that whoever runs it
-needs to know nothing of encodings, normalisation or units. Its metadata say what goes in and what comes out.
+The exported policy takes observations as environments return them, and returns actions that environments take.
+Encoding, normalisation and units are part of it. The metadata describe its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.cnn import NatureTrunk
-from headrace.train.play.agent import Agent, Player
+from headrace.train.play.agent import Agent, PlayedPolicy
 from headrace.train.play.module import PolicyModule
 from headrace.train.runs.writing import writing
 from headrace.version import __version__
 
 METADATA = "headrace"
-"""the entry of an ONNX file's metadata that describes it in JSON; of a TorchScript file, the extra file"""
+"""name of the metadata entry of an ONNX file, or the extra file of a TorchScript file, that describes it in JSON"""
 KINDS = (".onnx", ".pt")
 CLOSE = 1e-5
-ROWS = 7  # of the observations with which a file is checked
+ROWS = 7  # rows of the observations with which a file is checked
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Array:
     """An input or output of an exported policy.
 
     Attributes:
-        name, dtype: of the array.
-        shape: of one row; arrays have one more dimension in front, of any length.
-        meaning: in words.
+        name, dtype: name and dtype of the array.
+        shape: shape of one row; arrays have one more dimension in front, of any length.
+        meaning: its meaning in words.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Array:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """An exported policy.
 
     Attributes:
         path: the file.
-        inputs, outputs: its arrays, in order.
-        difference: the largest difference between its outputs in onnxruntime and the agent's; None where it was not
-            checked, as onnxruntime is not installed.
+        inputs, outputs: its arrays in order.
+        difference: the largest difference between its outputs in onnxruntime and those of the agent; None if
+            onnxruntime is not installed, and nothing was compared.
     """
 
     path: Path
@@ -68,7 +68,7 @@ class Exported:
 
 
 class _Deployed(nn.Module):
-    """Observations, memory and masks to actions, parameters, values and memory, as `Exported` lists them."""
+    """The module that is exported: observations, memory and masks to actions, parameters, values and memory."""
 
     def __init__(self, module: PolicyModule, action_dtype: torch.dtype):
         super().__init__()
@@ -83,20 +83,21 @@ class _Deployed(nn.Module):
 
 
 def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> Exported:
-    """Write a policy of an agent to ``path``, as ONNX (``.onnx``) or TorchScript (``.pt``).
+    """Writes a policy of an agent to ``path``, as ONNX (``.onnx``) or TorchScript (``.pt``).
 
-    It takes the most likely actions. An ONNX file is checked against the agent where onnxruntime is installed.
+    The exported policy chooses the most likely actions. An ONNX file is compared with the agent where onnxruntime is
+    installed.
 
     Args:
-        agent: from `headrace.load`.
+        agent: the agent, from `headrace.load`.
         path: the file.
-        policy: which of several policies; its inputs are then of one of its agents a row.
+        policy: name of one of several policies; each row of its inputs is then one of its agents.
 
     Raises:
-        OptionError: there is no such policy, or several and none is named; the file has another suffix; what exports
-            is not installed; or the network (a user's own) cannot be exported.
+        OptionError: there is no such policy, or several and none is named; the file has another suffix; a package for
+            exports is not installed; or a user's network cannot be exported.
         StorageError: the file cannot be written.
-        ArithmeticError: the file answers otherwise than the agent, by more than 1e-5.
+        ArithmeticError: the outputs of the file differ from those of the agent by more than 1e-5.
     """
     path = Path(path)
     if path.suffix not in KINDS:
@@ -104,35 +105,35 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     if policy is None and len(agent.policies) > 1:
         names = ", ".join(each.name for each in agent.policies)
         raise OptionError(f"the run has several policies, each of which is a file: name one of {names}")
-    player = agent.player_named(agent.policies[0].name if policy is None else policy)
-    inputs, outputs = _arrays(player)
-    examples = _examples(player, inputs, 2)
-    deployed = _Deployed(player.module, getattr(torch, outputs[0].dtype)).eval()
-    facts = _facts(agent, player, inputs, outputs)
-    with _quiet(), _in_float32(player.module), torch.no_grad():
+    played = agent.played_policy(agent.policies[0].name if policy is None else policy)
+    inputs, outputs = _arrays(played)
+    examples = _examples(played, inputs, 2)
+    deployed = _Deployed(played.module, getattr(torch, outputs[0].dtype)).eval()
+    facts = _facts(agent, played, inputs, outputs)
+    with _quiet(), _in_float32(played.module), torch.no_grad():
         if path.suffix == ".pt":
             _write_script(path, deployed, examples, facts)
-            difference = _compare(torch.jit.load(str(path)), deployed, _examples(player, inputs, ROWS))
+            difference = _compare(torch.jit.load(str(path)), deployed, _examples(played, inputs, ROWS))
         else:
             _write_onnx(path, deployed, examples, inputs, outputs, facts)
             session = _session(path, inputs)
-            difference = None if session is None else _compare(session, deployed, _examples(player, inputs, ROWS))
+            difference = None if session is None else _compare(session, deployed, _examples(played, inputs, ROWS))
     if difference is not None and not difference <= CLOSE:
         path.unlink()
         raise ArithmeticError(f"{path} would answer otherwise than the agent, by {difference:.3g}: it was removed")
     return Exported(path, inputs, outputs, difference)
 
 
-def _arrays(player: Player) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    group, module = player.agent_group, player.module
+def _arrays(played: PlayedPolicy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    group, module = played.agent_group, played.module
     seen, done = group.observation, group.action
     memory = (module.memory_size,) if module.memory_size else None
     inputs = [Array("observation", str(np.dtype(seen.dtype)), tuple(seen.shape or ()), "as the environment gives it")]
     if memory:
         inputs.append(Array("memory", "float32", memory, "zeros at the start of an episode"))
-    if player.heads:
-        inputs.append(Array(MASK, "int8", (sum(player.heads),), f"info[{MASK!r}]; 0 for forbidden actions"))
-    size = player.distribution.size
+    if played.heads:
+        inputs.append(Array(MASK, "int8", (sum(played.heads),), f"info[{MASK!r}]; 0 for forbidden actions"))
+    size = played.distribution.size
     outputs = [
         Array("action", str(np.dtype(done.dtype)), tuple(done.shape or ()), "the most likely, for env.step"),
         Array("parameters", "float32", (size,), "logits or values of actions; or means, and log standard deviations"),
@@ -143,9 +144,9 @@ def _arrays(player: Player) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     return tuple(inputs), tuple(outputs)
 
 
-def _examples(player: Player, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
-    """Inputs of so many rows, as the spaces have them."""
-    space = player.agent_group.observation
+def _examples(played: PlayedPolicy, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
+    """Returns example inputs with ``rows`` rows, of the spaces' shapes and dtypes."""
+    space = played.agent_group.observation
     space.seed(rows)
     generator = torch.Generator().manual_seed(rows)
     found = []
@@ -160,17 +161,17 @@ def _examples(player: Player, inputs: tuple[Array, ...], rows: int) -> tuple[Ten
     return tuple(found)
 
 
-def _facts(agent: Agent, player: Player, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
-    """What the metadata say."""
+def _facts(agent: Agent, played: PlayedPolicy, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
+    """Returns the metadata that the file holds."""
     listed = [{each: list(map(_as_dict, arrays))} for each, arrays in (("inputs", inputs), ("outputs", outputs))]
     return {
         "headrace": __version__,
         "task": agent.spec.task,
         "env_options": json.loads(json.dumps(agent.config.env_options, default=str)),
-        "algo": player.policy.config.algo,
-        "policy": player.policy.name,
-        "observation_space": str(player.agent_group.observation),
-        "action_space": str(player.agent_group.action),
+        "algo": played.policy.config.algo,
+        "policy": played.policy.name,
+        "observation_space": str(played.agent_group.observation),
+        "action_space": str(played.agent_group.action),
         **listed[0],
         **listed[1],
     }
@@ -183,7 +184,7 @@ def _as_dict(array: Array) -> dict[str, Any]:
 def _write_script(path: Path, deployed: _Deployed, examples: tuple[Tensor, ...], facts: dict[str, Any]) -> None:
     try:
         script = torch.jit.trace(deployed, examples, check_trace=False)
-    except Exception as error:  # of whatever a user's network does
+    except Exception as error:  # a user's network may raise anything
         raise OptionError(f"the network cannot be traced: {error}") from error
     with writing(path):
         torch.jit.save(script, str(path), _extra_files={f"{METADATA}.json": json.dumps(facts, indent=2)})
@@ -214,7 +215,7 @@ def _write_onnx(
             dynamo=True,
             verbose=False,
         )
-    except Exception as error:  # of whatever a user's network does
+    except Exception as error:  # a user's network may raise anything
         words = str(error.__cause__ or error).strip().partition("\n")[0]
         raise OptionError(f"the network cannot be exported to ONNX: {words}") from error
     assert program is not None
@@ -224,7 +225,7 @@ def _write_onnx(
 
 
 def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
-    """The file in onnxruntime, called as a module; None where that is not installed."""
+    """Returns a function that runs the file in onnxruntime; None if onnxruntime is not installed."""
     try:
         import onnxruntime
     except ImportError:
@@ -242,7 +243,7 @@ def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
 
 
 def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -> float:
-    """The largest difference between outputs, but for actions of equal parameters; relative to those beyond 1."""
+    """Returns the largest difference between outputs, relative where they exceed 1, ties between actions excepted."""
     found, own = exported(*examples), deployed(*examples)
     worst = 0.0
     for theirs, ours in zip(found[1:], own[1:], strict=True):
@@ -255,7 +256,7 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 
 @contextmanager
 def _in_float32(module: nn.Module) -> Iterator[None]:
-    """Products in float32, also where the run had ``bf16``: files have no other."""
+    """A context with products in float32, also for runs with ``bf16``, which files do not support."""
     trunks = [part for part in module.modules() if isinstance(part, NatureTrunk)]
     dtypes = [trunk.dtype for trunk in trunks]
     for trunk in trunks:
@@ -269,7 +270,7 @@ def _in_float32(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Exporters warn of what is of no concern to whoever uses a file."""
+    """A context without the exporters' warnings that do not concern users of a file."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

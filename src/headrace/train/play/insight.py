@@ -1,4 +1,4 @@
-"""What an agent makes of what it sees: the probabilities or values of its actions, and what it expects to earn."""
+"""What an agent's network computes for an observation: probabilities or values of actions, and the expected return."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from torch import Tensor
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import Acted
-from headrace.train.modules.distributions import Categorical, EpsilonGreedy, MultiCategorical
+from headrace.train.modules.distributions import Categorical, MultiCategorical
+from headrace.train.modules.exploration import EpsilonGreedy
 
 
 @dataclass(frozen=True)
 class Insight:
-    """One agent's view of its last observation.
+    """The outputs of one agent's network for its last observation.
 
     Attributes:
-        value: what it expects to earn from here, discounted, in the rewards that it learns from; None if it says none.
-        probabilities: of each choice of discrete actions, the probabilities; None where it has none.
-        action_values: what each action is worth, where the agent learns that (DQN); else None.
-        actions: what it did: the number of each discrete choice, from 0, or the action's numbers for the environment.
+        value: expected discounted return, in the rewards that it learns from; None if the network has no values.
+        probabilities: probabilities of the actions, one list for each discrete choice; None for other actions.
+        action_values: value of each action, where the algorithm learns action values (DQN); else None.
+        actions: the chosen action: index of each discrete choice, or the numbers that the environment received.
     """
 
     value: float | None
@@ -34,10 +35,10 @@ def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insigh
     """Returns the insight of a single row.
 
     Args:
-        policy: who acted.
-        inputs: of this row, as its network takes them, [1, …].
-        acted: what it has chosen for all rows.
-        rows: which of them it is.
+        policy: the policy that acted.
+        inputs: its network's inputs of this row, [1, …].
+        acted: the acting step of all rows.
+        rows: a slice that selects this row.
     """
     params, actions, distribution = acted.params[rows], acted.actions[rows], policy.distribution
     if isinstance(distribution, EpsilonGreedy):
@@ -61,6 +62,6 @@ def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | 
 
 
 def _worth(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
-    """What the least confident critic gives for these actions."""
+    """Returns the smallest of the critics' values of these actions."""
     critic = getattr(policy.network, "critic", None)
     return None if critic is None else float(critic(inputs, actions.flatten(1)).amin())

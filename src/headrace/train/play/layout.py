@@ -1,4 +1,4 @@
-"""Checks observations of one environment or of several against a task's space, and brings them into one form."""
+"""Checks observations of one environment or of several against a task's space, and converts them to batches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
     """Returns observations as a batch of arrays of the space's dtypes, and whether they are those of one environment.
 
     Args:
-        observations: nested like the space; arrays, or what NumPy makes arrays of, of the shape [*shape] of their leaf
-            of the space (one environment), or [B, *shape].
-        space: of one environment.
+        observations: arrays, or values that NumPy converts to arrays, nested like the space. Their shapes are those of
+            the space's leaves, [*shape] for one environment or [B, *shape] for several.
+        space: the space of one environment.
 
     Raises:
-        OptionError: they are nested otherwise, or have another shape or dtype; the message names both.
-        NotFiniteError: one holds NaN or infinity.
+        OptionError: the nesting, a shape or a dtype differs from the space; the message names both.
+        NotFiniteError: an observation holds NaN or infinity.
     """
     arrays: dict[str, np.ndarray] = {}
     rows: set[int | None] = set()
@@ -44,7 +44,7 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
 
 
 def _array(name: str, given: Any, leaf: gym.Space) -> np.ndarray:
-    """One leaf, of the space's dtype."""
+    """Returns the array of one leaf, with the space's dtype."""
     if not is_array(leaf):
         raise OptionError(f"{name}: {leaf} has no arrays")
     dtype, shape = np.dtype(leaf.dtype), tuple(leaf.shape or ())

@@ -14,7 +14,7 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import space_text
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
@@ -22,21 +22,21 @@ from headrace.train.runs import trust
 from headrace.train.runs.folder import RunFolder
 
 
-def check_loads(config: Config, spec: TaskSpec, players: Mapping[str, Player]) -> None:
-    """Check that the networks that ``load`` names exist, and fit this run's observations and actions.
+def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup]) -> None:
+    """Checks that the networks that ``load`` names exist, and fit this run's observations and actions.
 
     Args:
         config: the run's settings.
         spec: its task.
-        players: its policies by name; ``""`` for the one of a single agent.
+        setups: its policies by name; ``""`` for the one of a single agent.
 
     Raises:
         OptionError: the run that ``load`` names has no checkpoint, observations or actions of other sizes, or not this
             run's ``normalise_observations``, ``normalise_values`` or ``activation``, where the network has one.
     """
     groups = policy_mapping(spec, config.policies)
-    for name, player in players.items():
-        own = player.config
+    for name, setup in setups.items():
+        own = setup.config
         if own.load is None:
             continue
         run, theirs = RunFolder.read(own.load)
@@ -44,7 +44,7 @@ def check_loads(config: Config, spec: TaskSpec, players: Mapping[str, Player]) -
             raise OptionError(f"load={own.load!r}: that run has no checkpoint yet")
         _check_sizes(own, name, groups[name], theirs)
         there = theirs.of_policy(name)
-        unseen = ["normalise_observations", *(["activation"] if player.uses("activation") else [])]
+        unseen = ["normalise_observations", *(["activation"] if setup.uses("activation") else [])]
         unseen += ["normalise_values"] if hasattr(own, "normalise_values") else []
         for setting in unseen:  # in the shapes of what is loaded
             ours, learnt = getattr(own, setting), getattr(there, setting, False)
@@ -58,7 +58,7 @@ def check_loads(config: Config, spec: TaskSpec, players: Mapping[str, Player]) -
 def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> None:
     """Raises `OptionError` where the run that ``load`` names learnt observations or actions of other sizes.
 
-    A task that only code of a run folder's makes is not made here: its network's shapes are compared later.
+    A task that only code named by a run folder defines is not made here; the shapes of the network are compared later.
     """
     if not all(map(trust.is_known, trust.sources([theirs.task]))):
         return
@@ -75,12 +75,12 @@ def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> N
 
 
 def _size(space: gym.Space) -> tuple[Any, ...]:
-    """What of a space decides the sizes of a network: a shape, or numbers of choices."""
+    """Returns the part of a space that a network's sizes depend on: a shape, or numbers of choices."""
     return space.shape, getattr(space, "n", None), tuple(np.ravel(getattr(space, "nvec", ())))
 
 
 def begin_with_network(policy: Policy) -> None:
-    """Load the network that a policy's settings name, and its observation statistics, if they name one.
+    """Loads the network that a policy's settings name, and its observation statistics, if they name one.
 
     Args:
         policy: the policy.

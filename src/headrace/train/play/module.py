@@ -1,4 +1,4 @@
-"""A trained policy as a plain `torch.nn.Module`, from observations as they come to action parameters and values."""
+"""A trained policy as a plain `torch.nn.Module`, from observations of environments to action parameters and values."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from headrace.train.modules.action_masks import forbidden, masked
 
 
 class PolicyModule(nn.Module):
-    """A policy's network with all that comes before it: one-hot encoding, flattening, normalisation.
+    """A policy's network with the encoding of its inputs: one-hot encoding, flattening, normalisation.
 
     Args:
-        policy: whose network it is; both share their parameters.
+        policy: the policy, with which the module shares its parameters.
         heads: the number of actions of each masked head; empty for no action masks.
 
     Attributes:
         network: the network itself.
-        distribution: what its parameters are of: ``mode(params)`` and ``sample(params, noise)`` choose actions, and
-            ``to_env(actions)`` makes of them what environments take.
+        distribution: the action distribution: ``mode(params)`` and ``sample(params, noise)`` choose actions, and
+            ``to_env(actions)`` converts them for environments.
         memory_size: columns of a recurrent network's memory, which is zero at the start of an episode; 0 for others.
-        heads: as given.
+        heads: as in the arguments.
     """
 
     def __init__(self, policy: Policy, heads: tuple[int, ...] = ()):
@@ -47,14 +47,14 @@ class PolicyModule(nn.Module):
         """Returns action parameters [B, size], values float32[B], and a recurrent network's new memory [B, H].
 
         Args:
-            observations: [B, *shape], of one agent each, as environments give them.
-            memory: a recurrent network's before the step, float32[B, H]; zeros by default.
+            observations: [B, *shape], each of one agent, as environments return them.
+            memory: a recurrent network's memory before the step, float32[B, H]; zeros by default.
             action_mask: ``info["action_mask"]``, [B, K]; 0 for forbidden actions, whose probability becomes 0.
 
         Returns:
             Parameters are logits (or, for DQN, values) of discrete actions; of continuous ones means, with their log
-            standard deviations where the policy has some. Values are what the policy expects to earn: of an
-            actor-critic its value, of DQN the best action's, of SAC, TD3 and DDPG the lowest critic's.
+            standard deviations where the policy has some. Values are expected returns: the value of an actor-critic,
+            that of the best action for DQN, the smallest of the critics' for SAC, TD3 and DDPG.
         """
         inputs = self.inputs(observations)
         after: Sequence[Tensor] = ()
@@ -68,7 +68,7 @@ class PolicyModule(nn.Module):
         return params, self._worth(inputs, params, values), *after
 
     def inputs(self, observations: Tensor) -> Tensor:
-        """Returns what the network takes: images as they are, others float32[B, D], normalised if the policy does."""
+        """Returns the network's inputs: images unchanged, others as float32[B, D], normalised if the policy does so."""
         if self._image:
             return observations
         if self._categories:

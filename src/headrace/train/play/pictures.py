@@ -1,4 +1,4 @@
-"""Pictures of environments, as those who watch want them: small and plain ones of robots, large ones of small games."""
+"""Pictures of environments for videos and pages: small plain ones of robots, enlarged ones of small games."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIXELS = 240  # width and height, of tasks with this option: software rendering 
 EFFECTS = "render_effects"
 SIDES = ("render_width", "render_height")
 SMALL = 320  # pixels of a side up to which several environments are shown side by side
-TILES = 4  # how many, then
+TILES = 4  # environments side by side
 GAP = 2  # pixels around each
 QUALITY = 85  # of JPEGs
 
@@ -27,7 +27,7 @@ def plain(config: Config) -> dict[str, int | bool]:
 
 
 def small(config: Config) -> dict[str, int | bool]:
-    """Returns options of the run's task that make its pictures small and plain, where nobody chose otherwise."""
+    """Returns options of the run's task that make its pictures small and plain, but for those that the run sets."""
     chosen = plain(config)
     if not config.env_options.keys() & {*SIDES, "width", "height"}:
         options = build_task(config.task, **config.env_options).spec.options

@@ -34,7 +34,7 @@ def record(
     trust: bool = False,
     shown: Callable[[int], None] = lambda steps: None,
 ) -> Path:
-    """Play one episode (at most ``max_steps`` steps) in real time, and keep it in the run's ``episodes/``.
+    """Plays one episode (at most ``max_steps`` steps) in real time, and keeps it in the run's ``episodes/``.
 
     Args:
         run_dir: the run folder.
@@ -70,17 +70,17 @@ def film(
     shown: Callable[[int], None] = lambda steps: None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Play one episode, and keep it in the run's ``episodes/``; returns the video's path.
+    """Plays one episode, and keeps it in the run's ``episodes/``; returns the video's path.
 
     Args:
         run: the run.
-        agent: who plays.
-        pool: one environment.
-        step: agent steps of the run after which the agent was as it is.
+        agent: the agent that plays.
+        pool: a pool of one environment.
+        step: agent steps of the run when the agent's weights were learnt.
         kind: as in `KeptEpisode`.
-        max_steps: agent steps that are shown at most.
+        max_steps: the largest number of agent steps.
         shown: called with the number of each recorded agent step.
-        enough: whether to stop before the end.
+        enough: called at each step; the video ends once it returns True.
 
     Raises:
         ImportError: PyAV is not installed.
@@ -106,7 +106,7 @@ def best_film(run: RunFolder) -> Path | None:
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
-    """Encode frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
+    """Encodes frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         _encode(temporary, frames, fps)
@@ -119,7 +119,7 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
         stream = None
         for frame in map(enlarged, frames):
             if stream is None:
-                # to a thousandth: floats of time steps are no round fractions
+                # rounded to a thousandth, as time steps are floats
                 stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
                 # 4:2:0 needs even sides
                 stream.height, stream.width = (side // 2 * 2 for side in frame.shape[:2])
@@ -133,7 +133,7 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
 
 @dataclass
 class _Played:
-    """What an episode has come to: its return, its agent steps, and whether it is over."""
+    """The return and the agent steps of an episode so far, and whether it is over."""
 
     earned: float = 0.0
     steps: int = 0
@@ -149,7 +149,7 @@ def _frames(
     enough: Callable[[], bool],
     played: _Played,
 ) -> Iterator[np.ndarray]:
-    """Frames of an episode, one for every ``every`` steps, and of its end."""
+    """Yields frames of an episode, one for every ``every`` steps, and the last one."""
     obs, info = pool.reset()
     yield pool.render()[0]
     while played.steps < max_steps and not played.over and not enough():

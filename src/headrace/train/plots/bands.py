@@ -2,7 +2,7 @@
 
 The interquartile mean, and confidence intervals by bootstrap over runs, are those of Agarwal, Schwarzer, Castro,
 Courville and Bellemare, "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (NeurIPS 2021): with
-few seeds, a mean follows one lucky run, and a median throws most of them away.
+few seeds, a single lucky run dominates the mean, and the median ignores most runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 Mean = Literal["iqm", "mean", "median"]
-POINTS = 200  # of a band
+POINTS = 200  # points of a band
 RESAMPLES = 2000
 COVERAGE = 0.95
 
@@ -24,9 +24,9 @@ class Band:
     """The middle of several curves, and its interval; all float64 [M].
 
     Attributes:
-        x: where: agent steps or seconds.
+        x: agent steps or seconds.
         middle: the mean over seeds.
-        low, high: of the interval; equal to ``middle`` for a single curve.
+        low, high: ends of the interval; equal to ``middle`` for a single curve.
     """
 
     x: np.ndarray
@@ -38,8 +38,8 @@ class Band:
 def interquartile_mean(values: np.ndarray) -> np.ndarray:
     """Returns the mean of the middle half along the last axis, [..., K] → [...].
 
-    Where K is no multiple of 4, the values at the quartiles count in part, so that it is continuous in K: half of the
-    weight is always in the middle.
+    Where K is no multiple of 4, the values at the quartiles have fractional weights, so that half of the total weight
+    is always in the middle.
     """
     count = values.shape[-1]
     edges = np.arange(count + 1) / count
@@ -57,13 +57,13 @@ MIDDLES: dict[Mean, Callable[[np.ndarray], np.ndarray]] = {
 def band(curves: Sequence[tuple[np.ndarray, np.ndarray]], mean: Mean = "iqm", smooth: float = 0.0) -> Band | None:
     """Returns the middle of curves over the part of x that all of them have; None where there is no such part.
 
-    Whole curves are resampled, so that what follows in a run stays with it. In a plot with a panel for each task this
+    Whole curves are resampled, so that points of one run stay together. In a plot with a panel for each task this
     is the stratified bootstrap: runs are drawn within their task.
 
     Args:
         curves: (x, y) of each seed, float64 [M_i], x growing.
-        mean: which middle.
-        smooth: as in `smoothed`, of each curve.
+        mean: the kind of mean over seeds.
+        smooth: the share of `smoothed`, for each curve.
     """
     begin, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     if begin > end:
@@ -75,7 +75,7 @@ def band(curves: Sequence[tuple[np.ndarray, np.ndarray]], mean: Mean = "iqm", sm
     middle = middle_of(values)
     if len(curves) == 1:
         return Band(x, middle, middle, middle)
-    rng = np.random.default_rng(0)  # the same plot from the same runs
+    rng = np.random.default_rng(0)  # the same runs give the same plot
     drawn = rng.integers(len(curves), size=(RESAMPLES, len(curves)))
     tails = (50 * (1 - COVERAGE), 50 * (1 + COVERAGE))
     intervals = [np.percentile(middle_of(row[drawn]), tails) for row in values]
@@ -84,11 +84,11 @@ def band(curves: Sequence[tuple[np.ndarray, np.ndarray]], mean: Mean = "iqm", sm
 
 
 def smoothed(x: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:
-    """Returns the mean of each point and those before it within a share of the whole length of x; never later ones.
+    """Returns the mean of each point and the earlier ones within a share of the whole length of x.
 
     Args:
         x, y: float64 [M], x growing.
-        share: of ``x[-1] - x[0]``; 0 leaves y as it is.
+        share: length of the mean as a share of ``x[-1] - x[0]``; 0 leaves y unchanged.
     """
     if share <= 0 or len(x) < 2:
         return y

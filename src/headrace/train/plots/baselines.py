@@ -1,4 +1,4 @@
-"""Reads results of others from a CSV file, to be drawn beside runs."""
+"""Reads published or other results from a CSV file, to be drawn beside runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Baseline:
     """A result to compare with: a curve, or one return as a level.
 
     Attributes:
-        name: as in the legend.
+        name: its name in the legend.
         task: the task that it is for; empty for all.
-        steps, seconds, returns, low, high: float64 [M]; nan where the file does not say. A level has one row without
+        steps, seconds, returns, low, high: float64 [M]; nan where the file has no value. A level has one row without
             step.
     """
 
@@ -36,7 +36,7 @@ class Baseline:
 
     @property
     def is_level(self) -> bool:
-        """Whether it is one return, reached at no step in particular."""
+        """Whether it is a single return without a step."""
         return len(self.steps) == 1 and math.isnan(self.steps[0]) and math.isnan(self.seconds[0])
 
 
@@ -71,7 +71,7 @@ def read_baselines(file: str | Path) -> list[Baseline]:
 
 
 def _number(file: str | Path, line: int, name: str, text: str | None) -> float:
-    """The number in a cell; nan for an empty one."""
+    """Returns the number in a cell; nan for an empty one."""
     try:
         return float(text) if text and text.strip() else math.nan
     except ValueError:

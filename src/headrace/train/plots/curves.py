@@ -1,7 +1,6 @@
-"""Reads the curves of runs, and joins runs that differ in their seed alone.
+"""Reads the curves of runs, and groups runs that differ only in their seed.
 
-A plot of several runs says something about an algorithm only where runs of the same settings are one line with a band.
-Which runs those are is decided here, once for the command and for all who draw.
+A plot shows each group as one line with a band. The grouping is defined here for the command and for all plots.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from headrace.train.logging.metrics import read_metrics
 from headrace.train.runs.folder import RunFolder
 
 Source = Literal["training", "evaluation"]
-"""whose returns: of training's episodes, or of evaluations, which are played without exploration"""
-DEPTH = 3  # levels of folders below one that is named in which runs are looked for
+"""the source of returns: episodes of training, or evaluations, which have no exploration"""
+DEPTH = 3  # levels of folders that are searched for runs below a named one
 MOST_NAMED = 3  # settings in a label
 
 
@@ -47,11 +46,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed alone.
+    """Runs that differ only in their seed.
 
     Attributes:
         label: the settings in which it differs from the other groups of its task.
-        curves: of its runs, by seed.
+        curves: the curves of its runs, by seed.
     """
 
     label: str
@@ -83,7 +82,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _by_number(path: Path) -> list[tuple[bool, int, str]]:
-    """A key by which ``seed-10`` comes after ``seed-9``."""
+    """Returns a key by which ``seed-10`` comes after ``seed-9``."""
     words = "".join(each if each.isdigit() else f" {each} " for each in str(path)).split()
     return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
 
@@ -91,12 +90,12 @@ def _by_number(path: Path) -> list[tuple[bool, int, str]]:
 def read_curves(
     runs: Iterable[Path], source: Source = "training", skipped: Callable[[str], object] = print
 ) -> list[Curve]:
-    """Returns the curves of runs; of one that cannot be read, or has none, it says so and goes on.
+    """Returns the curves of runs, without those that cannot be read or have no returns.
 
     Args:
         runs: run folders.
-        source: whose returns.
-        skipped: called with a sentence for each run that is left out.
+        source: the source of returns.
+        skipped: called with a message for each run that is left out.
     """
     curves = []
     for path in runs:
@@ -128,7 +127,7 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
 
 
 def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Step, first line and result of each evaluation."""
+    """Yields step, first line and result of each evaluation."""
     found: dict[Any, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
     for line in lines:
         known = line.get("evaluation")
@@ -138,7 +137,7 @@ def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, A
 
 
 def _seconds(line: Mapping[str, Any]) -> float:
-    """Seconds of training; nan in a line without."""
+    """Returns the seconds of training of a line; nan if it has none."""
     time = line.get("time")
     seconds = time.get("seconds") if isinstance(time, dict) else None
     return float(seconds) if isinstance(seconds, int | float) else math.nan
@@ -152,11 +151,11 @@ def _finite(number: Any) -> bool:
 
 
 def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, list[Group]]:
-    """Returns task → its groups, in the order in which they were first met.
+    """Returns task → its groups, in the order of their first runs.
 
     Args:
-        curves: of runs.
-        labels: of the groups of each task, in their order, in place of those that follow from their settings.
+        curves: the curves of the runs.
+        labels: labels of the groups of each task, in their order; by default they are derived from the settings.
 
     Raises:
         OptionError: there are not as many labels as a task has groups.
@@ -169,7 +168,7 @@ def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, li
 
 
 def deciding(config: Config) -> dict[str, Any]:
-    """Returns the settings that decide what a run learns, and how fast: all but its seed and what it leaves behind."""
+    """Returns the settings that affect what a run learns and how fast: all but the seed, and those of its output."""
     known = settings_of(type(config))
     values = dataclasses.asdict(config)
     return {
@@ -191,7 +190,7 @@ def _labelled(groups: list[list[Curve]], labels: Sequence[str]) -> list[Group]:
 
 
 def labels_of(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns a label for each of several settings: the algorithm, and in what it differs from others of the same.
+    """Returns a label for each of several runs' settings: the algorithm, and differences from others with the same.
 
     Settings that follow from another algorithm are not named.
     """

@@ -25,8 +25,8 @@ from headrace.train.runs.writing import writing
 
 Axis = Literal["steps", "seconds"]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-GREYS = ("#555555", "#999999")  # of baselines
-STYLES = ("-", "--", "-.", ":")  # once all colours are taken
+GREYS = ("#555555", "#999999")  # for baselines
+STYLES = ("-", "--", "-.", ":")  # the next one is used when all colours are used
 STYLE: dict[str, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -55,12 +55,12 @@ AXES: dict[Axis, str] = {"steps": "agent steps", "seconds": "seconds of training
 
 @dataclass(frozen=True)
 class Look:
-    """What of several runs is drawn, and how.
+    """The options of a plot of several runs.
 
     Attributes:
-        mean: the middle over seeds.
-        source: whose returns.
-        axes: what they are drawn over, one panel of a task for each.
+        mean: the kind of mean over seeds.
+        source: the source of returns.
+        axes: the horizontal axes, with one panel of a task for each.
         smooth: see `headrace.train.plots.bands.smoothed`.
     """
 
@@ -71,7 +71,7 @@ class Look:
 
 
 def check_format(path: Path) -> None:
-    """Raises `OptionError` where a plot's name does not end as one of the formats does."""
+    """Raises `OptionError` if a plot's file name does not have the ending of a supported format."""
     if path.suffix.lower() not in FORMATS:
         raise OptionError(f"{path} must end in {', '.join(FORMATS)}: which kind of file is it to be?")
 
@@ -79,13 +79,13 @@ def check_format(path: Path) -> None:
 def plot_groups(
     tasks: Mapping[str, Sequence[Group]], out: Path, look: Look = Look(), baselines: Sequence[Baseline] = ()
 ) -> str:
-    """Draw a panel for each task and axis, a line with a band for each group; returns the caption.
+    """Draws a panel for each task and axis, a line with a band for each group; returns the caption.
 
     Args:
         tasks: task → groups, as `headrace.train.plots.curves.grouped` returns.
-        out: the file; its ending is the format.
-        look: what is drawn.
-        baselines: others' results; one of a task is drawn in its panels, one of no task in all.
+        out: the file; its ending selects the format.
+        look: the options of the plot.
+        baselines: results to compare with; one with a task is drawn in the task's panels, others in all.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -120,7 +120,7 @@ def plot_groups(
 
 
 def plot_returns(run_dir: str | Path) -> Path:
-    """Plot a run's mean return over agent steps, and over seconds, into its ``curve.png``; returns the path.
+    """Plots a run's mean return over agent steps, and over seconds, into its ``curve.png``; returns the path.
 
     Returns of evaluations, which are played without exploration, are a second curve.
 
@@ -155,7 +155,7 @@ def plot_returns(run_dir: str | Path) -> Path:
 
 
 def _style() -> AbstractContextManager[None]:
-    """matplotlib's settings for these plots, whatever its user has set."""
+    """Returns a context with matplotlib's settings for these plots, independent of the user's."""
     import matplotlib as mpl
 
     settings: dict[Any, Any] = {**mpl.rcParamsDefault, **STYLE, "backend": mpl.rcParams["backend"]}
@@ -163,7 +163,7 @@ def _style() -> AbstractContextManager[None]:
 
 
 def _looks(tasks: Mapping[str, Sequence[Group]], baselines: Sequence[Baseline]) -> dict[str, dict[str, str]]:
-    """Label or baseline's name → its colour and style, the same in all panels."""
+    """Returns label or baseline's name → its colour and style, the same in all panels."""
     labels = dict.fromkeys(group.label for groups in tasks.values() for group in groups)
     styles = [{"color": colour, "linestyle": style} for style in STYLES for colour in COLOURS]
     looks = dict(zip(labels, cycle(styles), strict=False))
@@ -172,14 +172,14 @@ def _looks(tasks: Mapping[str, Sequence[Group]], baselines: Sequence[Baseline]) 
 
 
 def _points(curve: Curve, axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    """x and y where x is known."""
+    """Returns x and y where x is known."""
     x = curve.steps if axis == "steps" else curve.seconds
     known = np.isfinite(x)
     return x[known], curve.returns[known]
 
 
 def _draw_group(ax: Any, group: Group, axis: Axis, look: Look, style: dict[str, str]) -> None:
-    """The middle, its band, and each seed faintly where they are few."""
+    """Draws the mean, its band, and each seed faintly if they are few."""
     curves = [points for curve in group.curves if len((points := _points(curve, axis))[0])]
     if not curves:
         return
@@ -189,7 +189,7 @@ def _draw_group(ax: Any, group: Group, axis: Axis, look: Look, style: dict[str, 
             ax.plot(x, smoothed(x, y, look.smooth), color=style["color"], alpha=0.25, linewidth=0.7)
     middle = band(curves, look.mean, look.smooth)
     seeds = f"{count} seed{'s' if count > 1 else ''}"
-    if middle is None:  # they have no part of the axis in common
+    if middle is None:  # the curves share no part of the axis
         ax.plot([], [], label=f"{group.label} ({seeds})", **style)
         return
     if count > 1:
@@ -199,7 +199,7 @@ def _draw_group(ax: Any, group: Group, axis: Axis, look: Look, style: dict[str, 
 
 
 def _draw_curve(ax: Any, curve: Curve, axis: Axis, **style: Any) -> None:
-    """One run's own points; they are marked if they are few, so that a single one is visible."""
+    """Draws a run's points, with markers if they are few, so that a single one is visible."""
     x, y = _points(curve, axis)
     if len(x):
         ax.plot(x, y, marker="o" if len(x) <= FEW else None, markersize=3, **style)
@@ -213,7 +213,7 @@ def _draw_baseline(ax: Any, baseline: Baseline, axis: Axis, style: dict[str, str
             ax.axhspan(baseline.low[0], baseline.high[0], color=style["color"], alpha=0.12, linewidth=0)
         return
     x = baseline.steps if axis == "steps" else baseline.seconds
-    if np.isnan(x).any():  # it is not known over this axis
+    if np.isnan(x).any():  # the baseline has no values of this axis
         return
     ax.plot(x, baseline.returns, label=baseline.name, linewidth=1.2, **style)
     if has_interval.all():
@@ -231,7 +231,7 @@ def _finish(ax: Any, axis: Axis, what: str) -> None:
 
 
 def _legend(figure: Any) -> None:
-    """One legend for all panels, below them; groups come before what they are compared with."""
+    """Draws one legend below all panels, groups before baselines."""
     each = [pair for ax in figure.axes for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
     handles = {label: handle for handle, label in reversed(each)}
     handles = {
@@ -244,13 +244,13 @@ def _legend(figure: Any) -> None:
 
 
 def _metadata(out: Path) -> dict[str, Any]:
-    """Without a date, so that the same runs make the same file."""
+    """Returns the file's metadata, without a date, so that the same runs make the same file."""
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None, "ModDate": None}}
     return dates.get(out.suffix.lower(), {})
 
 
 def _caption(groups: Sequence[Group], look: Look) -> str:
-    """What the lines are, in words for the caption of a figure."""
+    """Returns a caption that describes the lines."""
     first = groups[0].curves[0].config
     if look.source == "evaluation":
         what = "Returns of evaluations, which are played without exploration."

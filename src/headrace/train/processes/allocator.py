@@ -15,7 +15,7 @@ LARGE = 1 << 30
 
 
 def keep_freed_memory() -> None:
-    """Let this process reuse freed blocks of up to 1 GiB; does nothing without glibc."""
+    """Lets this process reuse freed blocks of up to 1 GiB; does nothing without glibc."""
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(MMAP_THRESHOLD, LARGE)

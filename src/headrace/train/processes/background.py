@@ -1,6 +1,6 @@
 """Writes files in a background thread, so that training does not wait for the disk.
 
-The data were copied before, or can be read while others write to them (a replay). A single thread runs one job after
+The data are copied before, or may be read while others write to them, as a replay. A single thread runs one job after
 the other. Errors are raised in the thread that calls `check` or `wait`.
 """
 
@@ -26,7 +26,7 @@ class Writing:
             return self._thread is not None
 
     def start(self, name: str, job: Callable[[], object]) -> None:
-        """Run ``job`` after all earlier ones; it replaces a job of the same name that has not begun."""
+        """Runs ``job`` after all earlier ones; it replaces a job of the same name that has not begun."""
         with self._lock:
             self._jobs[name] = job
             if self._thread is None:
@@ -34,13 +34,13 @@ class Writing:
                 self._thread.start()
 
     def check(self) -> None:
-        """Raise the exception of a job, once; the jobs after it were not begun."""
+        """Raises the exception of a job, once; the jobs after it were not begun."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def wait(self) -> None:
-        """Wait until all jobs are done; then `check`."""
+        """Waits until all jobs are done; then calls `check`."""
         thread = self._thread
         if thread is not None:
             thread.join()

@@ -15,12 +15,12 @@ from headrace.pool.executors.processes.shared import SharedArrays
 FREE = 2**62  # steps allowed without a limit
 KEPT = 4096  # finished episodes that a sampler keeps until they are read
 PARTS = ("inference", "env", "paced", "waiting")
-"""what a sampler's time goes to: ``paced`` is waiting by design, for the replay ratio, ``waiting`` for the learner"""
+"""the parts of a sampler's time: ``paced`` is waiting for the replay ratio, ``waiting`` for the learner"""
 PACED, WAITING = PARTS.index("paced"), PARTS.index("waiting")
 
 
 class Episodes(NamedTuple):
-    """Episodes that ended: returns float64[K], lengths int64[K]."""
+    """Returns float64[K] and lengths int64[K] of finished episodes."""
 
     returns: np.ndarray
     lengths: np.ndarray
@@ -36,8 +36,8 @@ class Counters:
         rests: polls of each waiting sampler, and last of a waiting actor learner, int64[S + 1]; a process whose work
             and polls both stand still does not run.
         allowed: steps that all samplers together may take, int64[1].
-        updates: of the learner, int64[1].
-        actor_updates: of the actor learner, int64[1].
+        updates: updates of the learner, int64[1].
+        actor_updates: updates of the actor learner, int64[1].
         played: episodes that the evaluator has played, int64[1].
     """
 
@@ -66,7 +66,7 @@ class Counters:
         self._name_arrays()
 
     def stop(self) -> None:
-        """Tell all workers to stop."""
+        """Tells all workers to stop."""
         self._stop[0] = 1
 
     @property
@@ -75,7 +75,7 @@ class Counters:
         return bool(self._stop[0])
 
     def begin(self, steps: int) -> None:
-        """Continue a run that has taken ``steps`` agent steps."""
+        """Continues a run that has taken ``steps`` agent steps."""
         self.begun[0] = self.steps[0] = steps
 
     def total_steps(self) -> int:
@@ -83,7 +83,7 @@ class Counters:
         return int(self.steps.sum())
 
     def note_episodes(self, sampler: int, returns: np.ndarray, lengths: np.ndarray) -> None:
-        """Record a sampler's finished episodes: returns and lengths [K]."""
+        """Records a sampler's finished episodes: returns and lengths [K]."""
         count = int(self._ended[sampler])
         places = (count + np.arange(len(returns))) % KEPT
         self._episodes[sampler, places, 0] = returns
@@ -101,5 +101,5 @@ class Counters:
         return Episodes(rows[:, 0].copy(), rows[:, 1].astype(np.int64))
 
     def close(self) -> None:
-        """Free the shared memory."""
+        """Frees the shared memory."""
         self._shared.close()

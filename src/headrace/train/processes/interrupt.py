@@ -49,5 +49,5 @@ class Interrupt:
 
 
 def _is_own(handler: Any) -> bool:
-    """Whether a program has asked for this handler of TERM: it is neither the system's, nor Ray's."""
+    """Returns whether a program has asked for this handler of TERM: it is neither the system's, nor Ray's."""
     return handler is not signal.SIG_DFL and not getattr(handler, "__module__", "").startswith("ray.")

@@ -1,7 +1,7 @@
-"""Opens the door to a run's page: a socket at which nobody waits but a thread, until a browser comes.
+"""Serves a run's page on demand: a thread waits at a socket until a browser connects.
 
-The first connection starts the page's server as a process of its own, which takes over the socket: a run that nobody
-watches pays nothing. The address goes into ``viewer.json``. A server whose browser still looks outlives the run.
+The first connection starts the page's server as a process of its own, which takes over the socket. A run that is not
+watched thus needs no server. The address is in ``viewer.json``. A server outlives the run as long as a page is open.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import replace
 
 HOST = "127.0.0.1"
-LOOK = 0.5  # seconds between looks at whether the server still runs
+POLL = 0.5  # seconds between checks whether the server still runs
 NICE = 19
 SERVER = (sys.executable, "-m", "headrace.watch")
-"""what is started, before the run's folder and ``--fd`` with the socket"""
+"""the server's command, without the arguments: the run folder, and ``--fd`` with the socket"""
 _left: list[subprocess.Popen[bytes]] = []
-"""servers that outlive their run: who forgets them is warned of them"""
+"""servers that outlive their run; `subprocess` warns of running processes whose objects are freed"""
 
 
 class Page:
-    """The door to the page of a run.
+    """The socket of a run's page, and the thread that starts its server.
 
     Args:
-        run: its folder.
+        run: the run folder.
 
     Attributes:
-        address: of the page.
+        address: the URL of the page.
 
     Raises:
-        OSError: there is nowhere to listen.
+        OSError: no port can be opened.
     """
 
     def __init__(self, run: RunFolder):
@@ -56,7 +56,7 @@ class Page:
         self._announce()
 
     def close(self) -> None:
-        """Close the door; a server that runs goes on as long as somebody looks."""
+        """Closes the socket; a server that runs continues as long as a page is open."""
         os.close(self._woken)
         self._thread.join()
         os.close(self._wake)
@@ -66,21 +66,21 @@ class Page:
         self._withdraw()
 
     def _wait(self) -> None:
-        """The thread: starts a server when somebody comes, again if it has ended."""
+        """The thread's function: starts a server when a browser connects, and again after it has ended."""
         while True:
             come, _, _ = select.select([self._socket, self._wake], [], [])
             if self._wake in come or self._serve():
                 return
 
     def _serve(self) -> bool:
-        """Start a server, and wait until it has ended; answers whether the door is to be closed."""
+        """Starts a server, and waits until it has ended; returns whether to close the socket."""
         try:
             self._server = _started(self._run.path, self._socket)
         except OSError as error:
             self._refuse(f"the page's server cannot be started: {error}")
             return False
         while self._server.poll() is None:
-            if select.select([self._wake], [], [], LOOK)[0]:
+            if select.select([self._wake], [], [], POLL)[0]:
                 return True
         if self._server.returncode != 0:
             self._refuse(
@@ -90,7 +90,7 @@ class Page:
         return False
 
     def _refuse(self, words: str) -> None:
-        """Tell those who wait, so that they do not wait for ever, nor start servers without end."""
+        """Answers waiting connections with an error, so that they neither wait for ever nor start further servers."""
         content = f"{words}\n".encode()
         head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Length: {len(content)}\r\nConnection: close\r\n"
         self._socket.setblocking(False)
@@ -98,13 +98,13 @@ class Page:
             while True:
                 visitor, _ = self._socket.accept()
                 with visitor, contextlib.suppress(OSError):
-                    visitor.settimeout(LOOK)
+                    visitor.settimeout(POLL)
                     visitor.recv(1 << 16)
                     visitor.sendall(f"{head}Content-Type: text/plain; charset=utf-8\r\n\r\n".encode() + content)
 
     def _announce(self) -> None:
         port = self._socket.getsockname()[1]
-        with contextlib.suppress(StorageError):  # a full disk: the address is on the screen, too
+        with contextlib.suppress(StorageError):  # a full disk; the address is also printed
             text = json.dumps({"url": self.address, "port": port, "pid": os.getpid()})
             replace(self._run.viewer_file, text + "\n")
 
@@ -115,10 +115,10 @@ class Page:
 
 @contextmanager
 def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
-    """Open the door to a run's page, if that is wanted, within this context; its value is the address, or None."""
+    """Serves a run's page within this context, if the settings ask for it; its value is the address, or None."""
     page = None
     if wanted:
-        with contextlib.suppress(OSError):  # nowhere to listen: no reason to end a training
+        with contextlib.suppress(OSError):  # without a port, the run trains without a page
             page = Page(run)
     try:
         yield None if page is None else page.address
@@ -128,13 +128,13 @@ def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
 
 
 def address_of(run: RunFolder) -> str | None:
-    """Returns the address of a run's page, as its folder tells; None if it tells of none."""
+    """Returns the address of a run's page, read from its folder; None if there is none."""
     said = _read(run)
     return None if said is None else f"http://{HOST}:{said['port']}"
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket at the port of the run's last page, so that open pages find it again, or at any other."""
+    """Returns a socket at the port of the run's last page, so that open pages reconnect, or at any free port."""
     try:
         return socket.create_server((HOST, port), backlog=64)
     except OSError:
@@ -144,7 +144,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
-    """The server, with the socket; in a session of its own, where Ctrl-C is not for it, and of the lowest priority."""
+    """Starts the server with the socket, in a session without Ctrl-C and with the lowest priority."""
     descriptor = door.fileno()
     nothing, command = subprocess.DEVNULL, [*SERVER, str(run.resolve()), "--fd", str(descriptor)]
     server = subprocess.Popen(
@@ -156,7 +156,7 @@ def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
 
 
 def _port(run: RunFolder) -> int:
-    """The port of a page that a killed run has left; 0 for none."""
+    """Returns the port of a page that a killed run has left; 0 for none."""
     return (_read(run) or {}).get("port", 0)
 
 

@@ -29,7 +29,7 @@ UNGUARDED = 79  # exit status of a worker whose import of the user's script star
 
 
 def guard_main() -> None:
-    """End this process if it is a worker that is importing the user's script, so that it does not train again.
+    """Ends this process if it is a worker that imports the user's script, so that it does not train again.
 
     Every worker imports the script that trains, to know the tasks that it registers; code that is not under
     ``if __name__ == "__main__":`` then runs again. The parent recognises the exit status and explains it.
@@ -90,14 +90,14 @@ class Report:
         return WorkerError(f"{who} raised:\n{self.trace}")
 
     def raise_as(self, who: str) -> NoReturn:
-        """Raise the exception of process ``who`` in this process."""
+        """Raises the exception of process ``who`` in this process."""
         if self.error is not None:
             raise self.error from self.told(who)
         raise self.told(who)
 
 
 def end_with_parent() -> None:
-    """Wait for the parent process to end, and then end this one; runs in its own thread."""
+    """Waits for the parent process to end, and then ends this one; runs in its own thread."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
@@ -105,7 +105,7 @@ def end_with_parent() -> None:
 
 
 def take_cores(rank: int, size: int) -> None:
-    """Restrict this process to an equal share of the cores, so that environments and torch use as many threads."""
+    """Restricts this process to an equal share of the cores, so that environments and torch use as many threads."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         each = len(cores) // size
@@ -122,7 +122,7 @@ def cause_of_death(code: int | None) -> str:
 
 
 def raise_unguarded(code: int | None) -> None:
-    """Raise `WorkerError` if a process ended in `guard_main`."""
+    """Raises `WorkerError` if a process ended in `guard_main`."""
     if code == UNGUARDED:
         script = getattr(sys.modules["__main__"], "__file__", "the script")
         raise WorkerError(

@@ -29,15 +29,15 @@ from headrace.train.processes.start import (
     worker_context,
 )
 
-MOST_RAISED = 2  # times in a row that a worker may raise, or end by itself, without progress
-MOST_KILLED = 20  # times in a row that it may be killed without progress
-PATIENCE = 3.0  # seconds that workers have to end by themselves once they are told to stop
+MOST_RAISED = 2  # consecutive starts of a worker that may end with an exception or by itself, without progress
+MOST_KILLED = 20  # consecutive starts of a worker that may be killed without progress
+PATIENCE = 3.0  # the longest wait in seconds for workers to end after they were asked to stop
 STARTS = 5  # attempts to start a process
 PAUSE = 0.1  # seconds between two attempts
 UNKNOWN = 255  # the exit status of a process whose server was killed
 STILL = 10.0  # seconds without a pulse after which a worker is reported
 RESTARTED = "; it was started again"
-"""how a message about a restart ends"""
+"""the end of a message about a restart"""
 
 
 @dataclass
@@ -71,8 +71,8 @@ class Supervisor:
     """The worker processes of a run; a context manager that leaves none behind.
 
     Args:
-        tell: called once to tell the workers to stop; sets the flag that their loops read.
-        patience: seconds that they have to end by themselves then.
+        tell: called once to ask the workers to stop; sets the flag that their loops read.
+        patience: the longest wait in seconds until they have ended.
 
     Attributes:
         restarts: number of restarts of workers.
@@ -92,7 +92,7 @@ class Supervisor:
         progress: Callable[[], int] = lambda: 0,
         pulse: Callable[[], int] | None = None,
     ) -> None:
-        """Start ``target(*arguments, life)`` in its own process; ``life`` counts the earlier starts.
+        """Starts ``target(*arguments, life)`` in its own process; ``life`` counts the earlier starts.
 
         Args:
             name: the worker's name, for messages.
@@ -113,7 +113,7 @@ class Supervisor:
         return {worker.name: worker.process.pid for worker in self._workers}
 
     def check(self) -> list[str]:
-        """Restart dead workers; returns messages about these, and about workers without a pulse.
+        """Restarts dead workers; returns messages about these, and about workers without a pulse.
 
         Raises:
             WorkerError: a worker fails at every start; the message holds its traceback.
@@ -129,7 +129,7 @@ class Supervisor:
         worker.lives += 1
 
     def _started(self, worker: _Worker) -> Any:
-        """A new process; restarts the fork server if it was killed."""
+        """Returns a new process; restarts the fork server if it was killed."""
         attempts = 0
         need_files(FILES_TO_START, f"starting the {worker.name}")
         while True:
@@ -182,7 +182,7 @@ class Supervisor:
         self.close()
 
     def close(self, patience: float | None = None) -> None:
-        """Tell all workers to stop, and kill those that have not ended after ``patience`` seconds."""
+        """Tells all workers to stop, and kills those that have not ended after ``patience`` seconds."""
         self._tell()
         until = time.monotonic() + (self._patience if patience is None else patience)
         for worker in self._workers:
@@ -200,7 +200,7 @@ def _pulse(worker: _Worker) -> int:
 
 
 def _felt(worker: _Worker) -> str | None:
-    """A message that a living worker's pulse has stopped or started again; None if nothing has changed."""
+    """Returns a message that a living worker's pulse has stopped or started again; None if nothing has changed."""
     now, pulse = time.monotonic(), _pulse(worker)
     if pulse != worker.felt:
         told, worker.felt, worker.moved, worker.still = worker.still, pulse, now, False
@@ -212,7 +212,7 @@ def _felt(worker: _Worker) -> str | None:
 
 
 def _make_sure(worker: _Worker) -> None:
-    """End a process that is reported as dead but may be alive, as after its server was killed: only one may write."""
+    """Ends a process that is reported as dead but may be alive, as after its server was killed: only one may write."""
     if worker.process.exitcode == UNKNOWN:
         with contextlib.suppress(EOFError, OSError):
             os.kill(worker.process.pid, signal.SIGKILL)
@@ -221,7 +221,7 @@ def _make_sure(worker: _Worker) -> None:
 
 
 def _heard(pipe: connection.Connection) -> Report | None:
-    """The report of a dead worker; None if it sent none."""
+    """Returns the report of a dead worker; None if it sent none."""
     try:
         return pipe.recv() if pipe.poll() else None
     except (EOFError, OSError):

@@ -1,7 +1,7 @@
-"""The place of this process among those that torchrun has started, as the environment tells.
+"""The place of this process among those that torchrun has started, read from the environment.
 
-torchrun runs the same command on every machine, in one process for each learner, and tells each in environment
-variables which of them it is. Any other launcher that sets the same variables will do.
+torchrun runs the same command on every machine, in one process for each learner. Environment variables tell each
+process its rank and the number of processes. Any other launcher that sets the same variables can be used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.errors import OptionError
 from headrace.train.processes.start import take_cores
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""variables that say together that a process is one of several; ``LOCAL_RANK`` and more come with them"""
+"""environment variables of a process that torchrun has started; ``LOCAL_RANK`` and others come with them"""
 SIOCGIFADDR = 0x8915  # asks the system for an interface's address (netdevice(7))
 LOOPBACK = "lo"
 
@@ -28,10 +28,10 @@ class Place:
     """The place of this process.
 
     Attributes:
-        rank: its number among all; 0 leads.
-        size: how many there are.
+        rank: its number among all processes; 0 is the first.
+        size: number of processes.
         local_rank, local_size: the same on this machine.
-        address, port: where all meet.
+        address, port: address of the store through which they connect.
     """
 
     rank: int
@@ -43,7 +43,7 @@ class Place:
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes the run folder, and speaks for all."""
+        """Whether this is the first process, which writes the run folder."""
         return self.rank == 0
 
     @property
@@ -52,10 +52,10 @@ class Place:
         return self.local_size == self.size
 
     def device(self, asked: str) -> str:
-        """Returns this process's device, where the run's is ``asked``.
+        """Returns this process's device, given that of the settings.
 
         Raises:
-            OptionError: it names a single GPU.
+            OptionError: the settings name a single GPU.
         """
         kind, _, index = asked.partition(":")
         if index and self.local_size > 1:
@@ -66,7 +66,7 @@ class Place:
         return asked if kind == "cpu" or index else f"{kind}:{self.local_rank}"
 
     def take_share_of_cores(self) -> None:
-        """Keep this process to its share of the machine's cores, unless its launcher has bound it to some already."""
+        """Restricts this process to its share of the machine's cores, unless its launcher has restricted it already."""
         if not hasattr(os, "sched_getaffinity"):
             return
         with suppress(OSError):
@@ -75,7 +75,7 @@ class Place:
         take_cores(self.local_rank, self.local_size)
 
     def name_interface(self) -> None:
-        """Tell gloo which network interface to use, unless the user has: it would look this machine's name up, which
+        """Tells gloo which network interface to use, unless the user has: it would look this machine's name up, which
         often has no address, or only that of the machine itself."""
         found = LOOPBACK if self.is_on_one_machine else interface_to(self.address, self.port)
         if found is not None and (found != LOOPBACK or self.is_on_one_machine):
@@ -102,7 +102,7 @@ def place(environment: Mapping[str, str] = os.environ) -> Place | None:
 
 
 def refuse(what: str) -> None:
-    """Raises `OptionError` if torchrun has started this process, which ``what`` is not for."""
+    """Raises `OptionError` if torchrun has started this process; ``what`` names the call in the message."""
     if place() is not None:
         raise OptionError(f"{what} is for one process, which starts others itself: leave it out, or torchrun")
 
@@ -110,12 +110,12 @@ def refuse(what: str) -> None:
 def interface_to(address: str, port: int) -> str | None:
     """Returns the network interface with which this machine reaches an IPv4 address; None if that cannot be found."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, port))  # which sends nothing
+        probe.connect((address, port))  # a datagram socket sends nothing here
         own = probe.getsockname()[0]
         if own.startswith("127."):
             return LOOPBACK
         for _, name in socket.if_nameindex():
-            with suppress(OSError):  # one without an address
+            with suppress(OSError):  # the interface has no address
                 found = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
                 if socket.inet_ntoa(found[20:24]) == own:
                     return name

@@ -21,11 +21,11 @@ WRITING = -1
 
 
 class WeightSource(Protocol):
-    """Where the newest weights are read."""
+    """The reading side of a `WeightBuffer`."""
 
     @property
     def version(self) -> int:
-        """The newest version; 0 before the first, then more with each."""
+        """The newest version; 0 before the first, and growing with each."""
         ...
 
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
@@ -49,7 +49,7 @@ class WeightBuffer:
     def _open(self, arrays: SharedArrays) -> None:
         self._arrays = arrays
         self._vectors, self._extras = torch.from_numpy(arrays["vectors"]), torch.from_numpy(arrays["extras"])
-        self._versions = arrays["versions"]  # of each place, and the newest
+        self._versions = arrays["versions"]  # the version in each place, and the newest
         self._copies = torch.zeros_like(self._vectors[0]), torch.zeros_like(self._extras[0])
         self._nothing = torch.zeros(0, dtype=torch.float64)
         self._seen, self._fence = 0, Fence()
@@ -71,7 +71,7 @@ class WeightBuffer:
         return int(self._versions[2])
 
     def publish(self, vector: Tensor, extras: Tensor | None = None) -> int:
-        """Publish a vector, float32[P] on any device, with its extras, float64[E]; returns its version.
+        """Publishes a vector, float32[P] on any device, with its extras, float64[E]; returns its version.
 
         A writer that is killed meanwhile leaves the previous version intact, from which its successor continues.
         """
@@ -88,7 +88,7 @@ class WeightBuffer:
         return version
 
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
-        """Copy the newest vector into ``into``, float32[P], and its extras into ``extras``; returns its version.
+        """Copies the newest vector into ``into``, float32[P], and its extras into ``extras``; returns its version.
 
         Returns None, and writes nothing, if this object has read that version before, if there is none yet, or if the
         writer overlapped with every attempt.
@@ -113,7 +113,7 @@ class WeightBuffer:
         return None
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Lets go of the memory."""
         nothing = self._copies[0][:0]
         self._vectors, self._extras = nothing, nothing  # which would hold it
         self._versions = np.zeros(3, np.int64)

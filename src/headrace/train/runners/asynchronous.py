@@ -1,8 +1,8 @@
-"""A run whose samplers, learner and evaluator work at the same time.
+"""Runs whose samplers, learner and evaluator work at the same time.
 
-The process that was asked to train is the learner. Between updates it looks around, a few times a second: at the
-workers, the episodes that ended, what the evaluator found, and whether a line of metrics or a checkpoint is due.
-What samplers write and the learner reads is a subclass's: `headrace.train.runners.off_policy`,
+The learner runs in the process that was asked to train. A few times a second, between updates, that process checks the
+workers, reads the episodes that ended and the evaluator's results, and writes a line of metrics or a checkpoint if one
+is due. Subclasses define the memory between samplers and learner: `headrace.train.runners.off_policy`,
 `headrace.train.runners.on_policy`.
 """
 
@@ -12,18 +12,17 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from headrace.errors import HeadraceError, NotFiniteError, OptionError
-from headrace.pool.registry import build_task, is_known_here_only
+from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
 from headrace.train.cluster.cluster import END, Cluster
-from headrace.train.collect.setup import agent_groups, find_device, make_policy, players_of, prepare
+from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import check_asked_for
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import all_finite
 from headrace.train.logging.loggers import make_loggers
@@ -35,6 +34,7 @@ from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
+from headrace.train.runners.learner import Learner
 from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -45,55 +45,25 @@ from headrace.train.workers import evaluator
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
 
-LOOK = 0.1  # seconds between looks around
-LOG_SECONDS = 2.0  # between lines of metrics, at most
-LAST_EVALUATION = 60.0  # seconds that the weights at the end may take to be evaluated
-
-
-class Learner(Protocol):
-    """What a trainer asks of whatever learns.
-
-    Attributes:
-        updates: gradient steps so far, those before a resumption included.
-        config: the run's settings, of which it reads those that change.
-        generator: of all that learning leaves to chance.
-    """
-
-    updates: int
-    generator: torch.Generator
-    config: Config
-
-    def publish(self) -> None:
-        """Give samplers the weights as they are."""
-        ...
-
-    def statistics(self) -> Tensor | None:
-        """Means over the updates since the last call, as the policy's `statistics`; None if there were none."""
-        ...
-
-    def settle(self) -> None:
-        """Take in all that another process has learnt."""
-        ...
-
-    def staleness(self) -> dict[str, float]:
-        """How old what was learnt from last was."""
-        ...
+POLL = 0.1  # seconds between checks of the workers
+LOG_SECONDS = 2.0  # the longest time between two lines of metrics
+LAST_EVALUATION = 60.0  # the longest wait at the end for the evaluation of the last weights, in seconds
 
 
 class AsyncTrainer(Runner):
     """A run with workers.
 
     Args:
-        config: its settings; ``samplers`` is at least 1.
-        run: its folder.
-        resume: where to go on.
+        config: the settings of the run; ``samplers`` is at least 1.
+        run: the run folder.
+        resume: the checkpoint to go on from.
 
     Attributes:
-        updates: of the learner so far.
-        restarts: workers that died and were started again.
+        updates: the learner's updates so far.
+        restarts: number of workers that died and were started again.
 
     Raises:
-        OptionError: the task or the settings are nothing for workers.
+        OptionError: the task or a setting does not allow workers.
     """
 
     SPEEDS = "per_second"
@@ -105,11 +75,11 @@ class AsyncTrainer(Runner):
         prepare(config, [agent_group])
         self.policy: Policy = make_policy("", config, agent_group, self.device)
         self.policies, policy = [self.policy], self.policy
-        self.acting = PolicyCopy(policy)
+        self.policy_copy = PolicyCopy(policy)
         policy.tracker = EpisodeTracker(1, config.stop_episodes)
-        self.weights = self.acting.buffer(self._extras())
-        self.evaluations = self.acting.buffer(len(evaluator.RESULTS))
-        self._evaluated = torch.zeros_like(policy.acting, device="cpu"), self.acting.known()
+        self.weights = self.policy_copy.buffer(self._extras())
+        self.evaluations = self.policy_copy.buffer(len(evaluator.RESULTS))
+        self._evaluated = torch.zeros_like(policy.acting, device="cpu"), self.policy_copy.known()
         self.counters = Counters(config.samplers)
         self.updates = self.restarts = 0
         self._lost = 0.0
@@ -126,32 +96,32 @@ class AsyncTrainer(Runner):
         self._interrupt = Interrupt()
 
     def _extras(self) -> int:
-        """How many numbers go with the weights."""
+        """Returns how many numbers are published with the weights."""
         return 0
 
     @abstractmethod
     def _make_learner(self) -> Learner:
-        """The learner, and the memory that it shares with samplers."""
+        """Makes the learner, and the memory that it shares with samplers."""
 
     @abstractmethod
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """What a sampler's process calls, and with which arguments before its life's number."""
+        """Returns the function that a sampler's process calls, and its arguments but for the last, the restarts."""
 
     @abstractmethod
     def _memory(self) -> StepReplay | Rollouts:
-        """What samplers write to."""
+        """Returns the memory that samplers write to."""
 
     @abstractmethod
     def _update(self) -> bool:
-        """Learn once, if that is due; answers whether it was."""
+        """Makes one update if one is due; returns whether it was."""
 
     @contextmanager
     def _running(self) -> Iterator[Interrupt]:
-        """The context of the loop: workers end with it, and what was learnt is kept, also where a worker ends it."""
+        """Returns the context of the loop: workers end with it, and a checkpoint is saved even if a worker fails."""
         try:
             with self.supervisor, self._interrupt:
                 if not checkpoints.newest(self.run.checkpoints):
-                    self._save_meanwhile()  # whatever happens, there is a good state to go back to
+                    self._save_meanwhile()  # there is always a checkpoint to go back to
                 self._start()
                 self._throughput.note(self.step, self.updates)
                 yield self._interrupt
@@ -160,20 +130,20 @@ class AsyncTrainer(Runner):
         except HeadraceError as error:
             cause: HeadraceError = error
             try:
-                self._look_at_board()
+                self._read_counters()
                 self._save_meanwhile()
-            except NotFiniteError as found:  # samplers that act with such weights fail, too
+            except NotFiniteError as found:  # samplers that act with such weights fail as well
                 cause = error if isinstance(error, NotFiniteError) else found
-            with suppress(HeadraceError, OSError):  # what went wrong first is what counts
+            with suppress(HeadraceError, OSError):  # the first error is the one to report
                 self.writing.wait()
             if cause is not error:
                 raise cause from error
             raise
 
     def iterate(self) -> None:
-        """Updates, as many as are due, until it is time to look around."""
-        self._learn(LOOK)
-        self._look()
+        """Makes the updates that are due, then checks the workers."""
+        self._learn(POLL)
+        self._poll()
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
         return stop, save and not self.writing.busy
@@ -193,15 +163,20 @@ class AsyncTrainer(Runner):
         return super().agent()
 
     def _finish(self) -> None:
-        """Has the last weights evaluated, and ends the workers."""
+        """Waits for the evaluation of the last weights, and ends the workers."""
         self.learner.publish()
         until = time.monotonic() + LAST_EVALUATION
         while self._evaluation_is_due() and not self._interrupt and time.monotonic() < until:
             time.sleep(REST)
-            self._look()
-        self.supervisor.close()
-        self._look_at_board()
+            self._poll()
+        self._end_workers()
+        self._read_counters()
         self._log()
+
+    def _end_workers(self) -> None:
+        """Those that have begun may end by themselves; who still waits for a cluster has nothing to finish."""
+        waits = self.cluster is not None and not self.cluster.connected
+        self.supervisor.close(0.0 if waits else None)
 
     def _start(self) -> None:
         config, counters, workers = self.config, self.counters, self.supervisor
@@ -226,7 +201,7 @@ class AsyncTrainer(Runner):
             workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
 
     def _learn(self, seconds: float) -> None:
-        """Updates, as many as are due, for so long."""
+        """Makes the updates that are due, for ``seconds``."""
         clock = time.perf_counter
         until, now = clock() + seconds, 0.0
         while now < until:
@@ -240,19 +215,19 @@ class AsyncTrainer(Runner):
                 now = clock()
                 self._lost += now - began
 
-    def _look(self) -> None:
-        """What has happened meanwhile."""
+    def _poll(self) -> None:
+        """Checks workers, reads their counters, and writes a line of metrics if one is due."""
         config = self.config
         self.writing.check()
         self._watch_workers()
-        self._look_at_board()
+        self._read_counters()
         self._throughput.note(self.step, self.updates)
         late = self.seconds - self._logged_at >= LOG_SECONDS and self.step > self._logged
         if late or self.step - self._logged >= config.log_steps:
             self._log()
 
     def _watch_workers(self) -> None:
-        """Restart workers that died, and say what became of any."""
+        """Restarts workers that died, and adds a remark for each."""
         words, self.restarts = self.supervisor.check(), self.supervisor.restarts
         if self.cluster is not None:
             words += self.cluster.words()
@@ -260,7 +235,7 @@ class AsyncTrainer(Runner):
         for each in words:
             self.remark(each, "restart" if each.endswith(RESTARTED) else "warning")
 
-    def _look_at_board(self) -> None:
+    def _read_counters(self) -> None:
         self.step = self.counters.total_steps()
         self.updates = self.counters.updates[0] = self.learner.updates
         ended = self.counters.new_episodes()
@@ -279,19 +254,22 @@ class AsyncTrainer(Runner):
             self.save_best()
 
     def _evaluation_is_due(self) -> bool:
-        """Whether the weights with which all steps were done are still to be evaluated."""
+        """Returns whether all steps are done, but the last weights have not been evaluated."""
         known = self.evaluation.get("version", 0) == self.weights.version
         return bool(self.config.evaluate_episodes) and self.finished() and not known
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def split(self) -> dict[str, float]:
-        """Seconds of all samplers by what they did, and of the learner."""
+        """Returns the seconds of all samplers, and of the learner, by what they were spent on."""
         parts = dict(zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
         return parts | {"learning": max(0.0, self._throughput.seconds - self._lost), "idle": self._lost}
 
     def speeds(self) -> dict[str, float | None]:
-        """A second, of late: agent steps sampled, updates, and samples that updates learnt from (``update_frames``)."""
+        """Returns recent rates a second.
+
+        They are agent steps (``sampling``), ``updates``, and samples that updates learnt from (``update_frames``).
+        """
         sampled, updated = self._throughput.per_second() or (None, None)
         frames = None if updated is None else updated * self.config.minibatch_size
         return {"sampling": sampled, "updates": updated, "update_frames": frames}
@@ -317,8 +295,8 @@ class AsyncTrainer(Runner):
         self.writing.wait()
 
     def _save_meanwhile(self) -> None:
-        """Writes a checkpoint of what is now, while training goes on."""
-        name, point = checkpoints.step_name(self.step), _copied(self.checkpoint())
+        """Copies the present state, and writes it as a checkpoint while training goes on."""
+        name, point = checkpoints.step_name(self.step), self.checkpoint().copied()
         for part, values in point.model.items():
             if values.is_floating_point() and not all_finite(values):
                 raise NotFiniteError(f"after the updates {self._when()}, {part} is not finite")
@@ -329,23 +307,23 @@ class AsyncTrainer(Runner):
 
     @torch.no_grad()
     def save_best(self) -> None:
-        """Keep the weights that were evaluated last as the best."""
-        learning = self.acting.vector.clone(), self.acting.known()
-        self.acting.take(*self._evaluated)
+        """Saves the weights that were evaluated last as the best."""
+        learning = self.policy_copy.vector.clone(), self.policy_copy.known()
+        self.policy_copy.take(*self._evaluated)
         counters = self._counters() | {"step": int(self.evaluation["step"])}
-        point = _copied(Checkpoint(self.policy.model(), {}, {}, counters))
+        point = Checkpoint(self.policy.model(), {}, {}, counters).copied()
         self.writing.start(checkpoints.BEST, lambda: self._save_point(checkpoints.BEST, point))
-        self.acting.take(*learning)
+        self.policy_copy.take(*learning)
 
     def _save_solved(self) -> None:
-        """Keep the weights that solved the task as the best, unless some that were evaluated before were better."""
+        """Saves the weights that solved the task as the best, unless evaluated ones were better."""
         mean = self.tracker.mean_return()
         if mean is not None and mean > self.best_return:
             self.best_return = mean
             self._save_point(checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters()))
 
     def _state(self) -> dict[str, Tensor]:
-        """As far as this process knows it: samplers begin new episodes."""
+        """Returns the state of this process; samplers begin new episodes after a resumption."""
         state: dict[str, Tensor] = {"generator": self.learner.generator.get_state()}
         return state | checkpoints.prefixed("episodes", self.tracker.state())
 
@@ -363,36 +341,9 @@ class AsyncTrainer(Runner):
 
     def close(self) -> None:
         """Ends all workers, and frees what they shared."""
-        self.supervisor.close()
-        with suppress(HeadraceError, OSError):  # it was raised, or is of no interest beside what was
+        self._end_workers()
+        with suppress(HeadraceError, OSError):  # it was raised before, or follows from another error
             self.writing.wait()
         super().close()
         for shared in (self.weights, self.evaluations, self.counters, *([self.cluster] if self.cluster else [])):
             shared.close()
-
-
-def _copied(point: Checkpoint) -> Checkpoint:
-    """The same on the CPU, in memory of its own."""
-    model, optimizer, state = (
-        {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
-        for group in (point.model, point.optimizer, point.state)
-    )
-    return Checkpoint(model, optimizer, state, point.counters)
-
-
-def check_workers(config: Config) -> None:
-    """Refuses what no run with workers can do.
-
-    Raises:
-        OptionError: the settings ask for it.
-    """
-    spec = build_task(config.task, **config.env_options).spec
-    if spec.agents:
-        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
-    if is_known_here_only(config.task):
-        raise OptionError(
-            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
-            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
-        )
-    (player,) = players_of(config, spec).values()
-    check_asked_for(player)

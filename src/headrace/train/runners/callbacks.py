@@ -1,4 +1,4 @@
-"""Callbacks: a user's own code at known moments of a run, and what it may do there."""
+"""Callbacks: a user's code that is called at known moments of a run, and the interface to the run that it gets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from headrace.train.play.agent import Agent
 
 OWN = "own"
-"""where a callback's metrics are in a line"""
+"""the key of callbacks' metrics in a line of metrics"""
 
 
 class Training:
-    """A run as its callbacks see it, and what they may do with it.
+    """The interface of a run for its callbacks.
 
-    Numbers are those of the moment. All methods are for the thread in which callbacks are called.
+    Properties are the present values. All methods must be called in the thread in which callbacks are called.
     """
 
     def __init__(self, runner: _Runner, callbacks: Callbacks):
@@ -46,7 +46,7 @@ class Training:
 
     @property
     def seconds(self) -> float:
-        """Time spent training so far, resumed parts included."""
+        """Seconds spent training so far, resumed parts included."""
         return self._runner.seconds
 
     @property
@@ -61,17 +61,17 @@ class Training:
 
     @property
     def mean_return(self) -> float | None:
-        """Of the last ``stop_episodes`` episodes of the first policy; None before one has ended."""
+        """Mean return of the last ``stop_episodes`` episodes of the first policy; None before one has ended."""
         return self._runner.tracker.mean_return()
 
     @property
     def mean_length(self) -> float | None:
-        """Steps of the same episodes."""
+        """Mean length of the same episodes, in steps; None before one has ended."""
         return self._runner.tracker.mean_length()
 
     @property
     def losses(self) -> Mapping[str, float]:
-        """What the first policy's last updates report, by name; reading it waits for the device."""
+        """Statistics of the first policy's last updates by name; reading them waits for the device."""
         return self._runner.policies[0].last_losses()
 
     @property
@@ -80,7 +80,7 @@ class Training:
         return self._runner.evaluation
 
     def log(self, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
-        """Add numbers by name to the next line of metrics, in its object ``own``; of equal names the last counts.
+        """Adds numbers by name to the object ``own`` of the next line of metrics; of equal names the last counts.
 
         Raises:
             OptionError: a value is no finite number.
@@ -89,10 +89,10 @@ class Training:
             self._callbacks.own[name] = _number(name, value)
 
     def set(self, **values: float) -> None:
-        """Change settings that may have a schedule, such as ``learning_rate``, from the next update on.
+        """Changes settings that may have a schedule, such as ``learning_rate``, from the next update on.
 
-        A change takes the place of a schedule, and lasts until another, or until the run ends: ``config.json`` keeps
-        what the run began with, and whoever resumes it begins with that.
+        A change replaces a schedule, and lasts until the next change or the end of the run. ``config.json`` keeps the
+        settings with which the run began, and a resumed run begins with those.
 
         Raises:
             OptionError: a setting can have no schedule, or its value is out of bounds.
@@ -100,23 +100,23 @@ class Training:
         self._runner.set_rates(values)
 
     def stop(self) -> None:
-        """End the run after this moment, as Ctrl-C does: it is saved, and can be resumed."""
+        """Ends the run as Ctrl-C does, once the callback has returned: it is saved, and can be resumed."""
         self._callbacks.stopped = True
 
     def save(self) -> None:
-        """Write a checkpoint now, and wait until it is there."""
+        """Writes a checkpoint now, and waits until it is written."""
         self._runner.save()
 
     def agent(self) -> Agent:
-        """Returns an agent with the policies as they are now, as `headrace.load` does; it does not change any more."""
+        """Returns an agent with copies of the present policies, as `headrace.load` does."""
         return self._runner.agent()
 
 
 class Callback:
-    """Base of callbacks; a subclass has those methods for whose moments it has something to do.
+    """Base of callbacks; a subclass overrides the methods that it needs.
 
-    All are called in the process and thread that learns, one callback after the other. What they raise ends the run,
-    which is saved before.
+    All are called in the process and thread that learns, one callback after the other. An exception in one ends the
+    run, after a checkpoint is saved.
 
     Example:
         >>> class Patience(headrace.train.Callback):
@@ -126,13 +126,13 @@ class Callback:
     """
 
     def on_start(self, training: Training) -> None:
-        """Called before the first step, or the first after a resumption; ``training.step`` says which."""
+        """Called before the first step, also of a resumed run, where ``training.step`` is above 0."""
 
     def on_update(self, training: Training) -> None:
-        """Called after the updates from one rollout; with workers a few times a second. Keep it short."""
+        """Called after the updates from one rollout; with workers a few times a second. It should take little time."""
 
     def on_log(self, training: Training, line: Mapping[str, Any]) -> None:
-        """Called before a line of metrics is written; what `Training.log` adds is in this line.
+        """Called before a line of metrics is written; numbers that `Training.log` adds are in this line.
 
         Args:
             training: the run.
@@ -140,7 +140,7 @@ class Callback:
         """
 
     def on_checkpoint(self, training: Training, path: Path) -> None:
-        """Called after a checkpoint was written; with workers that may be a little later."""
+        """Called after a checkpoint was written; with workers a fraction of a second later."""
 
     def on_end(self, training: Training, reason: Reason) -> None:
         """Called after the last checkpoint, unless the run failed."""
@@ -151,7 +151,7 @@ CallbackLike = Callback | Callable[[Training, Mapping[str, Any]], None]
 
 
 class _Runner(Protocol):
-    """What callbacks need of a `headrace.train.runners.runner.Runner`."""
+    """The part of a `headrace.train.runners.runner.Runner` that callbacks use."""
 
     config: Config
     run: Any
@@ -173,12 +173,12 @@ class Callbacks:
     """The callbacks of one run.
 
     Args:
-        given: what the user gave.
+        given: the user's callbacks.
         runner: the run.
 
     Attributes:
-        own: metrics for the next line.
-        stopped: whether one has asked for the end.
+        own: metrics of callbacks for the next line.
+        stopped: whether a callback has called `Training.stop`.
     """
 
     def __init__(self, given: Sequence[Callback], runner: _Runner):
@@ -189,34 +189,34 @@ class Callbacks:
         self.stopped = False
 
     def start(self) -> None:
-        """Call `Callback.on_start`."""
+        """Calls `Callback.on_start`."""
         self._call(lambda each: each.on_start(self._training))
 
     def update(self) -> None:
-        """Call `Callback.on_update`, and `Callback.on_checkpoint` for those that were written since."""
+        """Calls `Callback.on_update`, and `Callback.on_checkpoint` for checkpoints written since the last call."""
         self._tell_of_checkpoints()
         self._call(lambda each: each.on_update(self._training))
 
     def log(self, line: dict[str, Any]) -> None:
-        """Call `Callback.on_log`, and add the metrics of callbacks to the line."""
+        """Calls `Callback.on_log`, and adds the metrics of callbacks to the line."""
         self._call(lambda each: each.on_log(self._training, line))
         if self.own:
             line[OWN], self.own = self.own, {}
 
     def note_checkpoint(self, path: Path) -> None:
-        """Remember a checkpoint that was written; may be called in any thread."""
+        """Stores the path of a checkpoint for the next `update`; may be called in any thread."""
         if self._each:
             self._written.append(path)
 
     def end(self, reason: Reason) -> None:
-        """Call `Callback.on_end`."""
+        """Calls `Callback.on_end`."""
         self._tell_of_checkpoints()
         self._call(lambda each: each.on_end(self._training, reason), save=False)
 
     def _tell_of_checkpoints(self) -> None:
         while self._written:
             path = self._written.popleft()
-            if not path.exists():  # newer ones have taken its place meanwhile
+            if not path.exists():  # it was removed in favour of newer ones
                 continue
             self._call(lambda each, path=path: each.on_checkpoint(self._training, path))
 
@@ -242,7 +242,7 @@ class _Function(Callback):
 
 
 def callbacks_of(given: object) -> tuple[Callback, ...]:
-    """Returns what a user gave as ``callback=``: one, several, or None.
+    """Returns the argument ``callback=`` of `headrace.train.train`, one, several or None, as a tuple.
 
     Raises:
         OptionError: one of them is neither a `Callback` nor a function.

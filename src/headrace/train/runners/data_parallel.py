@@ -1,8 +1,8 @@
-"""Training with several processes: who starts them, watches over them, and ends them.
+"""Starts and supervises the processes of data-parallel training on one machine.
 
-What they do together is in `headrace.train.runners.process_group`. The process that was asked to train only
-watches: once a worker raises or dies, it ends the others and says which it was. If it is
-killed itself, its workers end too.
+Their collective operations are in `headrace.train.runners.process_group`. The process that was asked to train only
+supervises: if a worker raises or dies, it ends the others and raises an error that names the worker. If it is killed
+itself, its workers end as well.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.status import last_line
 
-GRACE = 1.0  # seconds in which the process that failed first and those that noticed can all speak
-POLL = 0.1  # seconds between looks at whether Ctrl-C was pressed
+GRACE = 1.0  # seconds to wait for further reports after the first failure
+POLL = 0.1  # seconds between checks whether Ctrl-C was pressed
 HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class _Worker:
-    """One process, and where it reports how it ended."""
+    """One process, and the pipe on which it reports how it ended."""
 
     rank: int
     device: str
@@ -57,7 +57,7 @@ class _Worker:
 
 
 def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool) -> Result:
-    """Train with one process on each of ``config.devices``; returns what the first one does.
+    """Trains with one process on each of ``config.devices``; returns the result of the first one.
 
     Args:
         config: the run's settings.
@@ -66,8 +66,8 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
         quiet: show no progress.
 
     Raises:
-        HeadraceError: of any kind, as a process raised it.
-        WorkerError: a process raised anything else, or died.
+        HeadraceError: a process raised it; all kinds are raised again as they were.
+        WorkerError: a process raised another exception, or died.
     """
     context = worker_context()
     size, stop = len(config.devices), context.Event()
@@ -94,11 +94,11 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
                     worker.process.join()
                 worker.pipe.close()
             if not quiet:
-                Console().show_cursor()  # who was killed while it drew has left it hidden
+                Console().show_cursor()  # a process that is killed while it draws leaves the cursor hidden
 
 
 def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
-    """Wait for everybody's report, or for the first sign that one of them failed."""
+    """Waits for the reports of all processes; raises once one of them has failed."""
     reports: dict[int, Report] = {}
     while len(reports) < len(workers):
         if interrupt:
@@ -115,25 +115,27 @@ def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
 
 
 def _reached(run: RunFolder) -> tuple[int, float]:
-    """Agent steps and seconds of training, as far as a run has told of them."""
+    """Returns agent steps and seconds of training, from the last line of a run's metrics."""
     line = last_line(run.metrics_file) or {}
     return line.get("step", 0), line.get("time", {}).get("seconds", 0.0)
 
 
 def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
-    """Take in reports for a while; answers the processes that ended without a word."""
-    ended = [worker for worker in workers if not worker.process.is_alive()]  # whatever they said can be heard by now
+    """Receives reports for up to `POLL` seconds; returns the processes that ended without one."""
+    ended = [
+        worker for worker in workers if not worker.process.is_alive()
+    ]  # their reports, if any, can be received by now
     silent = {worker.pipe: worker for worker in workers if worker.rank not in reports}
     for pipe in connection.wait(list(silent), POLL):
         try:
             reports[silent[pipe].rank] = pipe.recv()  # type: ignore[index, union-attr]
         except (EOFError, OSError):
-            time.sleep(POLL / 10)  # it died: its exit status follows
+            time.sleep(POLL / 10)  # the process died; its exit status follows
     return [worker for worker in ended if worker.rank not in reports]
 
 
 def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Report]) -> NoReturn:
-    """Say what happened first; that the others then lost their connection is no news."""
+    """Raises the first failure; the lost connections of other processes follow from it."""
     raised = sorted((report.at, rank) for rank, report in reports.items() if report.result is None)
     first = workers[raised[0][1]] if raised else None
     if dead:
@@ -148,7 +150,7 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 
 
 def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool):
-    """One process from its start to its report."""
+    """Runs in each process: trains, and reports the result or the error."""
     rank, size, port, stop, pipe = place
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
@@ -157,7 +159,7 @@ def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, 
         report = Report.of(error)
     pipe.send(report)
     sys.stdout.flush()
-    if dist.is_initialized():  # until here, since the others will complain of it
+    if dist.is_initialized():  # after the report, since the others fail once a connection is lost
         dist.destroy_process_group()
 
 
@@ -169,7 +171,7 @@ def _train(
     take_cores(rank, size)
     device = find_device(config.devices[rank])
     if sys.platform == "linux":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # it would look the host's name up, which may have no address
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else gloo resolves the host name, which may have no address
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
     group = ProcessGroup(rank, size, stop.is_set, lambda _: config.devices[rank], watched=True)
@@ -177,10 +179,10 @@ def _train(
 
 
 def _store(port: int = 0) -> Any:
-    """Where processes find each other: without a port, a new one that only this machine can reach."""
+    """Returns the store through which processes find each other; without a port a new one, local to this machine."""
     if port:
         return dist.TCPStore(HERE, port, is_master=False, wait_for_workers=False)  # type: ignore[reportPrivateImportUsage]
-    # left to itself, it would listen to the whole network
+    # without a listener of its own, TCPStore would accept connections from the whole network
     listener = socket.create_server((HERE, 0))
     return dist.TCPStore(  # type: ignore[reportPrivateImportUsage]
         HERE,

@@ -1,4 +1,4 @@
-"""Training in this process, with workers or without: which loop runs."""
+"""Training in this process: makes the runner that the settings ask for, and runs it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,23 @@ def train_here(
     group: ProcessGroup | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Train in this process and its workers, from a checkpoint and in a process group if they are given."""
+    """Trains in this process and its workers.
+
+    Args:
+        config: the settings of the run.
+        run: an existing run folder.
+        saved: the checkpoint to go on from; None to begin.
+        quiet: show no progress.
+        group: the processes that train together; by default this one alone.
+        callbacks: called at known moments of the run.
+    """
     from headrace.train.logging.dashboard import Dashboard
     from headrace.train.runners.process_group import ProcessGroup
     from headrace.train.runners.synchronous import Trainer
     from headrace.train.runs import checkpoint as checkpoints
 
     group = group or ProcessGroup()
-    point = group.deal(checkpoints.load(saved) if saved is not None and group.leads else None, config)
+    point = group.scatter(checkpoints.load(saved) if saved is not None and group.leads else None, config)
     with closing(runner_for(config, run, point, group)) as trainer:
         trainer.callbacks = Callbacks(callbacks, trainer)
         dashboard = Dashboard(quiet=quiet)
@@ -47,12 +56,12 @@ def train_here(
         notes = group.leads and not group.watched
         with run.events.failure_noted(lambda: (trainer.step, trainer.seconds)) if notes else nullcontext():
             reason = trainer.train(dashboard)
-        group.wait()  # no process leaves while another is still sending
+        group.barrier()  # no process leaves while another is still sending
         return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
 
 
 def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup) -> Runner:
-    """The loop for these settings."""
+    """Returns the runner for these settings."""
     from headrace.train.runners.off_policy import OffPolicyTrainer
     from headrace.train.runners.on_policy import OnPolicyTrainer
     from headrace.train.runners.synchronous import Trainer

@@ -1,8 +1,8 @@
-"""How processes that torchrun has started find each other, also when it has started them again.
+"""Connects the processes that torchrun has started, also after a restart.
 
-torch's own ``env://`` finds, after a restart, what the killed processes have left in the store of torchrun's agents,
-and gloo waits in vain for them. Here each meeting has a word of its own, which the first process makes up and which
-counts once it has named all the others that are there.
+After a restart, torch's ``env://`` reads the addresses of the killed processes from the store of torchrun's agents, and
+gloo waits for them in vain. Here each start of the processes uses keys with a random prefix of its own. The first
+process draws the prefix, and confirms it once all others have answered.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headrace.errors import WorkerError
 from headrace.train.processes.torchrun import Place
 from headrace.train.runners.process_group import ProcessGroup
 
-START = timedelta(minutes=5)  # in which all must have come
-BEHIND = timedelta(minutes=10)  # by which one process may be behind another
+START = timedelta(minutes=5)  # the longest wait for all processes to start
+BEHIND = timedelta(minutes=10)  # the longest wait of a collective operation for the slowest process
 POLL = 0.02  # seconds
-WORD = "headrace/word"
+PREFIX = "headrace/prefix"
 
 
 def store_of(place: Place) -> Any:
-    """Returns the store at which all meet: that of torchrun's agents, or else one that the first process opens.
+    """Returns the key-value store of torchrun's agents, or one that the first process opens.
 
     Raises:
         WorkerError: it cannot be reached.
@@ -42,34 +42,34 @@ def store_of(place: Place) -> Any:
 
 
 def meet(place: Place, store: Any, stop: Callable[[], bool]) -> ProcessGroup:
-    """Wait for all other processes, and connect with them; returns their group.
+    """Waits for all other processes and connects with them; returns their group.
 
     Args:
-        place: that of this process.
-        store: as `store_of` returns it.
-        stop: whether this process is asked to end.
+        place: which of the processes this is.
+        store: the store that `store_of` returned.
+        stop: returns whether this process was asked to end.
 
     Raises:
-        WorkerError: somebody has not come in time.
-        KeyboardInterrupt: it was asked to end while it waited.
+        WorkerError: a process has not started in time.
+        KeyboardInterrupt: this process was asked to end while it waited.
     """
     if place.size > 1:
-        word = _agreed_word(place, store, stop)
+        prefix = _agreed_prefix(place, store, stop)
         place.name_interface()
-        private = dist.PrefixStore(word, store)  # type: ignore[reportPrivateImportUsage]
+        private = dist.PrefixStore(prefix, store)  # type: ignore[reportPrivateImportUsage]
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=private, rank=place.rank, world_size=place.size, timeout=BEHIND)
     return ProcessGroup(place.rank, place.size, stop, place.device)
 
 
-def part() -> None:
-    """Leave the others, if this process was connected with them."""
+def leave() -> None:
+    """Disconnects this process from the others, if it was connected."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def _agreed_word(place: Place, store: Any, stop: Callable[[], bool]) -> str:
-    """A word that all processes of this start know, and no earlier one knew; raises as `meet`."""
+def _agreed_prefix(place: Place, store: Any, stop: Callable[[], bool]) -> str:
+    """Returns a prefix that all processes of this start have agreed on; raises as `meet`."""
     own, until = uuid.uuid4().hex, time.monotonic() + START.total_seconds()
 
     def wait() -> None:
@@ -81,7 +81,7 @@ def _agreed_word(place: Place, store: Any, stop: Callable[[], bool]) -> str:
         time.sleep(POLL)
 
     if place.leads:
-        store.set(WORD, own)
+        store.set(PREFIX, own)
         answers = [f"{own}/{rank}" for rank in range(1, place.size)]
         while not store.check(answers):
             wait()
@@ -89,10 +89,10 @@ def _agreed_word(place: Place, store: Any, stop: Callable[[], bool]) -> str:
         return own
     answered = ""
     while True:
-        word = store.get(WORD).decode() if store.check([WORD]) else ""
-        if word != answered:  # it may be that of an earlier start, which nobody confirms any more
-            store.set(f"{word}/{place.rank}", own)
-            answered = word
-        if word and store.check([f"{word}/all"]) and own in store.get(f"{word}/all").decode().split():
-            return word
+        prefix = store.get(PREFIX).decode() if store.check([PREFIX]) else ""
+        if prefix != answered:  # it may be that of an earlier start, which is not confirmed any more
+            store.set(f"{prefix}/{place.rank}", own)
+            answered = prefix
+        if prefix and store.check([f"{prefix}/all"]) and own in store.get(f"{prefix}/all").decode().split():
+            return prefix
         wait()

@@ -1,4 +1,4 @@
-"""A run whose learner draws from a replay that samplers fill: neither waits, unless the replay ratio is fixed."""
+"""Runs whose learner draws from a replay that samplers fill; with a free replay ratio neither waits for the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from headrace.errors import StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.config.settings import Config
-from headrace.train.runners.asynchronous import AsyncTrainer, check_workers
+from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runners.checks import check_workers
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.files import ReplayFiles
@@ -22,17 +23,17 @@ from headrace.train.workers.learner import Learner
 from headrace.train.workers.rate_limiter import RateLimiter
 from headrace.train.workers.replay_sampler import Frames
 
-HEAD_START = 100  # updates of the critics before the first of an actor that learns apart
+HEAD_START = 100  # updates of the critics while the process that learns the actor starts
 
 
 class OffPolicyTrainer(AsyncTrainer):
-    """A run of an algorithm with a replay, and with workers.
+    """A run with workers, of an algorithm with a replay.
 
     Attributes:
-        replay: what samplers write, and `learner` reads.
-        pace: updates that are due, and steps that are allowed.
-        emptied: steps and updates of the run when its replay was empty, which the pace counts from.
-        exchange: what an actor and critics that learn apart tell each other.
+        replay: the replay that samplers write and `learner` reads.
+        rate_limiter: decides which updates are due, and which steps are allowed.
+        emptied: agent steps and updates of the run when its replay was last empty, from which the limiter counts.
+        exchange: the weights that the processes of an actor and of its critics send each other.
     """
 
     learner: Learner
@@ -40,7 +41,7 @@ class OffPolicyTrainer(AsyncTrainer):
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         check_workers(config)
         super().__init__(config, run, resume)
-        self.pace = RateLimiter(config, self.counters, self.updates, self.emptied)
+        self.rate_limiter = RateLimiter(config, self.counters, self.updates, self.emptied)
 
     def _make_learner(self) -> Learner:
         assert isinstance(self.policy, OffPolicy)
@@ -75,17 +76,17 @@ class OffPolicyTrainer(AsyncTrainer):
         return replay_sampler.work, (self.config, number, self.replay, self.weights, self.counters)
 
     def _update(self) -> bool:
-        learner, pace = self.learner, self.pace
-        if learner.updates >= pace.due(self.counters.total_steps()) or not self.replay.held:
+        learner, limiter = self.learner, self.rate_limiter
+        if learner.updates >= limiter.due(self.counters.total_steps()) or not self.replay.held:
             return False
         if self.config.apart and not self.counters.actor_updates[0] and learner.updates > HEAD_START:
-            return False  # critics of an actor that has not begun yet would learn nothing but how it began
+            return False  # the critics would only learn the value of the initial actor
         learner.update()
-        pace.note(learner.updates)
+        limiter.note(learner.updates)
         return True
 
-    def _look(self) -> None:
-        super()._look()
+    def _poll(self) -> None:
+        super()._poll()
         self.learner.set_rates(self.step)
 
     def set_rates(self, values: Mapping[str, float]) -> None:
@@ -94,14 +95,14 @@ class OffPolicyTrainer(AsyncTrainer):
         self.learner.set_rates(self.step)
 
     def finished(self) -> bool:
-        """Whether all steps are done, and all that was to be learnt from them."""
+        """Returns whether all steps, and all updates that the replay ratio asks for, are done."""
         steps = self.counters.total_steps()
         if steps < self.config.total_steps:
             return False
-        return self.config.replay_ratio is None or self.learner.updates >= self.pace.due(steps)
+        return self.config.replay_ratio is None or self.learner.updates >= self.rate_limiter.due(steps)
 
     def _load(self, point: Checkpoint) -> None:
-        """The replay is what it was, or empty if it was not saved or does not fit any more."""
+        """As `AsyncTrainer._load`; the replay is empty if it was not saved or does not fit any more."""
         super()._load(point)
         self.policy.caveat = self._load_replay(point.counters.get("replay"))
         self.emptied = self.step, self.updates
@@ -111,7 +112,7 @@ class OffPolicyTrainer(AsyncTrainer):
         self.counters.actor_updates[0] = self.updates // self.policy.actor_every
 
     def _load_replay(self, written: list[int] | None) -> str | None:
-        """Restore the replay, which had `written` rows; returns in words why that failed, or None."""
+        """Restores the replay, which had `written` rows; returns in words why that failed, or None."""
         reason = "save_replay=False left it out"
         if written is not None:
             try:
@@ -149,7 +150,7 @@ class OffPolicyTrainer(AsyncTrainer):
 
 
 def make_replay(config: Config) -> StepReplay:
-    """The replay of a run with samplers, in memory that they share."""
+    """Returns the replay of a run with samplers, in memory that they share."""
     frames = Frames.of(config)
     spec = build_task(config.task, **frames.options).spec
     envs, segments = config.num_envs, config.samplers

@@ -1,4 +1,4 @@
-"""A run whose learner takes whole rollouts of a policy that is hardly older than its own: PPO with V-trace."""
+"""Runs whose learner takes whole rollouts from samplers, whose policy is a few updates older: PPO with V-trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from headrace.train.collect.setup import agent_groups
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import masked_heads
-from headrace.train.runners.asynchronous import AsyncTrainer, check_workers
+from headrace.train.runners.asynchronous import AsyncTrainer
+from headrace.train.runners.checks import check_workers
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.rollout_slots import Rollouts
@@ -27,7 +28,7 @@ class OnPolicyTrainer(AsyncTrainer):
     """A run of PPO with workers.
 
     Attributes:
-        rollouts: what samplers write, and `learner` reads.
+        rollouts: the rollouts that samplers write and `learner` reads.
     """
 
     learner: RolloutLearner
@@ -35,7 +36,7 @@ class OnPolicyTrainer(AsyncTrainer):
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         check(config)
         super().__init__(config, run, resume)
-        # a rollout may take longer to learn from than a user should wait after Ctrl-C
+        # the updates from a rollout may take longer than a user should wait after Ctrl-C
         self.policy.interrupted = lambda: bool(self._interrupt)
 
     def _make_learner(self) -> RolloutLearner:
@@ -58,7 +59,7 @@ class OnPolicyTrainer(AsyncTrainer):
         return not self.finished() and self.learner.learn()
 
     def finished(self) -> bool:
-        """Returns whether `total_steps` steps were learnt from."""
+        """Returns whether `total_steps` agent steps were learnt from."""
         return self.learner.steps >= self.config.total_steps
 
     def speeds(self) -> dict[str, float | None]:
@@ -71,7 +72,7 @@ class OnPolicyTrainer(AsyncTrainer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Tensor]:
-        """As `AsyncTrainer._state`; rollouts that wait are not kept."""
+        """As `AsyncTrainer._state`; rollouts that wait for the learner are not saved."""
         return super()._state() | self.learner.state()
 
     def _counters(self) -> dict[str, Any]:
@@ -83,16 +84,16 @@ class OnPolicyTrainer(AsyncTrainer):
         self.learner.steps = point.counters["learnt"]
 
     def close(self) -> None:
-        """End all workers, and free what they shared."""
+        """As `AsyncTrainer.close`; also frees the rollouts."""
         super().close()
         self.rollouts.close()
 
 
 def check(config: Config) -> None:
-    """Refuse what workers cannot do.
+    """Checks that a run with these settings can have workers, and that its algorithm learns from rollouts of others.
 
     Raises:
-        OptionError: the settings ask for it.
+        OptionError: it cannot; the message says which setting is in the way.
     """
     if not find_algorithm(config.algo).capabilities.workers:
         raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")

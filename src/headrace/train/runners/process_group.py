@@ -1,12 +1,12 @@
-"""What processes that train together do together.
+"""The collective operations of processes that train one policy together.
 
-Every process runs the same `Trainer`, with a device and environments of its own. Before each
-optimiser step the gradients are averaged: one all-reduce of the one flat vector that `FlatAdam`
-keeps them in. It is what `torch.nn.parallel.DistributedDataParallel` does, in a single bucket; its
-buckets exist to overlap that with a long backward, which policies of a few layers do not have, and
-its hooks hang on autograd, which our MLP's backward goes without. Statistics of observations,
-rewards and episodes are merged after every rollout. So all processes hold the same network at any
-time, and take every decision alike; the first one alone writes the run folder and shows the progress.
+Every process runs the same `Trainer`, with a device and environments of its own. Gradients are averaged before each
+optimiser step, by one all-reduce of the flat vector in which `FlatAdam` keeps them. That is what
+`torch.nn.parallel.DistributedDataParallel` does in a single bucket. Its buckets overlap communication with a long
+backward pass, which policies of a few layers do not have, and its hooks need autograd, which the hand-written backward
+pass of an `MLP` does not use. Statistics of observations, rewards and episodes are merged after every rollout. All
+processes therefore hold the same network at any time, and make the same decisions. Only the first one writes the run
+folder and shows the progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.runners.parts import joined, parts
+from headrace.train.runners.process_states import join_states, states_for
 from headrace.train.runs.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class ProcessGroup:
-    """The processes that train together, as one of them sees it; by default one that trains alone.
+    """The processes that train together; by default this one alone.
 
     Args:
-        rank: the number of this process; 0 is the one that writes and shows.
-        size: how many there are.
-        stop: says whether this process was asked to end the run; None where Ctrl-C asks it.
-        device: gives this process's, of that of the settings; None for the same.
-        watched: whether the process that started these notes what becomes of the run, where they fail.
+        rank: the number of this process; 0 is the first.
+        size: the number of processes.
+        stop: returns whether this process was asked to end the run; None to react to Ctrl-C.
+        device: returns this process's device, given that of the settings; None for the same device.
+        watched: whether the process that started these logs failures of the run.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def share_of(self, config: Config) -> Config:
-        """The settings of this process: its device, seeds that no other has, and its part of the episodes shown."""
+        """Returns the settings of this process: its device, its own seeds, and its part of ``stop_episodes``."""
         if self.device is not None:
             config = dataclasses.replace(config, device=self.device(config.device))
         if self.size == 1:
@@ -72,43 +72,56 @@ class ProcessGroup:
         )
 
     def join(self, experiences: Iterable[Experience]) -> None:
-        """Let policies learn together from now on, beginning with the first process's parameters."""
+        """Copies the first process's parameters to all, and averages gradients from now on."""
         if self.size == 1:
             return
         for experience in experiences:
-            experience.static = True  # else the number of minibatches would depend on who is alive where
+            experience.static = True  # else the number of minibatches would differ between processes
             policy = experience.policy
-            policy.learn_with_others(self.average)
-            for normaliser in (*policy.normalisers.values(), experience.reward_scaler):
-                if normaliser is not None:
-                    normaliser.statistics.gather = self.gather
-            model = {name: tensor.contiguous() for name, tensor in policy.model().items()}
+            policy.learn_with_others(self)
+            model = policy.model()
             for tensor in model.values():
-                dist.broadcast(tensor, 0)
+                self.broadcast(tensor)
             policy.load_model(model)
 
     def may_capture(self, experiences: Iterable[Experience]) -> bool:
-        """Whether rollouts can be CUDA graphs: not where they gather statistics from other processes."""
-        return self.size == 1 or not any(e.policy.normalisers or e.reward_scaler for e in experiences)
+        """Returns whether rollouts can be CUDA graphs, which is so unless they gather statistics of other processes."""
+        return self.size == 1 or not any(_gathers(experience.policy) for experience in experiences)
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
-        """Replace a flat vector by its mean over all processes, weighted by the samples that each is the mean of."""
+        """Replaces a flat vector by its weighted mean over all processes, in place.
+
+        Args:
+            values: float32[P], the mean over this process's samples.
+            rows: the number of these samples, its weight.
+        """
         count = rows.to(values).view(1) if isinstance(rows, Tensor) else values.new_full((1,), float(rows))
         total = torch.cat([values * count, count])
         dist.all_reduce(total)
         torch.div(total[:-1], total[-1].clamp(min=1), out=values)
 
-    def gather(self, values: Tensor) -> Tensor:
-        """A vector [n] of each process, as [processes, n]."""
+    def all_reduce(self, values: Tensor) -> None:
+        """Replaces values by their sum over all processes, the same in each, bit for bit."""
+        dist.all_reduce(values)
+
+    @torch.inference_mode()
+    def broadcast(self, values: Tensor) -> None:
+        """Replaces values by the first process's."""
+        whole = values.contiguous()
+        dist.broadcast(whole, 0)
+        values.copy_(whole)
+
+    def all_gather(self, values: Tensor) -> Tensor:
+        """Returns a vector [n] of each process, as [processes, n]."""
         every = [torch.empty_like(values) for _ in range(self.size)]
         dist.all_gather(every, values)
         return torch.stack(every)
 
     def merge(self, policies: Iterable[Policy]) -> None:
-        """After each rollout: episodes are counted everywhere, losses averaged, so that all decide alike.
+        """Sums up episodes and averages losses after a rollout, so that all processes make the same decisions.
 
-        Buffers of a user's own network, such as the statistics of a batch normalisation, become the first process's.
+        Buffers of networks, such as the statistics of a batch normalisation, become those of the first process.
         """
         if self.size == 1:
             return
@@ -121,15 +134,15 @@ class ProcessGroup:
                 dist.all_reduce(losses)
                 policy.losses = losses
             if not policy.config.frozen:
-                for buffer in policy.network.buffers():  # what a network counts beside its parameters, if it does
-                    dist.broadcast(buffer, 0)
+                for buffer in policy.network.buffers():  # such as statistics of a batch normalisation
+                    self.broadcast(buffer)
 
     def interrupt(self) -> Any:
-        """A context whose value is true once the run is asked to end."""
+        """Returns a context whose value is true once the run is asked to end."""
         return Interrupt() if self._stop is None else nullcontext(_Asked(self._stop))
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        """Whether the run is to end, as soon as any process wishes that; and to save, as the first one wishes."""
+        """Returns whether to stop, which any process can decide, and whether to save, which the first one decides."""
         if self.size == 1:
             return stop, save
         asked = torch.tensor([stop, save and self.leads], dtype=torch.uint8)
@@ -137,46 +150,50 @@ class ProcessGroup:
         stop, save = map(bool, asked.tolist())
         return stop, save
 
-    def told(self, words: Any) -> Any:
-        """What the first process tells all, any object that can be pickled; ``words`` of the others are ignored."""
+    def broadcast(self, words: Any) -> Any:
+        """Returns the first process's object in all processes; those of the others are ignored. It is pickled."""
         if self.size == 1:
             return words
         said = [words if self.leads else None]
         dist.broadcast_object_list(said, 0, group=self._host)
         return said[0]
 
-    def heard(self, words: Any) -> list[Any]:
-        """What each process tells the first one, by rank, any object that can be pickled; the others hear nothing."""
+    def gather_objects(self, words: Any) -> list[Any]:
+        """Returns the pickled objects of all processes by rank, in the first process; an empty list in the others."""
         if self.size == 1:
             return [words]
         said: list[Any] | None = [None] * self.size if self.leads else None
         dist.gather_object(words, said, 0, group=self._host)
         return said or []
 
-    def wait(self) -> None:
-        """Until all processes are here."""
+    def barrier(self) -> None:
+        """Waits until all processes have called this."""
         if self.size > 1:
             dist.barrier(group=self._host)
 
-    def collect(self, point: Checkpoint) -> Checkpoint | None:
-        """In the first process a checkpoint with the states of all; None in the others."""
+    def gather_checkpoint(self, point: Checkpoint) -> Checkpoint | None:
+        """Returns a checkpoint with the states of all processes, in the first process; None in the others."""
         if self.size == 1:
             return point
-        states = self.heard({} if self.leads else _parcel(point.state))
+        states = self.gather_objects({} if self.leads else _parcel(point.state))
         if not self.leads:
             return None
-        return dataclasses.replace(point, state=joined([point.state, *states[1:]]))
+        return dataclasses.replace(point, state=join_states([point.state, *states[1:]]))
 
-    def deal(self, point: Checkpoint | None, config: Config) -> Checkpoint | None:
-        """A checkpoint that the first process has read, for each with its own state; None where that has none.
+    def scatter(self, point: Checkpoint | None, config: Config) -> Checkpoint | None:
+        """Returns in each process the checkpoint that the first one has read, with this process's own state.
 
-        Of another number of processes, each gets its part of what can be parted; see `headrace.train.runners.parts`.
+        Where another number of processes wrote it, see `headrace.train.runners.process_states`.
+
+        Args:
+            point: the checkpoint; None if there is none, and in the other processes.
+            config: the settings of the run.
         """
-        states = None if point is None else parts(point, self.size, config)
+        states = None if point is None else states_for(point, self.size, config)
         if self.size == 1:
             return None if point is None or states is None else dataclasses.replace(point, state=states[0])
         shared = None if point is None else dataclasses.replace(point, state={})
-        shared = self.told(shared)
+        shared = self.broadcast(shared)
         if shared is None:
             return None
         own: list[Any] = [None]
@@ -184,16 +201,21 @@ class ProcessGroup:
         return dataclasses.replace(shared, state=own[0])
 
 
+def _gathers(policy: Policy) -> bool:
+    """Whether a policy has running statistics of what it sees or earns."""
+    return bool(policy.normalisers or policy.reward_scaler or getattr(policy, "curiosity", None))
+
+
 def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors to be sent: copies, since a view of a larger one would take all of that along."""
+    """Returns copies of tensors for pickling, as a view is pickled with all of its storage."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
 
 
 class _Asked:
-    """A question as a truth value."""
+    """The result of a function, as the truth value of an object."""
 
-    def __init__(self, question: Callable[[], bool]):
-        self._question = question
+    def __init__(self, function: Callable[[], bool]):
+        self._function = function
 
     def __bool__(self) -> bool:
-        return self._question()
+        return self._function()

@@ -1,4 +1,4 @@
-"""What every run does, however it samples and learns: its loop, its reports, and what its checkpoints have in common.
+"""The base of all runs: the training loop, metrics and checkpoints.
 
 `headrace.train.runners.synchronous` collects and learns in turn; in `headrace.train.runners.asynchronous` workers
 sample, learn and evaluate at the same time.
@@ -21,7 +21,6 @@ from torch import Tensor
 from headrace.errors import StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
-from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
@@ -40,29 +39,29 @@ from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
 
-REMARKS = 3  # newest lines about what happened by the way that are shown
+REMARKS = 3  # remarks on the dashboard: the newest ones
 
 
 class Runner(ABC):
-    """The state of a run.
+    """The state of a run, and its loop.
 
     Args:
-        config: its settings.
-        run: its folder.
-        device: where it learns.
+        config: the settings of the run.
+        run: the run folder.
+        device: the device that learns.
 
     Attributes:
-        policies: all that act in it; the first one's episodes are the run's.
-        writer: where its metrics go; None in a process that does not write them.
+        policies: all policies of the run; the returns of the run are those of the first policy.
+        writer: writes the metrics; None in a process that does not write them.
         step: agent steps so far, all environments together.
-        best_return: the highest mean return so far that a checkpoint was kept for.
-        evaluation: the evaluator's last result; empty before it, or without an evaluator.
-        remarks: lines about what happened by the way.
-        resumed: whether it goes on from a checkpoint.
+        best_return: the highest mean return so far for which a checkpoint was kept.
+        evaluation: the evaluator's last result; empty before the first, or without an evaluator.
+        remarks: warnings and other events, as lines for the dashboard.
+        resumed: whether the run goes on from a checkpoint.
     """
 
     SPEEDS: ClassVar[str]
-    """what `speeds` is called in a line of metrics"""
+    """the name of `speeds` in a line of metrics"""
 
     policies: Sequence[Policy]
     writer: MetricsWriter | None
@@ -85,7 +84,7 @@ class Runner(ABC):
     # -- the loop --------------------------------------------------------------------------------
 
     def train(self, dashboard: Dashboard) -> Reason:
-        """Runs to the end, and returns why it ended."""
+        """Trains to the end, and returns why the run ended."""
         if self.over():
             return self._note_end()
         self._since = saved = time.monotonic()
@@ -113,7 +112,7 @@ class Runner(ABC):
         return reason
 
     def _note_end(self) -> Reason:
-        """Returns why the run ended, which is noted unless it is known, as of one that is resumed behind its end."""
+        """Returns why the run ended, and logs it as an event unless the last event says so already."""
         reason, events = self._reason(), read_events(self.run.events.file)
         if not events or events[-1].kind != reason:
             self.note(reason, self._ended(reason))
@@ -130,7 +129,7 @@ class Runner(ABC):
                 self.note("warning", policy.caveat)
 
     def _ended(self, reason: Reason) -> str:
-        """Why the run ended, in words."""
+        """Returns in words why the run ended."""
         if reason == "solved":
             return f"mean return {self.tracker.mean_return():.1f} reached the goal of {self.config.stop_at_return:g}"
         if reason == "finished":
@@ -139,34 +138,34 @@ class Runner(ABC):
 
     @abstractmethod
     def _running(self) -> AbstractContextManager[Any]:
-        """The context of the loop: saves a first checkpoint, and starts and ends what runs beside.
+        """Returns the context of the loop, which saves a first checkpoint, and starts and ends the workers.
 
         Its value is true once the run is asked to end.
         """
 
     @abstractmethod
     def iterate(self) -> None:
-        """One turn of the loop: samples, learns, and writes a line of metrics if one is due."""
+        """Samples, learns, and writes a line of metrics if one is due."""
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
-        """Whether the run is to end and whether it is to save, where these are the wishes of this process."""
+        """Returns whether all processes of the run stop and save, given whether this one would."""
         return stop, save
 
     @abstractmethod
     def _finish(self) -> None:
-        """What comes between the loop and the last checkpoint."""
+        """Called between the loop and the last checkpoint."""
 
     @abstractmethod
     def finished(self) -> bool:
-        """Whether all steps are done, and all that was to be learnt from them."""
+        """Returns whether all steps, and all updates from them, are done."""
 
     def solved(self) -> bool:
-        """Whether the last episodes reached ``stop_at_return``."""
+        """Returns whether the mean return of the last episodes reached ``stop_at_return``."""
         goal, mean = self.config.stop_at_return, self.tracker.mean_return()
         return goal is not None and mean is not None and self.tracker.full and mean >= goal
 
     def over(self) -> bool:
-        """Whether a run that is resumed was at its end, and all that is told of its end is told."""
+        """Returns whether a resumed run had ended already, its last line of metrics included."""
         return 0 < self.step == self._logged and self._at_end()
 
     def _at_end(self) -> bool:
@@ -183,41 +182,41 @@ class Runner(ABC):
 
     @property
     def _root(self) -> int:
-        """The process that all processes of the run descend from."""
+        """The id of the process that all processes of the run descend from."""
         return os.getpid()
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def note(self, kind: Kind, text: str) -> None:
-        """Note an event of the run; of several processes only the one that writes the metrics does."""
+        """Logs an event of the run, in the process that writes the metrics."""
         if self.writer is not None:
             self.run.events.note(kind, text, self.step, self.seconds)
 
     def remark(self, words: str, kind: Kind = "warning") -> None:
-        """Show a line about what happened by the way, and note it."""
+        """Shows a remark on the dashboard, and logs it as an event."""
         self.remarks.append(words)
         self.note(kind, words)
 
     @property
     def seconds(self) -> float:
-        """Time spent training so far, resumed parts included."""
+        """Seconds spent training so far, resumed parts included."""
         return self._trained + (0.0 if self._since is None else time.monotonic() - self._since)
 
     @property
     def tracker(self) -> EpisodeTracker:
-        """Episodes as the first policy's agents fared in them."""
+        """Returns and lengths of the first policy's episodes."""
         return self.policies[0].tracker
 
     @abstractmethod
     def split(self) -> dict[str, float]:
-        """Seconds since this process began to train, by what they were spent on."""
+        """Returns the seconds since this process began to train, by what they were spent on."""
 
     @abstractmethod
     def speeds(self) -> dict[str, float | None]:
-        """Rates a second by name; None before they are known."""
+        """Returns rates a second by name; None before they are known."""
 
     def progress(self) -> Progress:
-        """How the run stands now."""
+        """Returns the state of the run for the dashboard."""
         return Progress(
             config=self.config,
             folder=self.run.path,
@@ -248,37 +247,30 @@ class Runner(ABC):
             "episodes": tracker.episodes,
             "return": tracker.mean_return(),
             "length": tracker.mean_length(),
-            "loss": self._reported(self.policies[0]),
+            "loss": self.policies[0].reported(self.step),
             **self._details(),
             "time": self._time(),
         }
         self.callbacks.log(line)
         self.writer.write(line)
 
-    def _reported(self, policy: Policy) -> dict[str, float]:
-        """What a policy reports: statistics of its last updates, and a learning rate that changes, as it is now."""
-        losses, config = policy.last_losses(), policy.config
-        if losses and (config.anneal_learning_rate or "learning_rate" in config.schedules):
-            losses["learning_rate"] = float(Rates.of(config, self.step).learning_rate)
-        return losses
-
     @abstractmethod
     def _counts(self) -> dict[str, int]:
-        """What is counted beside agent steps."""
+        """Returns what is counted beside agent steps, such as updates."""
 
     def _details(self) -> dict[str, Any]:
-        """What else a line of metrics says."""
+        """Returns further entries of a line of metrics."""
         return {}
 
     def _time(self) -> dict[str, Any]:
-        """What differs from run to run: seconds, the clock, speeds, memory, cores."""
+        """Returns the part of a line of metrics that differs between equal runs: time, speeds, memory, cores."""
         speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
         split = {name: round(seconds, 3) for name, seconds in self.split().items()}
         clock = {"seconds": round(self.seconds, 3), "unix": round(time.time(), 3)}
         return {**clock, **split, self.SPEEDS: speeds, "memory": in_use(self.device), **self._hardware.read()}
 
     def _check_reported(self) -> None:
-        """Raises `NotFiniteError` where anything that is reported, and will be anyway, is not finite."""
+        """Raises `NotFiniteError` where a loss or a mean return is not finite."""
         for policy in self.policies:
             mean = policy.tracker.mean_return()
             self._check(policy, policy.last_losses() | ({} if mean is None else {"return": mean}))
@@ -289,7 +281,7 @@ class Runner(ABC):
 
     @abstractmethod
     def _when(self) -> str:
-        """In words, when the last updates were made."""
+        """Returns in words when the last updates were made."""
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -298,8 +290,8 @@ class Runner(ABC):
         """Writes a checkpoint, and waits until it is there.
 
         Raises:
-            NotFiniteError: what was learnt last is not worth keeping.
-            StorageError: it cannot be written.
+            NotFiniteError: a loss or a mean return is not finite.
+            StorageError: the checkpoint cannot be written.
         """
 
     def _save_meanwhile(self) -> None:
@@ -315,46 +307,40 @@ class Runner(ABC):
     # -- for callbacks ---------------------------------------------------------------------------
 
     def set_rates(self, values: Mapping[str, float]) -> None:
-        """Set settings that may have a schedule to these values, from the next update on; see `Training.set`."""
+        """Sets settings that may have a schedule to these values, from the next update on; see `Training.set`."""
         points = {name: [(0, float(value))] for name, value in values.items()}
         self.config = dataclasses.replace(self.config, schedules=self.config.schedules | points)
         for policy in self.policies:
-            own = {name: each for name, each in points.items() if hasattr(policy.config, name)}
-            policy.config = dataclasses.replace(policy.config, schedules=policy.config.schedules | own)
+            policy.reschedule(points)
 
     def agent(self) -> Agent:
-        """The policies as they are now, in an agent of their own; training does not notice."""
+        """Returns an agent with copies of the present policies; training is not affected."""
         spec = build_task(self.config.task, **self.config.env_options).spec
         with torch.random.fork_rng(devices=[]):
             return Agent(self.config, spec, Checkpoint(self._model(), {}, {}, {}))
 
     def _save_point(self, name: str, point: Checkpoint) -> None:
-        """Writes a checkpoint of this name, and notes it; may be called in any thread."""
+        """Writes a checkpoint of this name, and logs the event; may be called in any thread."""
         checkpoints.save(self.run.checkpoints, name, point)
         known = point.counters
         self.run.events.note("checkpoint", name, known["step"], known["seconds"])
 
     def checkpoint(self) -> Checkpoint:
-        """Everything that decides the rest of the run, as far as this process knows it."""
-        optimisers: dict[str, Tensor] = {}
-        for policy in self.policies:
-            optimisers |= policy.optimisers()
+        """Returns everything that the rest of the run depends on, as far as this process has it."""
+        optimisers = {name: tensor for policy in self.policies for name, tensor in policy.optimisers().items()}
         return Checkpoint(self._model(), optimisers, self._state(), self._counters())
 
     @abstractmethod
     def _state(self) -> dict[str, Tensor]:
-        """What else than networks and optimisers decides how the run goes on."""
+        """Returns what the rest of the run depends on beside networks and optimisers."""
 
     def _acting_model(self) -> dict[str, Tensor]:
-        """As `_model`, of the newest policies, for whoever watches."""
+        """Returns the newest `_model`, for a page that shows the run."""
         return self._model()
 
     def _model(self) -> dict[str, Tensor]:
-        """All that is needed to play."""
-        model: dict[str, Tensor] = {}
-        for policy in self.policies:
-            model |= policy.model()
-        return model
+        """Returns all tensors that playing needs."""
+        return {name: tensor for policy in self.policies for name, tensor in policy.model().items()}
 
     def _counters(self) -> dict[str, Any]:
         return {
@@ -367,10 +353,13 @@ class Runner(ABC):
         }
 
     def load(self, point: Checkpoint) -> int:
-        """Continues from a checkpoint; returns how many bytes of the metrics belong to it.
+        """Continues from a checkpoint.
+
+        Returns:
+            The size of the metrics file in bytes when the checkpoint was written.
 
         Raises:
-            StateError: it does not fit the run's settings.
+            StateError: the checkpoint does not fit the run's settings.
         """
         counters = point.counters
         try:

@@ -1,8 +1,7 @@
-"""One training run: collect, learn, note, and now and then save.
+"""Runs that collect and learn in turn, in one process.
 
-`Trainer` holds everything that decides how the run goes on; `Trainer.checkpoint` is exactly that, so a run
-that continues from one does, on the CPU, bit for bit what it would have done undisturbed (but for the groups of an
-asynchronous pool).
+A checkpoint of a `Trainer` holds everything that the rest of the run depends on. On the CPU a resumed run is therefore
+bit for bit the run without an interruption, except with the groups of an asynchronous pool.
 """
 
 from __future__ import annotations
@@ -44,20 +43,20 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 
-LEAST_LINES = 100  # of metrics, in a run of all its steps: short ones have a curve, too
+LEAST_LINES = 100  # the fewest lines of metrics of a whole run, so that short runs have a curve as well
 
 
 class Trainer(Runner):
     """A run that collects and learns in turn.
 
     Args:
-        config: its settings.
-        run: its folder.
-        resume: where to go on, as `ProcessGroup.deal` gives it.
+        config: the settings of the run.
+        run: the run folder.
+        resume: the checkpoint to go on from, as `ProcessGroup.scatter` returns it.
         group: the processes that train together; by default this one alone.
 
     Attributes:
-        iteration: rollouts learnt from so far.
+        iteration: number of rollouts learnt from so far.
     """
 
     SPEEDS = "steps_per_second"
@@ -81,7 +80,7 @@ class Trainer(Runner):
         self._watch = Timer(self.device, "rollout", "learning")
         self._own_use, self._ranks = HardwareUse(self.device), dict[str, Any]()
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
-        if resume is None and self.group.leads:  # the others are given what the first one has
+        if resume is None and self.group.leads:  # the other processes receive its parameters
             for policy in self.policies:
                 begin_with_network(policy)
         self.group.join(self.collector.experiences)
@@ -99,11 +98,11 @@ class Trainer(Runner):
         pool = unwrapped(self.pool)
         faults = pool.faults_named() if isinstance(pool, TorchPool) else nullcontext()
         if not self.iteration:
-            self.save()  # whatever happens, there is a good state to go back to
+            self.save()  # there is always a checkpoint to go back to
         with self.group.interrupt() as interrupt, faults:
             yield interrupt
             if self.step > self._logged:
-                self._log()  # behind the checkpoint: a run that goes on writes over it what it would have written
+                self._log()  # after the checkpoint, so a resumed run overwrites this line
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
         return self.group.agree(stop, save)
@@ -113,11 +112,11 @@ class Trainer(Runner):
             self._log()
 
     def finished(self) -> bool:
-        """Whether all steps are done."""
+        """Returns whether all steps are done."""
         return self.step >= self.config.total_steps
 
     def iterate(self) -> None:
-        """One rollout, the updates from it, and a line of metrics if one is due."""
+        """Collects a rollout, learns from it, and writes a line of metrics if one is due."""
         if self._began is None:
             self._began = time.perf_counter(), self.step
         self._watch.start()
@@ -131,7 +130,7 @@ class Trainer(Runner):
             policy.tracker.update(self.collector.scores(agent_group), ends, self.collector.scores_by_type(agent_group))
         for policy, samples in zip(self.policies, rollouts, strict=True):
             policy.learn(samples, self.step, self.generator)
-        if self.device.type == "cpu":  # elsewhere nothing waits for them before they are shown or saved
+        if self.device.type == "cpu":  # on a GPU, only reports and checkpoints wait for the losses
             for policy in self.policies:
                 self._check(policy, policy.last_losses())
         self.group.merge(self.policies)
@@ -147,13 +146,13 @@ class Trainer(Runner):
         return training_pool(dataclasses.replace(self.config, env_options=self._options))
 
     def _whole_rollout(self) -> Graph:
-        """A rollout as a graph, where it can be one."""
+        """Returns the collection of a rollout, as a CUDA graph where it can be one."""
         whole = self.config.graphs and isinstance(self.collector, DeviceCollector)
         captured = whole and self.group.may_capture(self.collector.experiences)
         return Graph(self.collector.collect, self.device, captured)
 
     def _next_stage(self) -> None:
-        """Go on in environments with the options that the curriculum has now."""
+        """Replaces the environments by ones with the present options of the curriculum."""
         self._options = options_at(self.config, self.step)
         self.remarks.append(f"from step {self.step:,}: {words_of(self.config, self._options)}")
         spent = self.collector.seconds
@@ -167,10 +166,10 @@ class Trainer(Runner):
         self._begin_anew()
 
     def _collected(self) -> list[Any]:
-        """One rollout, as `Collector.collect`, whose rewards are finite as far as that can be seen at once."""
+        """Collects a rollout; raises `NotFiniteError` for rewards, on the CPU, or observations that are not finite."""
         try:
             rollouts = self._collect()
-        except ActionError:  # a network that sees NaN answers NaN
+        except ActionError:  # which may be due to an observation that is not finite
             self._check_seen()
             raise
         if self.collector.storage.type == "cpu":
@@ -178,13 +177,13 @@ class Trainer(Runner):
         return rollouts
 
     def _check(self, policy: Policy, statistics: Mapping[str, float]) -> None:
-        """As `Runner._check`; the error names the environment, if that is where it came from."""
+        """As `Runner._check`; the error names the environment if a reward or an observation is not finite."""
         if not all(map(math.isfinite, statistics.values())):
             self._check_seen()
             super()._check(policy, statistics)
 
     def _check_seen(self) -> None:
-        """Raises `NotFiniteError` where the last rollout has something that is not finite."""
+        """Raises `NotFiniteError` where a reward or an observation of the last rollout is not finite."""
         check_rewards(self.collector.rewards, self._when())
         check_observations(self.collector.observations, self._when())
 
@@ -193,21 +192,21 @@ class Trainer(Runner):
 
     @property
     def rollout(self) -> int:
-        """Agent steps of one rollout, all processes together."""
+        """Agent steps of one rollout of all processes."""
         return self.config.num_envs * self.config.num_steps * self.group.size
 
     @property
     def end(self) -> int:
-        """Agent steps after which all are done: the last rollout is made whole."""
+        """Agent steps at which the run ends, as the last rollout is collected whole."""
         return self.step - (self.step - self.config.total_steps) // self.rollout * self.rollout
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def split(self) -> dict[str, float]:
-        """Seconds since this process began to train: in the environments, in inference, in learning.
+        """Returns the seconds since this process began to train, in environments, inference and learning.
 
-        On a GPU they are the device's own: of whole rollouts, and of updates. What of a rollout belongs to which is
-        then taken from one that was run step by step, before it became a graph.
+        On a GPU they are the device's time of whole rollouts and of updates. A rollout's time is divided in the
+        proportions of an early one that was run step by step.
         """
         parts, spent = dict(self.collector.seconds), self._watch.seconds()
         scale = spent["rollout"] / (sum(parts.values()) or 1.0)
@@ -215,10 +214,10 @@ class Trainer(Runner):
         return parts | {"learning": parts["learning"] + spent["learning"]}
 
     def speeds(self) -> dict[str, float | None]:
-        """Agent steps a second since this process began to train, all processes together; None before they are known.
+        """Returns agent steps a second since this process began to train; None before they are known.
 
-        ``stepping`` counts the time in environments alone, ``inference`` that of choosing actions, too, ``training``
-        all the time that went by.
+        ``stepping`` counts the time in environments alone, ``inference`` also that of choosing actions, and
+        ``training`` all the time that passed.
         """
         now, first = self._began or (time.perf_counter(), self.step)
         steps, split = self.step - first, self.split()
@@ -233,14 +232,14 @@ class Trainer(Runner):
         self._check_reported()
         self._note_best()
         if self.group.size > 1:
-            self._ranks = {str(rank): said for rank, said in enumerate(self.group.heard(self._own()))}
+            self._ranks = {str(rank): said for rank, said in enumerate(self.group.gather_objects(self._own()))}
         super()._log()
 
     def _time(self) -> dict[str, Any]:
         return super()._time() | ({"ranks": self._ranks} if self._ranks else {})
 
     def _own(self) -> dict[str, Any]:
-        """What a line of metrics says of this process, one of several: where it is, and how fast it collects."""
+        """Returns this process's entry in a line of metrics: host, device, agent steps a second, use of hardware."""
         collected = self.speeds()["inference"]
         speed = None if collected is None else round(collected / self.group.size)
         where = {"host": platform.node(), "device": str(self.device)}
@@ -248,7 +247,9 @@ class Trainer(Runner):
 
     @property
     def _root(self) -> int:
-        return os.getppid() if self.group.watched else os.getpid()  # torchrun's ranks are strangers to each other
+        return (
+            os.getppid() if self.group.watched else os.getpid()
+        )  # the processes of torchrun have no parent that trains
 
     def _counts(self) -> dict[str, int]:
         return {"iteration": self.iteration}
@@ -258,13 +259,13 @@ class Trainer(Runner):
 
     def _line_of(self, policy: Policy) -> dict[str, Any]:
         tracker = policy.tracker
-        line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": self._reported(policy)}
+        line = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": policy.reported(self.step)}
         if tracker.types:
             line["types"] = {name: {"return": r, "length": n} for name, (r, n) in tracker.by_type().items()}
         return line | ({"version": self.self_play.version(policy.name)} if policy.config.copies else {})
 
     def _note_best(self) -> None:
-        """Keeps what plays now, if it is the best so far, for the next checkpoint, whenever that is written."""
+        """Copies the model if its mean return is the best so far; the next checkpoint writes it."""
         mean = self.tracker.mean_return()
         if mean is not None and mean > self.best_return:
             self.best_return = mean
@@ -274,7 +275,7 @@ class Trainer(Runner):
     def log_episode(
         self, names: Sequence[str] | None = None, env_id: int = 0, *, seed: int = 1000, deterministic: bool = True
     ) -> dict[str, np.ndarray]:
-        """An episode with the policies as they are now, as `headrace.train.log_episode`; training does not notice."""
+        """Returns an episode of the present policies, as `headrace.train.log_episode`; training is not affected."""
         with torch.random.fork_rng(devices=[]):
             point = Checkpoint(self._model(), {}, {}, {})
             return played_episode(self.config, point, names, env_id, seed, deterministic)
@@ -285,11 +286,11 @@ class Trainer(Runner):
         """Writes a checkpoint, and the best if there is a new one; of several processes only the first writes.
 
         Raises:
-            NotFiniteError: what was learnt last is not worth keeping.
-            StorageError: it cannot be written.
+            NotFiniteError: a loss or a mean return is not finite.
+            StorageError: the checkpoint cannot be written.
         """
         self._check_reported()
-        point, folder = self.group.collect(self.checkpoint()), self.run.checkpoints
+        point, folder = self.group.gather_checkpoint(self.checkpoint()), self.run.checkpoints
         if point is None:
             return None
         if self._best is not None:
@@ -306,7 +307,7 @@ class Trainer(Runner):
         return state | self.collector.state() | self.self_play.state() | {"generator": self.generator.get_state()}
 
     def _environments(self) -> dict[str, Tensor]:
-        """The environments' states; nothing where they cannot be saved, so that a resumed run begins new episodes."""
+        """Returns the states of the environments; empty if they cannot be saved, and new episodes begin instead."""
         if self._saves_environments:
             try:
                 return checkpoints.pack_blobs(self.pool.save_state())
@@ -319,7 +320,7 @@ class Trainer(Runner):
         return {}
 
     def load(self, point: Checkpoint) -> int:
-        """As `Runner.load`; environments go on where they were, if that was saved."""
+        """As `Runner.load`; environments continue their episodes if their states were saved."""
         metrics_bytes = super().load(point)
         if "environments" in point.state:
             self.pool.load_state(None, checkpoints.unpack_blobs(point.state))
@@ -338,7 +339,7 @@ class Trainer(Runner):
         self.generator.set_state(state["generator"])
 
     def _begin_anew(self) -> None:
-        """Begins new episodes everywhere, other than those with which the run began."""
+        """Begins new episodes in all environments, with other seeds than at the beginning of the run."""
         seed = np.random.SeedSequence((self.config.seed, self.step)).generate_state(1)[0] >> 1
         self.pool.reset(seed=int(seed))
         self.collector.start()

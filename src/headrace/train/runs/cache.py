@@ -24,7 +24,7 @@ class MeasurementCache(Generic[T]):
     """All cached results of one kind.
 
     Attributes:
-        name: of the file.
+        name: name of the file.
         encode: converts a result to a dict that JSON can represent.
         decode: converts that dict, as keywords, back; raises TypeError or ValueError if they do not fit.
     """
@@ -42,20 +42,20 @@ class MeasurementCache(Generic[T]):
         return next((found for other, found in self._all() if other == plain(key)), None)
 
     def remember(self, key: Key, found: T) -> None:
-        """Store a result for this key, replacing an earlier one; raises OSError if the file cannot be written."""
+        """Stores a result for this key, replacing an earlier one; raises OSError if the file cannot be written."""
         key = plain(key)
         self._write([*((other, kept) for other, kept in self._all() if other != key), (key, found)])
 
     def forget(self, chosen: Callable[[Key], bool]) -> int:
-        """Remove the results whose keys are ``chosen``; returns their number."""
-        findings = self._all()
-        kept = [finding for finding in findings if not chosen(finding[0])]
-        if len(kept) < len(findings):
+        """Removes the results whose keys are ``chosen``; returns their number."""
+        entries = self._all()
+        kept = [entry for entry in entries if not chosen(entry[0])]
+        if len(kept) < len(entries):
             self._write(kept)
-        return len(findings) - len(kept)
+        return len(entries) - len(kept)
 
     def _all(self) -> list[tuple[Key, T]]:
-        """What they hold for, and they; none where the file is missing or damaged."""
+        """Returns all keys and results; none where the file is missing or damaged."""
         try:
             return [self._entry(**entry) for entry in json.loads(self.file.read_text())]
         except (OSError, ValueError, TypeError):
@@ -64,11 +64,11 @@ class MeasurementCache(Generic[T]):
     def _entry(self, key: Key, **values: Any) -> tuple[Key, T]:
         return dict(key), self._decode(**values)
 
-    def _write(self, findings: list[tuple[Key, T]]) -> None:
-        entries = [{"key": key, **self._encode(found)} for key, found in findings]
+    def _write(self, entries: list[tuple[Key, T]]) -> None:
+        encoded = [{"key": key, **self._encode(found)} for key, found in entries]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.file) as temporary:
-            temporary.write_text(json.dumps(entries, indent=1) + "\n")
+            temporary.write_text(json.dumps(encoded, indent=1) + "\n")
 
 
 def machine(device: torch.device) -> dict[str, Any]:

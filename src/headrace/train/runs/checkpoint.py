@@ -46,9 +46,17 @@ class Checkpoint:
     state: dict[str, Tensor]
     counters: dict[str, Any]
 
+    def copied(self) -> Checkpoint:
+        """Returns the same checkpoint on the CPU, in memory of its own."""
+        model, optimizer, state = (
+            {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
+            for group in (self.model, self.optimizer, self.state)
+        )
+        return Checkpoint(model, optimizer, state, self.counters)
+
 
 def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
-    """Write ``folder/name`` atomically, replacing one of that name, and return its path.
+    """Writes ``folder/name`` atomically, replacing one of that name, and returns its path.
 
     Raises:
         StorageError: it cannot be written, as on a full disk; an earlier checkpoint is still complete.
@@ -70,7 +78,7 @@ def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
 
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint's files, down to the disk."""
+    """Writes a checkpoint's files, down to the disk."""
     for group in GROUPS:
         tensors = {
             key: tensor.detach().cpu().contiguous().clone() for key, tensor in getattr(checkpoint, group).items()
@@ -85,7 +93,7 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Read what `save` wrote.
+    """Reads what `save` wrote.
 
     Raises:
         StateError: a file is missing or damaged, or of another version; the message names it.
@@ -147,7 +155,7 @@ def best(folder: Path) -> Path | None:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove incomplete checkpoints left by crashes, and all but the newest ``keep`` (at least one)."""
+    """Removes incomplete checkpoints left by crashes, and all but the newest ``keep`` (at least one)."""
     for leftover in folder.glob(".*.*"):
         shutil.rmtree(leftover, ignore_errors=True)
     for path in sorted(folder.glob("step-*"))[: -max(keep, 1)]:
@@ -155,7 +163,7 @@ def prune(folder: Path, keep: int) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Remove a checkpoint; a crash meanwhile never leaves a part of it under its own name."""
+    """Removes a checkpoint; a crash meanwhile never leaves a part of it under its own name."""
     discarded = path.with_name(f".{path.name}.{os.getpid()}.old")
     shutil.rmtree(discarded, ignore_errors=True)
     path.rename(discarded)

@@ -21,9 +21,9 @@ class KeptEpisode:
 
     Attributes:
         file: its video, in the folder of episodes.
-        step: agent steps of the run after which its agent was as it is seen.
-        return_: what it earned; called ``return`` in the list.
-        length: its agent steps.
+        step: agent steps of the run when the agent's weights were learnt.
+        return_: its return; ``return`` in the file.
+        length: its number of agent steps.
         time: when it was played, in seconds since 1970.
         kind: ``"best"`` or ``"newest"`` for the agent of that checkpoint, ``"progress"`` on the way.
         complete: whether it is shown to its end.
@@ -39,7 +39,7 @@ class KeptEpisode:
 
 
 def file_name(step: int) -> str:
-    """Returns the name of a video of the agent after ``step`` agent steps of the run."""
+    """Returns the file name of a video of the agent with the weights of agent step ``step``."""
     return f"episode-{step:012d}.mp4"
 
 
@@ -54,7 +54,7 @@ def kept(folder: Path) -> list[KeptEpisode]:
 
 
 def keep(folder: Path, episode: KeptEpisode) -> None:
-    """Add an episode whose video was written to the list; of more than `MOST`, the least interesting is removed.
+    """Adds an episode whose video was written to the list; of more than `MOST`, the least interesting is removed.
 
     Raises:
         StorageError: the list cannot be written.

@@ -63,7 +63,7 @@ class EventLog:
         self.file = file
 
     def note(self, kind: Kind, text: str, step: int, seconds: float, data: Mapping[str, Any] | None = None) -> None:
-        """Append one event; may be called by any thread."""
+        """Appends one event; may be called by any thread."""
         text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
         event = {"time": round(time.time(), 3), "step": step, "seconds": round(seconds, 3), "kind": kind, "text": text}
         line = json.dumps(event | ({"data": dict(data)} if data else {})).encode() + b"\n"
@@ -91,7 +91,7 @@ class EventLog:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns an error in one line: the first of its message, and of a traceback in it the last."""
+    """Returns an error as one line: the first of its message, or the last line of a traceback in it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -3,8 +3,8 @@
 ``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``events.jsonl`` what
 happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``episodes/`` and ``curve.png``
 videos and the return curve · ``tensorboard/`` the metrics for TensorBoard · ``viewer.json`` the viewer's port while
-the run trains · ``live.safetensors`` the newest networks while somebody watches the run, who touches ``watched`` ·
-``train.lock`` the process that trains, while it does.
+the run trains · ``live.safetensors`` the newest networks while a page shows the run, and touches ``watched`` ·
+``train.lock`` the process that trains, while the run trains.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path | None, config: Config) -> RunFolder:
-        """Make a new folder with the configuration in it; by default ``runs/TASK-DATE-TIME``.
+        """Makes a new folder with the configuration in it; by default ``runs/TASK-DATE-TIME``.
 
         Raises:
             OptionError: the folder already holds a run, or cannot be made.
@@ -76,7 +76,7 @@ class RunFolder:
         return run
 
     def leave(self) -> None:
-        """Remove the files of a run that ended before it reported anything, so that the folder can be used again.
+        """Removes the files of a run that ended before it reported anything, so that the folder can be used again.
 
         Its checkpoint at step 0 is not worth resuming.
         """
@@ -126,7 +126,7 @@ class RunFolder:
         return run, run._config(values)
 
     def _values(self) -> dict[str, Any]:
-        """What the file of settings holds; raises as `open`."""
+        """Returns what the file of settings holds; raises as `open`."""
         if not self.config_file.is_file():
             raise OptionError(f"{self.path} holds no run: it has no config.json")
         try:
@@ -138,7 +138,7 @@ class RunFolder:
             raise StateError(f"{self.config_file} cannot be read: {error}") from error
 
     def _config(self, values: dict[str, Any]) -> Config:
-        """The settings of these values; raises `StateError` where they are wrong."""
+        """Returns the settings of these values; raises `StateError` where they are wrong."""
         try:
             return Config.from_values(values)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -157,7 +157,7 @@ class RunFolder:
         return hold.holder(self.lock_file)
 
     def write_config(self, config: Config) -> None:
-        """Write ``config.json``, replacing an older one atomically."""
+        """Writes ``config.json``, replacing an older one atomically."""
         replace(self.config_file, config.to_json())
 
 
@@ -169,7 +169,7 @@ def folder_path(run_dir: object) -> Path:
 
 
 def make_folder(path: str | Path | None, task: str) -> Path:
-    """Make a folder for a new run, or for several, and return it; by default ``runs/TASK-DATE-TIME``.
+    """Makes a folder for a new run, or for several, and returns it; by default ``runs/TASK-DATE-TIME``.
 
     Raises:
         OptionError: it already holds a run or runs, or cannot be made.
@@ -197,7 +197,7 @@ def _taken(folder: Path) -> str:
 
 
 def fresh_path(task: str) -> Path:
-    """Make a folder of a new name and return it."""
+    """Makes a folder of a new name and returns it."""
     name = re.sub(r"[^\w.-]+", "_", task)
     stem = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     stem.parent.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""The newest weights of a run for whoever watches it, in ``live.safetensors``.
+"""The newest weights of a run for pages that show it, in ``live.safetensors``.
 
-A page that shows the agent touches the file ``watched`` every second. Only while that is fresh does the run write its
-networks, at most once a second; else it looks at one file's time, now and then.
+A page that shows the agent touches the file ``watched`` every second. The run writes its networks, at most once a
+second, only while that file is fresh; otherwise it only reads the file's time now and then.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torch import Tensor
 from headrace.errors import StateError
 from headrace.train.runs.writing import replacing
 
-LOOK = 0.25  # seconds between looks at whether anybody watches
+POLL = 0.25  # seconds between checks whether a page shows the run
 FRESH = 5.0  # seconds that a touch of `watched` counts
 PAUSE = 1.0  # seconds between two writes, at least
-SHARE = 0.005  # of the time, what writing may take
+SHARE = 0.005  # the largest share of the time that writing may take
 STEP = "step"
 
 
@@ -30,8 +30,8 @@ class LiveWeights:
     """Writes a run's networks as long as they are watched; what cannot be written is left out.
 
     Args:
-        file: where they go.
-        watched: the file whose time tells when somebody watched last.
+        file: the file for the networks.
+        watched: the file whose time of modification tells when a page last showed the run.
     """
 
     def __init__(self, file: Path, watched: Path):
@@ -39,18 +39,18 @@ class LiveWeights:
         self._look = self._due = 0.0
 
     def write_if_watched(self, model: Callable[[], Mapping[str, Tensor]], step: int) -> None:
-        """Write what ``model()`` returns, and the run's agent steps, if somebody watches and it is time."""
+        """Writes the tensors that ``model()`` returns, and the agent steps, if a page shows the run and it is time."""
         now = time.monotonic()
         if now < self._look:
             return
-        self._look = now + LOOK
+        self._look = now + POLL
         if now >= self._due and self._is_watched():
             write_live(self.file, model(), step)
             wrote = time.monotonic()
             self._due = now + max(PAUSE, (wrote - now) / SHARE)
 
     def close(self) -> None:
-        """Remove the file: from now on checkpoints have the newest weights."""
+        """Removes the file, as checkpoints have the newest weights from now on."""
         self.file.unlink(missing_ok=True)
 
     def _is_watched(self) -> bool:
@@ -61,7 +61,7 @@ class LiveWeights:
 
 
 def write_live(file: Path, model: Mapping[str, Tensor], step: int) -> None:
-    """Write networks atomically; on a full disk the file stays as it was."""
+    """Writes networks atomically; on a full disk the file stays as it was."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
     with contextlib.suppress(OSError, SafetensorError), replacing(file) as temporary:
         temporary.write_bytes(save(tensors, {STEP: str(step)}))

@@ -24,7 +24,7 @@ REST = 0.02
 
 @contextmanager
 def held(file: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a file, which is made before and removed afterwards; wait ``patience`` seconds for it.
+    """Holds the lock of a file, which is made first and removed at the end; waits ``patience`` seconds for it.
 
     On a file system without such locks it does nothing.
 
@@ -59,7 +59,7 @@ def holder(file: Path) -> str | None:
 
 
 def _locked(file: Path, patience: float) -> int:
-    """A descriptor of the file, with its lock."""
+    """Returns a descriptor of the file, with its lock."""
     looks = LOOKS + math.ceil(patience / REST)
     for look in range(looks):
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)

@@ -17,7 +17,7 @@ TAIL = 1 << 16  # bytes at the end of a file of metrics in which its last line i
 SIGNS = (
     "config.json", "metrics.jsonl", "events.jsonl", "live.safetensors", "checkpoints", "replay", "train.lock",
 )  # fmt: skip
-"""what a run writes as long as it lives; other files are written by those who look at it"""
+"""files that a run writes while it trains; others may be written by pages and commands"""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Status:
 
     Attributes:
         kind: ``"running"``; or how it ended; ``"killed"`` without an end; ``"damaged"`` if its settings are unreadable.
-        text: the same in words: who trains it, how it ended, or the error's line.
-        when: of its end, in seconds since 1970; where it has none, when it was last seen to write.
+        text: the same in words: the process that trains it, how it ended, or a line about the error.
+        when: the time of its end, in seconds since 1970, or without an end that of its last write.
         resume: the command that goes on with it, for a run that was interrupted or killed after a checkpoint.
     """
 
@@ -71,8 +71,8 @@ def _ended(folder: Path, last: Event, seen: float) -> Status:
 
 
 def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) -> Status:
-    """Of a run without events: from its last line of metrics."""
-    if (folder / "train.lock").exists():  # which is removed by who ends by itself
+    """Returns the status of a run without events, from its last line of metrics."""
+    if (folder / "train.lock").exists():  # which a process that ends by itself removes
         return Status("killed", "its process ended without a word", seen, resume_command(folder))
     line = last_line(folder / "metrics.jsonl") or {}
     goal, mean = _number(settings.get("stop_at_return")), _number(line.get("return"))
@@ -103,7 +103,7 @@ def last_line(file: Path) -> dict[str, Any] | None:
 
 
 def _settings(file: Path) -> dict[str, Any] | str:
-    """What ``config.json`` holds; or in words, why that is no settings."""
+    """Returns what ``config.json`` holds; or in words, why that is no settings."""
     try:
         values = json.loads(file.read_text())
     except FileNotFoundError:
@@ -123,5 +123,5 @@ def _modified(path: Path) -> float:
 
 
 def _number(value: Any) -> float | None:
-    """A value that is a finite number; None for any other."""
+    """Returns a value that is a finite number; None for any other."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None

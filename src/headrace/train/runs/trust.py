@@ -38,7 +38,7 @@ def check(settings: Mapping[str, Any], where: Path) -> None:
 
 
 def admit(settings: Mapping[str, Any], where: Path, trust: bool) -> None:
-    """Remember the code that settings name, name → value, if the user trusts it; else `check` that it is known."""
+    """Remembers the code that settings name, name → value, if the user trusts it; else `check` that it is known."""
     if trust:
         remember(named(settings))
     else:
@@ -46,13 +46,13 @@ def admit(settings: Mapping[str, Any], where: Path, trust: bool) -> None:
 
 
 def is_known(source: str) -> bool:
-    """Whether the code of a file or module is loaded, installed, or was named by the user and is unchanged."""
+    """Returns whether the code of a file or module is loaded, installed, or was named by the user and is unchanged."""
     files = _files(source)
     return is_loaded(source) or all(map(is_installed, files)) or _remembered().recall(_key(files)) == _digest(files)
 
 
 def remember(names: Iterable[object]) -> None:
-    """Record the files of tasks, algorithms, networks and rewards that the user has named; other values are ignored."""
+    """Records files of tasks, algorithms, networks and rewards that the user has named; ignores other values."""
     for source in sources(names):
         files = _files(source)
         with suppress(OSError):  # a cache that cannot be written is none
@@ -83,7 +83,7 @@ def own_files(settings: Mapping[str, Any]) -> list[Path]:
 
 
 def _files(source: str) -> list[Path]:
-    """The files whose code runs when ``source`` is imported, without those that they import in turn."""
+    """Returns the files whose code runs when ``source`` is imported, without those that they import in turn."""
     if source.endswith(".py"):
         return [Path(source).resolve()] if Path(source).is_file() else []
     files, path = [], None

@@ -25,13 +25,13 @@ def writing(what: Path) -> Iterator[None]:
 
 
 def write_all(file: BinaryIO, content: bytes) -> None:
-    """Write all of ``content`` to an unbuffered file; raises OSError on a full disk, after writing what fits."""
+    """Writes all of ``content`` to an unbuffered file; raises OSError on a full disk, after writing what fits."""
     while content:
         content = content[file.write(content) :]
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or a folder's entries, are on the disk."""
+    """Waits until a file, or a folder's entries, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -40,7 +40,7 @@ def flush(path: Path) -> None:
 
 
 def is_newer(made: Path, *sources: Path) -> bool:
-    """Whether a file exists and is newer than all of its ``sources``."""
+    """Returns whether a file exists and is newer than all of its ``sources``."""
     try:
         return made.stat().st_mtime_ns >= max(source.stat().st_mtime_ns for source in sources)
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a text file atomically: at any time it has either its old or its new contents."""
+    """Writes a text file atomically: at any time it has either its old or its new contents."""
     with writing(path), replacing(path) as temporary:
         temporary.write_text(text)
         flush(temporary)

@@ -1,7 +1,7 @@
-"""Rows of a step replay and whole rollouts as arrays that travel: taken from one memory, put into another.
+"""Blocks of rows of a step replay, and rollouts, as arrays that are sent to another machine.
 
-A writer on another machine fills a small ring, or a slot, of its own. What is new there is copied out as a block, and
-one process beside the learner puts it into the segment, or the slot, that the learner reads.
+A sampler on another machine fills a small ring, or a slot, of its own. New rows, or the rollout, are copied out as a
+block. A process beside the learner copies the block into the segment, or the slot, that the learner reads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.train.storage.rollout_slots import Slot
 from headrace.train.storage.step_replay import MARGIN
 
 ROWS = ("record", "flags", "version", "frame", "age")
-"""arrays of a replay that travel; the others are counted where they arrive"""
+"""the arrays of a replay that are sent; the others are computed where they arrive"""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout: field of `Slot` → array; of ``finals`` and ``places`` only those that count."""
+    """One rollout: field of `Slot` → array; ``final_observations`` and ``places`` only as far as they are used."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -53,15 +53,15 @@ def ring_of(layout: StepLayout) -> dict[str, np.ndarray]:
 
 
 def take_rows(arrays: Mapping[str, np.ndarray], low: int, high: int) -> Rows:
-    """Returns copies of the rows [low, high) of segment 0 of a ring, in which all of them are still whole."""
+    """Returns copies of rows [low, high) of segment 0 of a ring; none of them may have been overwritten."""
     places = np.arange(low, high) % arrays["flags"].shape[0]
     return Rows({name: arrays[name][places, 0] for name in ROWS if name in arrays})
 
 
 def append_rows(layout: StepLayout, arrays: Mapping[str, np.ndarray], segment: int, rows: Rows, fence: Fence) -> None:
-    """Put rows behind the newest of a segment, for the one process that writes it, and let readers see them.
+    """Appends rows to a segment, for the one process that writes it, and publishes them to readers.
 
-    Readers count the oldest rows as gone before these are written over, a part of the ring at a time.
+    The oldest rows are marked as overwritten before they are, a part of the ring at a time.
     """
     most = max(1, layout.steps // (2 * MARGIN))
     for low in range(0, len(rows), most):
@@ -94,18 +94,21 @@ def _append(
 
 
 def take_rollout(slot: Slot) -> Rollout:
-    """Returns a copy of a slot that is filled."""
+    """Returns a copy of a filled slot."""
     ended = int(slot.ended)
     return Rollout(
-        {name: (array[:ended] if name in ("finals", "places") else array).copy() for name, array in vars(slot).items()}
+        {
+            name: (array[:ended] if name in ("final_observations", "places") else array).copy()
+            for name, array in vars(slot).items()
+        }
     )
 
 
 def put_rollout(slot: Slot, rollout: Rollout) -> None:
-    """Fill a slot with a rollout."""
+    """Fills a slot with a rollout."""
     for name, array in rollout.arrays.items():
         into = getattr(slot, name)
-        if name in ("finals", "places"):
+        if name in ("final_observations", "places"):
             into[: len(array)] = array
         else:
             into[...] = array

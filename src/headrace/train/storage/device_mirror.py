@@ -54,18 +54,18 @@ class DeviceReplay(StepReplay):
                 return ranges
 
     def _whole(self, margin: int = 0) -> list[int]:
-        # flags and counts of what is drawn are looked up at the writers' side, which must still have them
+        # drawing reads flags and counts in the shared memory, where the rows must still be
         return [max(low, begin) for low, begin in zip(super()._whole(margin), self._begin, strict=True)]
 
     def follow(self) -> bool:
-        """Copy the rows written since the last call; returns whether a writer overwrote rows during the copy.
+        """Copies the rows written since the last call; returns whether a writer overwrote rows during the copy.
 
         The copied rows of that segment are then invalid, and newer ones are waiting to be copied.
         """
         if self._stream is None:
             return self._take_over()
         current = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(current)  # which may still read what is to be overwritten
+        self._stream.wait_stream(current)  # it may still read rows that are about to be overwritten
         with torch.cuda.stream(self._stream):
             overtaken = self._take_over()
         current.wait_stream(self._stream)
@@ -75,7 +75,7 @@ class DeviceReplay(StepReplay):
         steps, overtaken = self.layout.steps, False
         for segment, written in enumerate(self._written.tolist()):
             whole = super()._whole(steps // MARGIN)[segment]
-            if self._copied[segment] < whole:  # too late for some
+            if self._copied[segment] < whole:  # some were overwritten before they were copied
                 self._pass_over(segment, whole)
             while self._copied[segment] < written:
                 low = self._copied[segment]
@@ -89,7 +89,7 @@ class DeviceReplay(StepReplay):
         return overtaken
 
     def _pass_over(self, segment: int, row: int) -> None:
-        """Let the copy of a segment begin at ``row``; stacked inputs need the rows before it, too."""
+        """Lets the copy of a segment begin at ``row``; stacked inputs need the rows before it, too."""
         self._copied[segment] = max(self._copied[segment], row)
         self._begin[segment] = self._copied[segment] + self.layout.frame_stack - 1
 

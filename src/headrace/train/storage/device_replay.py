@@ -19,8 +19,8 @@ class Transitions(NamedTuple):
 
     Attributes:
         inputs: observations before the step, float32[M, D].
-        actions: in units of half the action range, float32[M, A].
-        rewards: of the step, or the discounted sum over n steps; float32[M].
+        actions: actions in units of half their range, float32[M, A].
+        rewards: reward of the step, or discounted sum over n steps, float32[M].
         discounts: factor of the value of ``following``: γ to the number of steps, 0 after termination; float32[M].
         following: observations after the step, float32[M, D]; the final observation of a truncated episode.
         weights: weight of each transition in the loss, float32[M]; None for equal weights.
@@ -34,7 +34,7 @@ class Transitions(NamedTuple):
     weights: Tensor | None = None
 
     def mean(self, each: Tensor) -> Tensor:
-        """The mean over the last axis of something of each transition, [..., M], by their weights."""
+        """Returns the weighted mean of a value of each transition, [..., M], over the last axis."""
         return each.mean(-1) if self.weights is None else (each * self.weights).mean(-1)
 
 
@@ -44,7 +44,7 @@ class Recorded(NamedTuple):
     Attributes:
         transitions: M transitions.
         present: bool[M], whether the agent was in the game; None if all were.
-        over: bool[M], whether an episode ended so, by termination or truncation.
+        over: bool[M], whether an episode ended with the transition, by termination or truncation.
     """
 
     transitions: Transitions
@@ -72,9 +72,12 @@ class Replay:
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
     def write(self, new: Transitions, present: Tensor | None = None, over: Tensor | None = None) -> None:
-        """Write transitions, replacing the oldest if full; only those ``present``, bool[M], if given.
+        """Writes transitions, replacing the oldest if full.
 
-        ``over`` is for replays that know episodes.
+        Args:
+            new: M transitions.
+            present: bool[M], which of them to write; all by default.
+            over: bool[M], where episodes ended; used by subclasses that need episodes.
         """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
         rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)
@@ -103,24 +106,26 @@ class Replay:
         return {"memory": self.memory[: min(int(self.written), self.capacity)], "written": self.written}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         self.memory[: len(state["memory"])] = state["memory"]
         self.written.copy_(state["written"])
 
 
 def dealt(states: Sequence[Mapping[str, Tensor]], size: int, capacity: int) -> list[dict[str, Tensor]]:
-    """Returns the states of ``size`` replays that hold together what others held; without room for all, the newest.
+    """Distributes the transitions of some replays among ``size`` replays; returns their states.
+
+    If there is not room for all transitions, the newest are kept.
 
     Args:
-        states: what `Replay.state` returned of each.
-        size: how many go on.
-        capacity: transitions that one of them holds.
+        states: the states of the replays, from `Replay.state`.
+        size: the number of new replays.
+        capacity: the number of transitions that each of them holds.
     """
     ages = []
     for state in states:
         rows, written = state["memory"], int(state["written"])
         ages.append(rows.roll(-(written % len(rows)), 0) if len(rows) and written > len(rows) else rows)
-    # by their distance from the newest of their replay, so that those of the same age follow each other
+    # sorted by age, so that transitions of the same age in different replays follow each other
     distances = torch.cat([torch.arange(len(rows) - 1, -1, -1) for rows in ages])
     whole = torch.cat(ages)[distances.argsort(descending=True, stable=True)]
     shares = [whole[rank::size][-capacity:] for rank in range(size)]

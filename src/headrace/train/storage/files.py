@@ -2,7 +2,7 @@
 
 Rows are written to files that never change once they have their final name. A manifest lists the files and rows of the
 replay; it is replaced atomically, after all files in it are on the disk. Files of overwritten rows are removed one save
-later, so that a checkpoint from before the last save finds all of its rows, too.
+later, so that the checkpoint before the last save still has all of its rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReplayFiles:
         self._saved = [0] * replay.layout.segments  # rows up to which each segment has been saved
 
     def save(self, rows: Sequence[int] | None = None) -> list[int]:
-        """Save new rows; returns the number of rows of each segment, with which `load` restores this state.
+        """Saves new rows; returns the number of rows of each segment, with which `load` restores this state.
 
         Args:
             rows: numbers of rows up to which to save; by default all rows written so far.
@@ -67,7 +67,7 @@ class ReplayFiles:
         chunks = list(self._chunks)
         for segment, high in enumerate(written):
             chunks += self._save_segment(segment, high)
-        # files of the previous save are kept, too
+        # files of the previous save are kept as well
         steps, saved = self.replay.layout.steps, self._saved
         chunks = [chunk for chunk in chunks if chunk.high > saved[chunk.segment] - steps]
         manifest = {
@@ -84,7 +84,7 @@ class ReplayFiles:
         return written
 
     def load(self, written: Sequence[int] | None = None) -> None:
-        """Restore a replay to which nothing has been written yet.
+        """Restores a replay to which nothing has been written yet.
 
         Args:
             written: the result of `save`; the newest by default.
@@ -108,7 +108,7 @@ class ReplayFiles:
         self._saved = rows
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
-        """Fill the replay's arrays with a saved state, and return the files that hold it."""
+        """Fills the replay's arrays with a saved state, and returns the files that hold it."""
         arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)
         for segment, end in enumerate(written):
             for chunk in sorted((c for c in chunks if c.segment == segment), key=lambda c: c.low, reverse=True):
@@ -126,7 +126,7 @@ class ReplayFiles:
         return kept
 
     def _save_segment(self, segment: int, high: int) -> list[Chunk]:
-        """Write the new rows of a segment, oldest first, ahead of the writer that will overwrite them."""
+        """Writes the new rows of a segment, oldest first, ahead of the writer that will overwrite them."""
         steps, arrays = self.replay.layout.steps, self.replay.arrays
         names = [name for name, array in arrays.items() if array.ndim > 1]
         size = sum(arrays[name][0, segment].nbytes for name in names)
@@ -150,7 +150,7 @@ class ReplayFiles:
         return Chunk(segment, low, high, f"{segment:03d}-{low:012d}-{high:012d}-{secrets.token_hex(4)}.safetensors")
 
     def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
-        """Write a file atomically."""
+        """Writes a file atomically."""
         temporary = self.folder / f".{name}.tmp"
         if isinstance(contents, bytes):
             temporary.write_bytes(contents)
@@ -160,7 +160,7 @@ class ReplayFiles:
         temporary.rename(self.folder / name)
 
     def _tidy(self) -> None:
-        """Remove files that no manifest lists: of overwritten rows, and of saves that were killed."""
+        """Removes files that no manifest lists: of overwritten rows, and of saves that were killed."""
         named = {MANIFEST, *(chunk.name for chunk in self._chunks)}
         for file in self.folder.iterdir():
             if file.name not in named:

@@ -1,4 +1,4 @@
-"""A replay that asks what would have been earned, had the goal been what was reached later.
+"""A replay that replaces goals by what was achieved later in the episode, and recomputes the rewards.
 
 Hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495), with the strategy that it calls *future*: in a
 share of the transitions drawn, the goal becomes what was achieved at a later step of the same episode, drawn uniformly.
@@ -22,13 +22,13 @@ class HindsightReplay(Replay):
     """As `Replay`, of whole steps of all columns.
 
     Args:
-        capacity: transitions that it holds, at most.
+        capacity: the largest number of transitions that it holds.
         inputs, actions: columns of one observation and of one action.
-        columns: transitions of one step, one of each environment.
-        goals: where they are in observations, and what they earn.
-        share: how likely a transition's goal is replaced.
-        generator: draws which, and by what.
-        device: of its memory.
+        columns: transitions of one step, one for each environment.
+        goals: where goals are in observations, and the rewards for reaching them.
+        share: the probability that a transition's goal is replaced.
+        generator: draws which goals are replaced, and by which.
+        device: the device of its memory.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class HindsightReplay(Replay):
         self.columns, self.goals, self.share, self.generator = columns, goals, share, generator
         self._judge = goals.judge()
         self._steps = self.capacity // columns
-        # of each row the last known step of its episode, and of each column the first step of the one that goes on
+        # for each row the last known step of its episode, and for each column the first step of the unfinished episode
         self._last = torch.zeros(self.capacity, dtype=torch.int64, device=device)
         self._began = torch.zeros(columns, dtype=torch.int64, device=device)
 
     def write(self, new: Transitions, present: Tensor | None = None, over: Tensor | None = None) -> None:
-        """As `Replay.write`, of a rollout [T · columns], step by step; ``over`` says where episodes ended."""
+        """As `Replay.write`, for a rollout [T · columns] in the order of its steps; ``over`` is required."""
         assert over is not None and present is None, "goals are for environments with one agent"
         over = over.view(-1, self.columns)
         first, count = int(self.written) // self.columns, len(over)
@@ -73,7 +73,7 @@ class HindsightReplay(Replay):
             self._began[over[t]] = first + t + 1
 
     def read(self, rows: Tensor) -> Transitions:
-        """As `Replay.read`, with the goals of some transitions replaced, and what these then earn."""
+        """As `Replay.read`, with some transitions' goals replaced and their rewards recomputed."""
         some = super().read(rows)
         chance = torch.rand(2, len(rows), generator=self.generator, device=self.generator.device).to(rows.device)
         chosen = (chance[0] < self.share).nonzero().squeeze(1)
@@ -92,7 +92,7 @@ class HindsightReplay(Replay):
         return some._replace(inputs=inputs, following=following, rewards=rewards, discounts=discounts)
 
     def _achieved_later(self, rows: Tensor, chance: Tensor) -> Tensor:
-        """What was achieved by a step of a row's episode, by its own or a later one, [B, G]."""
+        """Returns the goal achieved at a step of a row's episode, its own or a later one, float32[B, G]."""
         newest = int(self.written) // self.columns - 1
         step = newest - (newest - rows // self.columns) % self._steps
         ahead = (chance * (self._last[rows] - step + 1)).to(torch.int64)
@@ -113,7 +113,7 @@ def goals_for(config: ReplayConfig) -> Goals:
     """Returns the goals of a run's task.
 
     Raises:
-        OptionError: it has none, or its observations are not flat, or its rewards are not the environment's own.
+        OptionError: the task has no goals, its observations are not flat, or its rewards are changed by a setting.
     """
     if config.reward is not None:
         raise OptionError(f"hindsight={config.hindsight} asks the environment for rewards: leave reward out")

@@ -18,11 +18,11 @@ from headrace.errors import OptionError
 from headrace.pool.executors.processes.shared import Fields
 
 TERMINATED, TRUNCATED = 1, 2
-"""how the step from a row ended"""
+"""flags of how the step from a row ended"""
 LAST = 4
-"""a row that holds an episode's last observation: no step goes on from here"""
+"""flag of a row with an episode's last observation, from which no transition starts"""
 FIRST = 8
-"""a row with which an episode begins"""
+"""flag of a row with which an episode begins"""
 
 OLDEST = 255  # the greatest age, in rows since an episode's first
 WORDS = 4  # records are multiples of this number of words, 16 bytes

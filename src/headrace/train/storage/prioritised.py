@@ -16,7 +16,7 @@ from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.step_replay import Staleness, StepReplay
 from headrace.train.storage.sum_tree import SumTree
 
-LEAST = 1e-6  # ε, so that transitions without error are drawn, too
+LEAST = 1e-6  # ε, so that transitions without error are drawn as well
 
 
 class PrioritisedReplay:
@@ -27,10 +27,10 @@ class PrioritisedReplay:
     Args:
         replay: the replay to draw from.
         exponent: α; 0 draws uniformly.
-        importance: see below.
+        importance: the initial β.
 
     Attributes:
-        importance: β, the strength of the bias correction, which runs raise to 1.
+        importance: β, the strength of the bias correction, which a run raises to 1.
     """
 
     def __init__(self, replay: StepReplay, exponent: float, importance: float = 1.0):
@@ -73,7 +73,7 @@ class PrioritisedReplay:
         return transitions._replace(weights=weights.float().to(transitions.rewards.device))
 
     def update(self, numbers: Tensor, errors: Tensor) -> None:
-        """Set the priorities of transitions that were read, int64[B], from their errors, float32[B].
+        """Sets the priorities of transitions that were read, int64[B], from their errors, float32[B].
 
         Errors on a GPU take effect with the next call, so that nothing waits for them.
         """
@@ -105,7 +105,7 @@ class PrioritisedReplay:
         return self.draw((count,), self._generator)
 
     def _follow(self) -> None:
-        """Set new transitions to the highest priority, and those that must no longer be drawn to 0."""
+        """Sets new transitions to the highest priority, and those that must no longer be drawn to 0."""
         gone, come, ranges = [], [], self.replay.ranges()
         if ranges == self._known:
             return
@@ -116,20 +116,20 @@ class PrioritisedReplay:
         size, leaves, new = self.replay.layout.size, self._tree.leaves, torch.cat(come)
         old, places = torch.cat(gone).remainder_(size), new.remainder(size)
         leaves[old] = 0.0
-        leaves[places] = self._highest * self.replay.leads_on(new)  # some of which may lie where others were
+        leaves[places] = self._highest * self.replay.leads_on(new)  # new rows may be in places of old ones
         self._tree.add_up(torch.cat((old, places)))
 
     def _rows(self, segment: int, low: int, high: int) -> Tensor:
-        """Numbers of all environments' rows [low, high) of a segment."""
+        """Returns the numbers of all environments' rows [low, high) of a segment."""
         layout = self.replay.layout
         first = segment * layout.envs
         rows = torch.arange(low, max(low, high)).unsqueeze(1) * layout.stride
         return (rows + torch.arange(first, first + layout.envs)).flatten()
 
     def _numbers(self, places: Tensor) -> Tensor:
-        """The numbers of the rows that are at these places now."""
+        """Returns the numbers of the rows that are at these places now."""
         layout = self.replay.layout
         lows = torch.tensor([low for low, _ in self._known])
         oldest = lows.index_select(0, places.remainder(layout.stride).floor_divide_(layout.envs)) * layout.stride
-        # the only number from the oldest row on that lies there
+        # the only number of a row held that is in this place
         return oldest + (places - oldest).remainder(layout.size)

@@ -40,7 +40,7 @@ class StepReader:
         """Returns the same as `StepReplay.read` for numbers on the same device, also for overwritten rows."""
         to = self._buffers.get(len(numbers))
         if to is None:
-            with torch.inference_mode(False):  # it may be used elsewhere, too
+            with torch.inference_mode(False):  # the buffers may be used outside inference mode as well
                 to = self._buffers[len(numbers)] = _Buffers(self.layout, self.n_step, len(numbers), numbers.device)
         torch.add(numbers, self._ahead, out=to.rows).remainder_(self.layout.size)
         if self.n_step > 1:
@@ -55,9 +55,9 @@ class StepReader:
         return to.transitions()
 
     def _span(self, to: _Buffers) -> None:
-        """Accumulate rewards and discounts over n steps, and find the rows of the following observations."""
+        """Accumulates rewards and discounts over n steps, and finds the rows of the following observations."""
         flags = self._flags.index_select(0, to.rows.view(-1)).view_as(to.rows)
-        # no step goes out from a row before a first one: it is the last of an episode, or of a writer that was killed
+        # no transition starts in a row before a first one: it is the last of an episode, or of a killed writer
         taken = (flags[1:] & FIRST == 0).to(torch.int64).cumprod(0)
         width, reward = self._records.shape[1], self.layout.inputs + self.layout.actions
         rewards = self._records.view(-1).take(to.rows[:-1] * width + reward)
@@ -69,8 +69,8 @@ class StepReader:
         torch.gather(to.rows, 0, count.unsqueeze(0), out=to.ends[1:])
 
     def _stack(self, to: _Buffers) -> None:
-        """Gather stacked images; frames before an episode's first are copies of the first."""
-        if self.n_step == 1:  # what follows is one image further: those in common are gathered once
+        """Gathers stacked images; frames before an episode's first are copies of the first."""
+        if self.n_step == 1:  # the following stack is one image further: common images are gathered once
             self._lag(to.ends[0], to.images[:, :-1])
             to.images[:, -1] = to.ends[1]
         else:
@@ -79,14 +79,14 @@ class StepReader:
         torch.index_select(self._frames, 0, to.images.view(-1), out=to.frames.flatten(0, 1))
 
     def _lag(self, rows: Tensor, into: Tensor) -> None:
-        """The places of the images that make the inputs of some rows, [B, k]."""
+        """Writes the places of the images in the stacks of some rows into ``into``, int64[B, k]."""
         ages = self._ages.index_select(0, rows).to(torch.int64).mul_(self.layout.stride)
         into.copy_(rows.unsqueeze(1) - torch.minimum(self._lags, ages.unsqueeze(1)))
         into.remainder_(self.layout.size)
 
 
 class _Buffers:
-    """Where reads of one size put what they find: rows [n + 1, B], their first and last, records, and images."""
+    """The buffers of reads of B transitions: rows [n + 1, B], first and last rows, records, and images."""
 
     def __init__(self, layout: StepLayout, n_step: int, batch: int, device: torch.device):
         self.layout = layout
@@ -118,5 +118,5 @@ class _Buffers:
 
 
 def _as(space: gym.Space, words: Tensor) -> Tensor:
-    """Words of records as what networks take: float32[B, D], or int64[B]."""
+    """Returns words of records as inputs of networks: float32[B, D], or int64[B] for a `Discrete` space."""
     return words[:, 0].view(torch.int32).to(torch.int64) if isinstance(space, gym.spaces.Discrete) else words

@@ -23,15 +23,15 @@ class Slot:
     """Views of one rollout, T steps of N environments.
 
     Attributes:
-        observations: as the pool gives them, [T + 1, N, …]; row T follows the last step.
-        actions: as the policy stores them, [T, N, …].
-        log_probs: of the actions, by the policy that acted, float32[T, N].
+        observations: observations of the pool, [T + 1, N, …]; row T follows the last step.
+        actions: actions as the policy stores them, [T, N, …].
+        log_probs: log-probabilities of the actions, by the policy that acted, float32[T, N].
         rewards: float32[T, N].
         terminated, truncated: bool[T, N].
-        versions: of the weights that acted, int64[T].
-        finals: the last observations of truncated episodes, [T · N, …], of which the first ``ended`` count.
-        places: the step that truncated each, as t · N + n, int64[T · N].
-        ended: how many there are, int64[].
+        versions: versions of the weights that acted, int64[T].
+        final_observations: the last observations of truncated episodes, [T · N, …], of which the first ``ended`` count.
+        places: for each of them, the step that truncated it, as t · N + n, int64[T · N].
+        ended: the number of truncated episodes, int64[].
         fresh: whether all episodes begin with this rollout, bool[].
     """
 
@@ -42,21 +42,21 @@ class Slot:
     terminated: np.ndarray
     truncated: np.ndarray
     versions: np.ndarray
-    finals: np.ndarray
+    final_observations: np.ndarray
     places: np.ndarray
     ended: np.ndarray
     fresh: np.ndarray
 
     def begin(self, fresh: bool) -> None:
-        """Begin to fill it."""
+        """Prepares the slot for a new rollout."""
         self.ended[...] = 0
         self.fresh[...] = fresh
 
-    def add_finals(self, t: int, envs: np.ndarray, observations: np.ndarray) -> None:
-        """Keep the last observations [k, …] of what step t truncated in environments int64[k]."""
+    def add_final_observations(self, t: int, envs: np.ndarray, observations: np.ndarray) -> None:
+        """Stores the last observations [k, …] of the episodes that step t truncated in environments int64[k]."""
         first = int(self.ended)
         some = slice(first, first + len(envs))
-        self.finals[some] = observations
+        self.final_observations[some] = observations
         self.places[some] = t * self.rewards.shape[1] + envs
         self.ended[...] = some.stop
 
@@ -66,12 +66,13 @@ class Rollouts:
 
     Args:
         observation: the space of one environment: `Box` or `Discrete`.
-        action_shape, action_dtype: of one stored action.
-        samplers, slots, steps, envs: S samplers, with so many slots each, of T steps of N environments.
+        action_shape, action_dtype: shape and dtype of one stored action.
+        samplers, slots: number of samplers, S, and number of slots of each.
+        steps, envs: steps of a rollout, T, and environments of a sampler, N.
 
     Attributes:
-        arrays: the slots' fields, [S, slots, …], and for each sampler how many are ``filled`` and ``taken`` so far.
-        of_one: the arguments of the slots of one sampler.
+        arrays: the slots' fields, [S, slots, …], and the numbers of slots ``filled`` and ``taken`` of each sampler.
+        of_one: the arguments with which to make the slots of one sampler.
 
     Raises:
         SharedMemoryError: there is not enough memory.
@@ -95,7 +96,7 @@ class Rollouts:
             **dict.fromkeys(("log_probs", "rewards"), ((steps, envs), number)),
             **dict.fromkeys(("terminated", "truncated"), ((steps, envs), flag)),
             "versions": ((steps,), count),
-            "finals": ((steps * envs, *seen), seen_dtype),
+            "final_observations": ((steps * envs, *seen), seen_dtype),
             "places": ((steps * envs,), count),
             "ended": ((), count),
             "fresh": ((), flag),
@@ -116,13 +117,13 @@ class Rollouts:
         return self._slot(sampler, filled)
 
     def publish(self, sampler: int) -> None:
-        """Make the slot that `free` returned visible to the learner."""
+        """Makes the slot that `free` returned visible to the learner."""
         self._fence()
         self.arrays["filled"][sampler] += 1
 
     @property
     def waiting(self) -> int:
-        """Slots that the learner has not taken yet."""
+        """The number of published slots that the learner has not taken yet."""
         return int((self.arrays["filled"] - self.arrays["taken"]).sum())
 
     def next(self) -> tuple[int, Slot] | None:
@@ -137,12 +138,12 @@ class Rollouts:
         return None
 
     def release(self, sampler: int) -> None:
-        """Return the slot that `next` returned to its sampler."""
+        """Gives the slot that `next` returned back to its sampler."""
         self._fence()
         self.arrays["taken"][sampler] += 1
 
     def close(self) -> None:
-        """Release the shared memory."""
+        """Releases the shared memory."""
         self.arrays.close()
 
     def _slot(self, sampler: int, number: int) -> Slot:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headrace.train.processes.others import Others
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -68,19 +70,21 @@ def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator
     return (picked + columns * torch.arange(steps, device=device).view(-1, 1)).flatten(1)
 
 
-def minibatches(samples: Samples, order: Tensor | None, normalise: bool) -> Iterator[Samples]:
+def minibatches(
+    samples: Samples, order: Tensor | None, normalise: bool, others: Others | None = None
+) -> Iterator[Samples]:
     """The minibatches of one epoch.
 
     Args:
         order: as `draw_order` returns it; None for one minibatch of all rows.
         normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
+        others: the processes whose minibatches are normalised together with these; None where this one trains alone.
     """
     if order is None:
         whole = samples if samples.rows is None else pick(samples, samples.rows)
         gains = whole.advantages
-        if normalise and len(gains) > 1:
-            weights = None if whole.weights is None else whole.weights.view(1, -1)
-            gains = normalised(gains.view(1, -1), weights).view(-1)
+        if normalise and (len(gains) > 1 or others):
+            gains = normalised(gains, whole.weights, others)
         yield replace(whole, advantages=gains)
         return
     # one gather an epoch, and views of it; only the inputs, which may be images, are gathered piece by piece
@@ -89,8 +93,8 @@ def minibatches(samples: Samples, order: Tensor | None, normalise: bool) -> Iter
         name: column.index_select(0, order.view(-1)).view(-1, size, *column.shape[1:])
         for name, column in _columns(samples)
     }
-    if normalise and size > 1:
-        picked["advantages"] = normalised(picked["advantages"], picked.get("weights"))
+    if normalise and (size > 1 or others):
+        picked["advantages"] = normalised(picked["advantages"], picked.get("weights"), others)
     if samples.memory is not None:
         # a piece's first rows are the first steps of its columns
         picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
@@ -100,15 +104,35 @@ def minibatches(samples: Samples, order: Tensor | None, normalise: bool) -> Iter
         yield Samples(samples.inputs.index_select(0, rows), **each)
 
 
-def normalised(gains: Tensor, weights: Tensor | None) -> Tensor:
-    """Rows of [pieces, size] with mean 0 and standard deviation 1 over what counts."""
+def normalised(gains: Tensor, weights: Tensor | None = None, others: Others | None = None) -> Tensor:
+    """Returns advantages with mean 0 and standard deviation 1.
+
+    Args:
+        gains: float32[…, size]; each row of `size` is normalised by itself.
+        weights: 1 for what counts, 0 for what does not, of the same shape; None for all.
+        others: the processes whose rows are normalised together with these, as one; None where this one trains alone.
+    """
+    if others is not None:
+        return _normalised_with(others, gains, weights)
     if weights is None:
-        variance, mean = torch.var_mean(gains, 1, keepdim=True)
+        variance, mean = torch.var_mean(gains, -1, keepdim=True)
         return (gains - mean) / (variance.sqrt() + 1e-8)
-    count = weights.sum(1, keepdim=True)
-    mean = (gains * weights).sum(1, keepdim=True) / count.clamp(min=1)
+    count = weights.sum(-1, keepdim=True)
+    mean = (gains * weights).sum(-1, keepdim=True) / count.clamp(min=1)
     apart = (gains - mean) * weights
-    return apart / ((apart.square().sum(1, keepdim=True) / (count - 1).clamp(min=1)).sqrt() + 1e-8)
+    return apart / ((apart.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt() + 1e-8)
+
+
+def _normalised_with(others: Others, gains: Tensor, weights: Tensor | None) -> Tensor:
+    """As `normalised`, by one sum over all processes; in float64, as squares of large numbers are subtracted."""
+    exact = gains.double()
+    counted = torch.ones_like(exact) if weights is None else weights.double()
+    sums = torch.stack((counted.sum(-1), (exact * counted).sum(-1), (exact.square() * counted).sum(-1)), -1)
+    others.all_reduce(sums)
+    count, total, squares = sums.split(1, -1)
+    mean = total / count.clamp(min=1)
+    variance = (squares - mean * total).clamp(min=0) / (count - 1).clamp(min=1)
+    return ((exact - mean) * counted / (variance.sqrt() + 1e-8)).to(gains.dtype)
 
 
 def _columns(samples: Samples) -> list[tuple[str, Tensor]]:

@@ -25,17 +25,17 @@ from headrace.train.storage.layout import FIRST, StepLayout
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.writer import StepWriter
 
-MARGIN = 32  # one row in so many, the oldest ones, is not drawn any more
+MARGIN = 32  # the oldest 1/MARGIN of the rows is not drawn any more
 SPARE = 16  # candidates drawn beyond the number that is expected to suffice
-LOOKS = 20  # at what there is to draw: writers may overtake a process that is not running for a moment
+ATTEMPTS = 20  # to find rows to draw: writers may overwrite them while this process is not scheduled
 
 
 class Staleness(NamedTuple):
     """The age of transitions that were read, int64[B] each.
 
     Attributes:
-        steps: rows that its segment has published since.
-        versions: of the weights, since those that acted.
+        steps: number of rows that its segment has published since.
+        versions: number of versions between the weights that acted and the newest.
     """
 
     steps: Tensor
@@ -52,7 +52,7 @@ class StepReplay:
         segments, steps, envs: S, T and N.
         n_step: steps that a transition spans, fewer at an episode's end or where a segment was cut.
         gamma: discount of a step.
-        frame_stack: newest images of an input.
+        frame_stack: number of newest images in an input.
 
     Raises:
         OptionError: T is too small for n steps of a stack, or a space is of another kind.
@@ -93,14 +93,14 @@ class StepReplay:
         self._open(state["arrays"])
 
     def writer(self, index: int) -> StepWriter:
-        """For the one process that writes this segment."""
+        """Returns the writer of a segment, for the one process that writes it."""
         return StepWriter(self.layout, self.arrays, index)
 
-    # -- what there is ---------------------------------------------------------------------------
+    # -- what it holds ---------------------------------------------------------------------------
 
     @property
     def steps(self) -> int:
-        """Steps of environments that were published since the beginning."""
+        """Number of environment steps published since the beginning."""
         written = self._written.tolist()
         return sum(self._transitions(s, 0, w - 1) for s, w in enumerate(written) if w)
 
@@ -110,7 +110,7 @@ class StepReplay:
         return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self.ranges()))
 
     def _transitions(self, segment: int, low: int, high: int) -> int:
-        """How many go out from rows [low, high) of a segment; ``high`` is published."""
+        """Returns how many transitions start in rows [low, high) of a segment; row ``high`` is published."""
         if low == high:
             return 0
         gaps, steps = self._gaps, self.layout.steps
@@ -118,7 +118,7 @@ class StepReplay:
         return (high - low) * self.layout.envs - int(gaps[high % steps, segment]) + gone
 
     def whole_rows(self, margin: int = 0) -> list[int]:
-        """Of each segment, the first row that is whole, and will be while its writer goes on for ``margin`` rows.
+        """Returns for each segment the first row that stays whole while its writer publishes ``margin`` more rows.
 
         The row after the newest is being written, and an observation may already be in the one after that.
         """
@@ -129,11 +129,11 @@ class StepReplay:
         ]
 
     def _whole(self, margin: int = 0) -> list[int]:
-        """The same of rows of which the images that an input consists of are whole, too."""
+        """As `whole_rows`, for rows whose stacked images are whole as well."""
         return [row and row + self.layout.frame_stack - 1 for row in self.whole_rows(margin)]
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Rows of each segment from which may be drawn now, [low, high)."""
+        """Returns the rows [low, high) of each segment that transitions may be drawn from."""
         written = self._written.tolist()
         lows = self._whole(self.layout.steps // MARGIN)
         return [(low, max(low, rows - self.n_step)) for low, rows in zip(lows, written, strict=True)]
@@ -141,13 +141,13 @@ class StepReplay:
     # -- drawing ---------------------------------------------------------------------------------
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Numbers of transitions for `read`, int64 of this shape, each of those held equally likely.
+        """Returns numbers of transitions for `read`, int64 of this shape, drawn uniformly from those held.
 
         Raises:
             SequenceError: there are none yet.
         """
         self._generator = generator
-        for _ in range(LOOKS):
+        for _ in range(ATTEMPTS):
             ranges = self.ranges()
             held = sum(self._transitions(s, low, high) for s, (low, high) in enumerate(ranges))
             if held > 0:
@@ -157,7 +157,7 @@ class StepReplay:
         counts = [(high - low) * self.layout.envs for low, high in ranges]
         wanted, share = math.prod(shape), held / sum(counts)
         found: list[Tensor] = []
-        # rows from which nothing goes out are passed over: what is left are still independent, equally likely draws
+        # rows in which no transition starts are rejected: the rest are still independent uniform draws
         while wanted > 0:
             candidates = self._candidates(int(wanted / share * 1.05) + SPARE, ranges, counts, generator)
             good = candidates[self.leads_on(candidates)][:wanted]
@@ -166,15 +166,15 @@ class StepReplay:
         return (found[0] if len(found) == 1 else torch.cat(found)).view(shape)
 
     def leads_on(self, numbers: Tensor) -> Tensor:
-        """Whether a transition goes out from rows whose next is published, bool of the same shape.
+        """Returns whether a transition starts in each of these rows, whose next rows are published; bool, same shape.
 
-        None does from one before a first row: it is the last of an episode, or of a writer that was killed.
+        None starts in a row before a first one: it is the last of an episode, or of a writer that was killed.
         """
         after = (numbers + self.layout.stride).remainder_(self.layout.size)
         return self._flags.index_select(0, after) & FIRST == 0
 
     def _candidates(self, count: int, ranges: list, counts: list[int], generator: torch.Generator) -> Tensor:
-        """Numbers of rows within some ranges, all equally likely."""
+        """Returns numbers of rows within some ranges, all equally likely."""
         envs, stride = self.layout.envs, self.layout.stride
         chance = torch.empty(count, dtype=torch.int64).random_(generator=generator).remainder_(sum(counts))
         if len(counts) == 1:  # rows of one segment lie one after the other
@@ -189,12 +189,16 @@ class StepReplay:
     # -- reading ---------------------------------------------------------------------------------
 
     def read(self, numbers: Tensor, draw: Callable[[int], Tensor] | None = None) -> Transitions:
-        """The transitions of some numbers, int64[B].
+        """Returns the transitions with these numbers, int64[B].
 
-        What was overwritten since it was drawn is replaced by another draw, in ``numbers`` too: by `draw`, or what
-        is given in its place. The tensors are written again by the next `read` of as many.
+        Transitions that were overwritten since they were drawn are replaced by others, also in ``numbers``.
+
+        Args:
+            numbers: numbers that `draw` returned.
+            draw: returns as many further numbers; by default `draw` of this object.
 
         Returns:
+            Transitions in memory that the next `read` of as many overwrites:
             inputs and following float32[B, D], int64[B] of a `Discrete`, or uint8[B, k · C, H, W]; actions
             float32[B, A] or int64[B]; rewards, the n-step sums, and discounts, γ to the number of steps or 0 where
             nothing followed, float32[B].
@@ -214,7 +218,7 @@ class StepReplay:
         return self.draw((count,), self._generator)
 
     def staleness(self, numbers: Tensor, version: int) -> Staleness:
-        """How old some transitions are, by number, int64[B], when the newest weights are of this version."""
+        """Returns the age of transitions, by number, int64[B], where the newest weights have this version."""
         segments = numbers.remainder(self.layout.stride) // self.layout.envs
         newest = torch.from_numpy(self._written.copy()).index_select(0, segments) - 1
         rows = numbers // self.layout.stride
@@ -222,7 +226,7 @@ class StepReplay:
         return Staleness(newest - rows, version - versions.to(torch.int64))
 
     def _lost(self, numbers: Tensor) -> Tensor | None:
-        """Which of these numbers' rows have been written over, bool[B]; None where none has."""
+        """Returns which of these numbers' rows have been overwritten, bool[B]; None if none has."""
         stride, envs = self.layout.stride, self.layout.envs
         oldest = [row * stride for row in self._whole()]
         if not any(oldest):

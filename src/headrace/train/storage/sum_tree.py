@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 WIDTH = 64
-BELOW = 1 - 2**-50  # keeps rounding from leading beyond the last number whose priority is not 0
+BELOW = 1 - 2**-50  # keeps rounding from selecting a number beyond the last with a priority above 0
 
 
 class SumTree:
     """The priorities of the numbers from 0 to ``size - 1``.
 
     Args:
-        size: how many numbers.
+        size: the number of priorities.
 
     Attributes:
-        leaves: their priorities, float64[size], at first 0; after a change, `add_up` must be called.
+        leaves: the priorities, float64[size], initially 0; `add_up` must be called after a change.
     """
 
     def __init__(self, size: int):
@@ -35,7 +35,7 @@ class SumTree:
         return self._sums.sum()
 
     def add_up(self, places: Tensor) -> None:
-        """Update the sums after ``leaves`` changed at these places, int64[M]."""
+        """Updates the sums after ``leaves`` changed at these places, int64[M]."""
         if len(places) > len(self._groups):
             torch.sum(self._groups, 1, out=self._sums)
         else:

@@ -1,8 +1,8 @@
 """The writing side of a step replay: one segment, filled by one process, row by row, in place.
 
-What is published is moved by one number, the cursor, after a row is whole. So a writer that is killed leaves
-nothing half-written in sight, and its successor goes on where the cursor stands; it has new environments,
-and the first row it publishes cuts what came before.
+A row is published by incrementing one number, the cursor, after the row is complete. A writer that is killed therefore
+publishes nothing incomplete, and its successor continues at the cursor. The successor has new environments, so its
+first row ends the episodes before it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     Attributes:
         observation: float32[N, …], int32[N] of a `Discrete`, uint8[N, C, H, W] of images.
         action: float32[N, A] or int32[N].
-        reward: of the step from here, float32[N].
+        reward: reward of the step from this row, float32[N].
     """
 
     observation: np.ndarray
@@ -74,7 +74,7 @@ class StepWriter:
 
     @property
     def following(self) -> Row:
-        """Returns views of the row after it, which receives a step's observations."""
+        """Returns views of the row after `row`, which receives a step's observations."""
         return self._at(self.written + 1)
 
     def _at(self, t: int) -> Row:
@@ -82,17 +82,17 @@ class StepWriter:
         return Row(self._observation[where], self._action[where], self._reward[where])
 
     def begin(self) -> None:
-        """Mark `row` as holding the first observations of new episodes in all environments.
+        """Marks `row` as holding the first observations of new episodes in all environments.
 
         Required before the first `publish` of this object, and after a reset of all environments.
         """
         (self._next, self._ages), self._begun = self._first, True
 
     def publish(self, terminated: np.ndarray, truncated: np.ndarray, version: int = 0) -> None:
-        """Make `row` visible to readers, and advance to the next.
+        """Makes `row` visible to readers, and advances to the next.
 
         Args:
-            terminated, truncated: bool[N], of the step from this row.
+            terminated, truncated: bool[N], how the step from this row ended.
             version: version of the weights that chose its actions.
 
         Raises:
@@ -112,7 +112,7 @@ class StepWriter:
             arrays["age"][now] = self._ages
         self._fence()
         arrays["written"][self.index] = t + 1
-        self._fence()  # before what is written over the oldest row
+        self._fence()  # before the oldest row is overwritten
         self._next = NEXT[flags]
         self._ages = np.where(self._next == FIRST, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
 
@@ -129,14 +129,14 @@ class StepWriter:
 
 
 def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Observations, actions and rewards of all rows, as views [T, S, N, …]."""
+    """Returns views of observations, actions and rewards of all rows, [T, S, N, …]."""
     record, end = arrays["record"], layout.inputs + layout.actions
     seen = arrays["frame"] if layout.images else _as(layout.observation, record[..., : layout.inputs])
     return seen, _as(layout.action, record[..., layout.inputs : end]), record[..., end]
 
 
 def _as(space: gym.Space, words: np.ndarray) -> np.ndarray:
-    """Words of records as values of a space: float32 in its shape, or int32."""
+    """Returns words of records as values of a space: float32 in its shape, or int32 for a `Discrete` space."""
     if isinstance(space, gym.spaces.Discrete):
         return words[..., 0].view(np.int32)
     return words.reshape(*words.shape[:-1], *(space.shape or ()))

@@ -1,1 +1,1 @@
-"""Searches for settings: many runs, each with others, of which the poor ones end early."""
+"""Searches for settings: many runs with different settings, of which poor ones are ended early."""

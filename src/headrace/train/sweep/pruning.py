@@ -1,8 +1,8 @@
-"""When a trial is given up: once it is behind what others had reached after as many steps.
+"""Pruning: ends trials that are behind the others after the same number of steps.
 
 ``median`` is the rule of Golovin et al., "Google Vizier" (KDD 2017): end below the median of the others. ``halving`` is
 asynchronous successive halving, Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020): of all
-that reach a rung, the best third goes on.
+trials that reach a rung, the best third continues.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ SHARES: dict[Rule, tuple[float, ...]] = {
     "halving": (1 / 27, 1 / 9, 1 / 3),
     "none": (),
 }
-"""parts of a run after which it is compared"""
+"""fractions of a run after which trials are compared"""
 LEAST = {"median": 4, "halving": 3}
-"""trials that a rung must have seen, beside the one that is judged"""
-ETA = 3  # of halving: one in so many goes on
+"""the fewest other trials at a rung for a comparison"""
+ETA = 3  # one in ETA trials continues after a rung of halving
 
 
 class Pruner:
     """Compares trials at the same steps.
 
     Args:
-        rule: which.
-        total_steps: of a whole run.
+        rule: ``"median"`` or ``"halving"``.
+        total_steps: agent steps of a whole run.
     """
 
     def __init__(self, rule: Rule, total_steps: int):
@@ -37,14 +37,14 @@ class Pruner:
         self._scores: dict[int, dict[int, float]] = {int(share * total_steps): {} for share in SHARES[rule]}
 
     def note(self, number: int, lines: list[Line]) -> str:
-        """Take note of what a trial has reported.
+        """Compares a trial with the others at the rungs that it has reached.
 
         Args:
-            number: of the trial.
+            number: number of the trial.
             lines: all lines of its metrics.
 
         Returns:
-            Why it is to end now, in words; empty if it goes on.
+            In words why it should end now; empty if it continues.
         """
         for rung, scores in self._scores.items():
             if number in scores or not lines or lines[-1]["step"] < rung:

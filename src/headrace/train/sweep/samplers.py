@@ -1,8 +1,8 @@
-"""Which settings a trial gets: at random, or by one of Optuna's samplers from the trials before it.
+"""Choice of a trial's settings: at random, or by one of Optuna's samplers from earlier trials.
 
 Random search needs nothing else, and is the baseline that others have to beat (Bergstra and Bengio, "Random Search for
-Hyper-Parameter Optimization", JMLR 2012). Optuna's samplers are asked through a study in memory, made anew from
-the trials that the sweep's own files hold.
+Hyper-Parameter Optimization", JMLR 2012). Optuna's samplers get a study in memory, which is made for each call from
+the trials in the sweep's own files.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Name = Literal["random", "tpe", "gp"]
 
 
 class Sampler(Protocol):
-    """Where settings come from."""
+    """Chooses the settings of trials."""
 
     def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
-        """Returns settings for the trial of a number, name → value; ``trials`` are those before it."""
+        """Returns the settings of trial ``number``, name → value, given the earlier trials."""
         ...
 
 
@@ -34,7 +34,7 @@ class RandomSampler:
         self._space, self._seed = space, seed
 
     def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
-        """Returns settings for the trial of a number."""
+        """Returns the settings of trial ``number``."""
         rng = np.random.default_rng((self._seed, number))
         return {name: dimension.draw(rng) for name, dimension in self._space.items()}
 
@@ -44,25 +44,25 @@ class OptunaSampler:
 
     Args:
         make: makes the sampler from a seed.
-        space: what is varied; of a choice Optuna sees the numbers of its values.
-        seed: as `make` takes it; each trial has its own.
+        space: the settings that are varied; Optuna sees a choice as the indices of its values.
+        seed: seed of the sweep, from which the seed of each trial is derived.
     """
 
     def __init__(self, make: Callable[[int], Any], space: Space, seed: int):
         self._make, self._space, self._seed = make, space, seed
 
     def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
-        """Returns settings for the trial of a number; trials that still run are kept clear of."""
+        """Returns the settings of trial ``number``; the sampler avoids those of trials that still run."""
         study = study_of(self._space, trials, self._make((self._seed + number) % 2**32))
         drawn = study.ask(distributions(self._space)).params
         return {name: _value(dimension, drawn[name]) for name, dimension in self._space.items()}
 
 
 def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
-    """Returns the sampler of a name.
+    """Returns the sampler of this name.
 
     Raises:
-        OptionError: it is one of Optuna's, and that is not installed.
+        OptionError: it is one of Optuna's, and Optuna is not installed.
     """
     if name == "random":
         return RandomSampler(space, seed)
@@ -80,9 +80,9 @@ def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
 
 
 def study_of(space: Space, trials: Sequence[Trial], sampler: Any = None) -> Any:
-    """Returns trials as an Optuna study in memory: those with a value, pruned ones with what they had reached.
+    """Returns an Optuna study in memory of some trials; a pruned trial has the value that it had reached.
 
-    Trials that have no value yet are waited for in it.
+    Trials without a value are running trials in the study.
     """
     import optuna
 

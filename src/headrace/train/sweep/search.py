@@ -1,4 +1,4 @@
-"""Runs the trials of a sweep, several at once, gives up poor ones, and goes on after any end."""
+"""Runs the trials of a sweep, several at once; prunes poor ones, and continues an interrupted sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.train.sweep.pruning import Pruner, Rule
 from headrace.train.sweep.samplers import Sampler
 from headrace.train.sweep.trials import Plan, Trial, append, ended, mend, read_trials, value_of
 
-PAUSE = 0.1  # seconds between two looks at the runs
+PAUSE = 0.1  # seconds between two checks of the runs
 LOCK = "sweep.lock"
 GIVEN_UP = 3  # trials of which not a single one may fail before the sweep is ended
 
@@ -23,9 +23,9 @@ class Sweep:
     """A sweep in its folder.
 
     Args:
-        folder: with ``sweep.json``; trials are run folders in it.
-        plan: what is searched.
-        sampler: where settings come from.
+        folder: the folder with ``sweep.json``; trials are run folders in it.
+        plan: the settings to search for.
+        sampler: chooses the settings of trials.
     """
 
     def __init__(self, folder: Path, plan: Plan, sampler: Sampler):
@@ -33,13 +33,13 @@ class Sweep:
         self.trials = read_trials(folder, {*plan.space})
         rule: Rule = plan.pruner  # type: ignore[assignment]
         self._pruner = Pruner(rule, plan.total_steps)
-        self._why: dict[int, str] = {}  # those that are being ended → why
+        self._why: dict[int, str] = {}  # number of a trial that is being ended → why
 
     def run(self, jobs: int, quiet: bool = False) -> list[Trial]:
-        """Run all trials that are not done; Ctrl-C stops those that run, with checkpoints to go on from.
+        """Runs all trials that are not done; Ctrl-C stops those that run, with checkpoints to go on from.
 
         Args:
-            jobs: how many at once.
+            jobs: the number of trials at once.
             quiet: show no progress.
 
         Returns:
@@ -47,7 +47,7 @@ class Sweep:
 
         Raises:
             OptionError: another process runs this sweep.
-            StorageError: its files cannot be written any more.
+            StorageError: the files of the sweep cannot be written any more.
         """
         plan = self._plan
         with (
@@ -79,12 +79,12 @@ class Sweep:
     def _new(self) -> Trial:
         number = len(self.trials)
         trial = Trial(number, self._sampler.ask(number, self.trials))
-        append(self.folder, trial)  # before it runs, so that a kill leaves none without settings
+        append(self.folder, trial)  # before it runs, so that its settings are on disk whenever it is killed
         self.trials.append(trial)
         return trial
 
     def _unfinished(self) -> list[Trial]:
-        """Those that were stopped on their way; the pruner learns what the others had reached."""
+        """Returns the trials that were interrupted; the metrics of all others are given to the pruner."""
         for trial in self.trials:
             if trial.state != "running":
                 tail = MetricsTail(self.folder / trial.name / "metrics.jsonl")
@@ -92,7 +92,7 @@ class Sweep:
         return [trial for trial in self.trials if trial.state == "running"]
 
     def _judge(self, trial: Trial, job: Job) -> None:
-        """End a trial that is behind."""
+        """Ends a trial if the pruner says so."""
         why = self._pruner.note(trial.number, job.metrics.lines)
         if why and not job.stopping:
             self._why[trial.number] = why
@@ -115,7 +115,7 @@ class Sweep:
         display.say(f"{trial.name} {trial.state}{words}: {shown(trial.value)}  {settings_words(trial)}")
 
     def _hopeless(self) -> bool:
-        """Whether all trials so far have failed, and are enough to say that the others would, too."""
+        """Returns whether all trials so far have failed, and there are enough of them to end the sweep."""
         return len(self.trials) >= GIVEN_UP and all(trial.state == "failed" for trial in self.trials)
 
     def _summary(self) -> str:

@@ -25,8 +25,8 @@ class Range:
     """Numbers from ``low`` to ``high``, both included.
 
     Attributes:
-        log: draw them evenly by their logarithm.
-        integer: whole numbers only.
+        log: whether their logarithms are drawn uniformly.
+        integer: whether they are integers.
     """
 
     low: float
@@ -43,7 +43,7 @@ class Range:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """The values that are checked before the sweep: those between them are as good."""
+        """The values that are checked before the sweep; all values between them are valid if they are."""
         return (int(self.low), int(self.high)) if self.integer else (self.low, self.high)
 
     def plain(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some values."""
+    """A choice among some values."""
 
     values: tuple[Any, ...]
 
@@ -76,10 +76,10 @@ Space = dict[str, Range | Choice]
 
 
 def read_space(words: Sequence[str], algo: str) -> Space:
-    """Returns what the words of ``--space`` say: ``name=low..high``, ``name=low..high:log``, ``name=a,b,c``, or a file.
+    """Returns the space of ``--space``: ``name=low..high``, ``name=low..high:log``, ``name=a,b,c``, or a file.
 
     Raises:
-        OptionError: one of them says nothing, twice the same, or names no setting of the algorithm.
+        OptionError: an argument is malformed, names a setting twice, or names none of the algorithm.
     """
     space: Space = {}
     for word in words:
@@ -127,7 +127,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _type_of(name: str, algo: str) -> Any:
-    """The type of a setting that may be varied."""
+    """Returns the type of a setting that may be varied."""
     settings = find_algorithm(algo).settings
     if name not in settings.__dataclass_fields__:
         raise OptionError(f"--space: {unknown(name, '…', algo, settings.__dataclass_fields__)}")
@@ -176,7 +176,7 @@ def _number(name: str, word: str) -> float:
 
 
 def _value(name: str, word: str, kind: Any) -> Any:
-    """A word as a value of a setting's type; widths are as ``64x64``."""
+    """Returns a word as a value of a setting's type; widths are as ``64x64``."""
     kinds = _kinds(kind)
     if word == "None" and type(None) in kinds:
         return None

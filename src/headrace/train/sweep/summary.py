@@ -1,4 +1,4 @@
-"""What a sweep has found, for tables and for pages: without torch, from the files of its folder alone."""
+"""The results of a sweep, for tables and pages, read from its folder without importing torch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headrace.train.sweep.search import best_of
 from headrace.train.sweep.space import Choice, Range, Space, space_of
 from headrace.train.sweep.trials import FILE, Plan, Trial, read_trials, value_of
 
-LEAST = 4  # trials from which importance is said
+LEAST = 4  # the fewest trials for importances
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether a folder holds a sweep."""
+    """Returns whether a folder holds a sweep."""
     return (folder / FILE).is_file()
 
 
@@ -35,7 +35,7 @@ def summary(folder: str | Path) -> dict[str, Any]:
 
     Raises:
         OptionError: there is no sweep in this folder.
-        StateError: its files are damaged.
+        StateError: the files of the sweep are damaged.
     """
     folder = Path(folder)
     plan = Plan.read(folder)
@@ -67,7 +67,7 @@ def _shown(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
 
 
 def importance(space: Space, trials: list[Trial]) -> dict[str, Any] | None:
-    """Returns how much each setting decided of the values of complete trials; None for too few of them.
+    """Returns the importance of each setting for the values of complete trials; None for too few trials.
 
     With Optuna it is PED-ANOVA (Watanabe, Bansal and Hutter, IJCAI 2023): how much the values that the best trials have
     of a setting differ from those of all. Without, it is the square of Spearman's rank correlation with the value, or

@@ -1,6 +1,6 @@
-"""The files of a sweep: what is searched, in ``sweep.json``, and its trials, one line for each event of them.
+"""The files of a sweep: its plan in ``sweep.json``, and a line for each change of a trial's state.
 
-Nothing else is needed to go on after a kill: samplers and pruners are made anew from these and the runs' own metrics.
+An interrupted sweep continues from these files and the metrics of its runs, from which samplers and pruners are made.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is searched, as ``sweep.json`` holds it.
+    """The plan of a sweep, as ``sweep.json`` holds it.
 
     Attributes:
         task: name of the task.
-        settings: those that all trials share, keywords of `headrace.train.train`.
+        settings: keyword arguments of `headrace.train.train` that all trials share.
         space: name → values that are varied, as `headrace.train.sweep.space.plain_space` returns.
-        total_steps: of a trial that is not pruned.
-        trials: how many.
-        sampler, pruner: their names.
-        metric: what is to be large: ``final``, the last mean return, or ``area``, the mean return over all steps.
-        seed: of the sampler.
+        total_steps: agent steps of a trial that is not pruned.
+        trials: number of trials.
+        sampler, pruner: names of the sampler and the pruning rule.
+        metric: the value to maximise: ``final``, the last mean return, or ``area``, the mean return over all steps.
+        seed: seed of the sampler.
     """
 
     task: str
@@ -57,8 +57,8 @@ class Plan:
         """Returns the plan of a sweep's folder.
 
         Raises:
-            OptionError: there is none.
-            StateError: it is damaged.
+            OptionError: there is no plan in the folder.
+            StateError: the plan is damaged.
         """
         file = folder / FILE
         if not file.is_file():
@@ -73,7 +73,7 @@ class Plan:
             raise StateError(f"{file} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
-        """Write it into a folder; raises `StorageError` where that cannot be."""
+        """Writes the plan into a folder; raises `StorageError` if the folder cannot be written."""
         writing.replace(folder / FILE, json.dumps(asdict(self), indent=2) + "\n")
 
 
@@ -82,12 +82,12 @@ class Trial:
     """A run with settings of its own.
 
     Attributes:
-        number: from 0.
-        settings: those that the sweep varies, name → value.
+        number: its number, from 0.
+        settings: the settings that the sweep varies, name → value.
         state: ``"running"``, also if it was interrupted; ``"complete"``, ``"pruned"`` or ``"failed"``.
-        value: of the metric; of a pruned one, when it ended. None where no episode ended.
+        value: value of the metric at its end, also of a pruned trial; None if no episode ended.
         steps: agent steps.
-        seconds: of training.
+        seconds: seconds of training.
         note: why it was pruned or failed.
     """
 
@@ -101,12 +101,12 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """What it and its run folder are called."""
+        """Name of the trial and of its run folder."""
         return f"trial-{self.number}"
 
 
 def append(folder: Path, trial: Trial) -> None:
-    """Write down how a trial is now; raises `StorageError` where that cannot be."""
+    """Appends the present state of a trial; raises `StorageError` if the file cannot be written."""
     with writing.writing(folder / TRIALS), (folder / TRIALS).open("a") as file:
         file.write(json.dumps(asdict(trial)) + "\n")
         file.flush()
@@ -114,11 +114,11 @@ def append(folder: Path, trial: Trial) -> None:
 
 
 def read_trials(folder: Path, names: set[str]) -> list[Trial]:
-    """Returns the trials of a sweep as they are now, by number; an incomplete last line counts for nothing.
+    """Returns the present states of a sweep's trials by number; an incomplete last line is ignored.
 
     Args:
-        folder: of the sweep.
-        names: of the settings that it varies.
+        folder: the folder of the sweep.
+        names: names of the settings that it varies.
 
     Raises:
         StateError: another line is damaged.
@@ -145,7 +145,7 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
 
 
 def mend(folder: Path) -> None:
-    """Remove an incomplete last line, so that further ones can be appended."""
+    """Removes an incomplete last line, so that further ones can be appended."""
     file = folder / TRIALS
     if file.exists() and (text := file.read_bytes()) and not text.endswith(b"\n"):
         with writing.writing(file), file.open("r+b") as open_file:
@@ -170,5 +170,5 @@ def value_of(metric: str, lines: list[Line]) -> float | None:
 
 
 def ended(trial: Trial, state: str, value: float | None, steps: int, seconds: float, note: str = "") -> Trial:
-    """Returns a trial as it is at its end."""
+    """Returns a trial with its final state."""
     return replace(trial, state=state, value=value, steps=steps, seconds=seconds, note=note)

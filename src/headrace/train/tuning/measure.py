@@ -1,9 +1,9 @@
-"""One measurement of training: how fast a size samples and learns, and what that takes.
+"""Measures training for a few seconds: rates of sampling and updates, and use of cores and memory.
 
-It is a run like any other, of which the first seconds count, without waiting or evaluations. Nothing of it stays.
-With workers, real samplers run beside a real learner in this process. A run that collects and learns in turn is
-measured in a process of its own, which ends with all its memory, and which is kept to the memory it may take: one
-that needs more is stopped by that limit, not by the device.
+A measurement is a real run, without waiting for a replay ratio and without evaluations, in a temporary folder. With
+workers, samplers run beside a learner in this process. A run that collects and learns in turn is measured in a process
+of its own, which frees all memory when it ends. Its memory is limited, so that a size that needs more fails by that
+limit and not by exhausting the device.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 
-REPLAY = 100_000  # steps that a probe's replay holds at most: it is not filled in so short a time
-UPDATES = 3  # before the first window; on CUDA, those that make its graphs
-SETTLE = 0.1  # seconds from when everything runs to the first window
-WINDOWS = 2  # in the time of one measurement
-APART = 0.1  # windows that differ by more than this are followed by a third
-PATIENCE = 20.0  # seconds until everything has to run
+REPLAY = 100_000  # the largest replay of a probe, in steps: more are not collected in so short a time
+UPDATES = 3  # before the first window; on CUDA, those that capture graphs come on top
+SETTLE = 0.1  # seconds between the warm-up and the first window
+WINDOWS = 2  # windows of one measurement
+APART = 0.1  # relative difference of two windows from which on there is a third
+PATIENCE = 20.0  # the longest warm-up in seconds
 PATIENCE_ON_A_CLUSTER = 120.0
-MEMORY_SHARE = 0.8  # of what is free, what the learner may take
+MEMORY_SHARE = 0.8  # of the free memory, for the process that learns
 LACK = "out of memory"
 
 
 @dataclass(frozen=True)
 class Size:
-    """What is tried, by the names that `Config` has for it; without samplers a run collects and learns in turn."""
+    """The settings that are tried, by their names in `Config`; without samplers a run collects and learns in turn."""
 
     samplers: int
     num_envs: int
@@ -63,12 +63,12 @@ class Size:
 
     @classmethod
     def of(cls, config: Config) -> Size:
-        """The size of a configuration."""
+        """Returns the size of a configuration."""
         threads = config.num_threads, config.torch_threads
         return cls(config.samplers, config.num_envs, *threads, minibatch_of(config))
 
     def applied(self, config: Config) -> Config:
-        """A configuration with this size; groups of environments that take turns stay as many as they were."""
+        """Returns a configuration with this size, and as many groups of environments that take turns as before."""
         batch = self.num_envs // groups(config) if config.batch_size else 0
         size = {name: value for name, value in asdict(self).items() if hasattr(config, name)}
         return dataclasses.replace(config, batch_size=batch, **size)
@@ -76,17 +76,19 @@ class Size:
 
 @dataclass(frozen=True)
 class Probe:
-    """A size, and what was measured of it.
+    """A size, and what was measured with it.
 
     Attributes:
-        sampling: agent steps a second, of all samplers.
-        updates: a second; not counted where sampling and learning take turns.
-        cores: processor seconds a second that learner and workers took; None where the system does not say.
-        others: those that other programs took meanwhile; None where it does not say, or leaves us a part of the cores.
-        gpu: share of the time in which the GPU was busy; None without one, or where it is not known.
-        staleness: versions of the weights between those that acted and the newest, in the minibatch drawn last.
-        memory, limit: bytes that a process of its own needed at most, and may need; 0 without one.
-        note: what kept it from being measured.
+        size: the size.
+        sampling: agent steps a second of all samplers.
+        updates: updates a second; 0 where sampling and learning take turns.
+        cores: processor seconds a second of learner and workers; None where the system does not tell.
+        others: processor seconds a second of other programs; None where the system does not tell, or where this
+            process may use only some of the cores.
+        gpu: share of the time in which the GPU was busy; None without a GPU, or where it is unknown.
+        staleness: versions between the newest weights and those that acted, mean of the last minibatch.
+        memory, limit: peak memory of the measuring process, and its limit, in bytes; 0 if this process measured.
+        note: why there is no measurement; empty if there is one.
     """
 
     size: Size
@@ -107,31 +109,31 @@ class Probe:
 
     @classmethod
     def of(cls, size: Mapping[str, Any], **values: Any) -> Probe:
-        """From the dictionary that `asdict` made of it."""
+        """Returns the probe from the dictionary that `asdict` made of it."""
         return cls(Size(**size), **values)
 
 
 def groups(config: Config) -> int:
-    """Into how many parts that take turns the environments are split."""
+    """Returns the number of groups of environments that take turns."""
     return config.num_envs // config.batch_size if config.batch_size else 1
 
 
 def minibatch_of(config: Config) -> int:
-    """Returns the samples of one gradient step: a whole rollout, where the algorithm has no minibatches."""
+    """Returns the number of samples of one gradient step; a whole rollout where the algorithm has no minibatches."""
     return getattr(config, "minibatch_size", config.num_envs * config.num_steps)
 
 
 def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: float = MEMORY_SHARE) -> Probe:
-    """Trains with this size for some seconds, after everything runs.
+    """Trains with a size for some seconds, and returns what was measured.
 
     Args:
-        config: everything else.
-        size: what is tried.
-        seconds: length of the measurement, beside its warm-up.
-        memory_share: of the free memory, what the process that learns may take.
+        config: all other settings.
+        size: the size to measure.
+        seconds: length of the measurement after the warm-up.
+        memory_share: share of the free memory that the process that learns may use.
 
     Raises:
-        HeadraceError: whatever the run raised, but for a lack of memory, which the probe's note says.
+        HeadraceError: the run raised it; a lack of memory is reported in the probe's note instead.
     """
     at_once = {"learning_starts": 0} if hasattr(config, "learning_starts") else {}
     config = dataclasses.replace(
@@ -165,7 +167,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
 
 
 def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
-    """What a process of its own reports."""
+    """Returns the probe of a run that is measured in a process of its own."""
     context = worker_context()
     pipe, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, config, size, seconds, share, run_dir), name="headrace-probe")
@@ -198,13 +200,15 @@ def _work(pipe: Any, config: Config, size: Size, seconds: float, share: float, r
 
 
 def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
-    """The measurement itself, kept to its memory."""
+    """Measures within the allowed memory, in the process that was started for it."""
     device = device_of(config)
     at_first, (usable, allowed) = memory.free(device), allowance(config, share)
     if config.devices:
         take_cores(0, len(config.devices))
         config = dataclasses.replace(config, device=config.devices[0], devices=())
-    training_pool(dataclasses.replace(config, num_envs=1, batch_size=0)).close()  # compiled before memory is short
+    training_pool(
+        dataclasses.replace(config, num_envs=1, batch_size=0)
+    ).close()  # kernels are compiled before memory is limited
     memory.limit(device, usable)
     rate, note = 0.0, ""
     try:
@@ -217,12 +221,12 @@ def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: 
 
 
 def device_of(config: Config) -> torch.device:
-    """The one that is measured."""
+    """Returns the device to measure, the first of several."""
     return find_device(config.devices[0] if config.devices else config.device)
 
 
 def allowance(config: Config, share: float) -> tuple[int, int]:
-    """Bytes that a process may take beside what it has, and in all."""
+    """Returns how many bytes a process may allocate in addition to what it has, and in total."""
     device = device_of(config)
     sharers = len(config.devices) if device.type == "cpu" else 0
     usable = int(share * memory.free(device) / (sharers or 1))
@@ -230,7 +234,7 @@ def allowance(config: Config, share: float) -> tuple[int, int]:
 
 
 def _rate(config: Config, device: torch.device, seconds: float, run_dir: Path) -> float:
-    """Agent steps a second in training, once everything that is made at first use was made."""
+    """Returns agent steps a second in training, after a warm-up."""
     trainer = Trainer(config, RunFolder.create(run_dir, config))
     try:
         for _ in range(EAGER_CALLS + 2 if device.type == "cuda" else 1):
@@ -239,7 +243,7 @@ def _rate(config: Config, device: torch.device, seconds: float, run_dir: Path) -
         began, first = time.perf_counter(), trainer.step
         while trainer.step == first or time.perf_counter() - began < seconds:
             trainer.iterate()
-            trainer.solved()  # as in a run, where it decides whether to go on
+            trainer.solved()  # a real run calls it after each iteration
         _wait(device)
         return (trainer.step - first) / (time.perf_counter() - began)
     finally:
@@ -255,7 +259,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _with_workers(config: Config, seconds: float, share: float, run_dir: Path) -> dict[str, Any]:
-    """What a `Probe` says beside its size."""
+    """Returns the attributes of a `Probe` beside its size."""
     trainer = _Trial(config, RunFolder.create(run_dir, config))
     try:
         return trainer.rates(seconds, share)
@@ -266,7 +270,7 @@ def _with_workers(config: Config, seconds: float, share: float, run_dir: Path) -
 
 
 class _State(NamedTuple):
-    """Where a run is: its steps and updates, and processor seconds of it and of all programs."""
+    """The counts of a run at a moment: steps, updates, and processor seconds of the run and of all programs."""
 
     at: float
     steps: int
@@ -279,9 +283,9 @@ class _Trial(OffPolicyTrainer):
     """A run that ends once it has been measured."""
 
     def rates(self, seconds: float, share: float) -> dict[str, Any]:
-        """What a `Probe` says."""
+        """Measures some windows; returns the attributes of a `Probe` beside its size."""
         self._start()
-        # workers have begun: what they may take is not limited with the learner's
+        # the workers were started before, so the limit is the learner's alone
         with memory.limited(self.device, int(share * memory.free(self.device))):
             self._warm_up()
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
@@ -295,20 +299,20 @@ class _Trial(OffPolicyTrainer):
         return {**middle, "gpu": busy, "staleness": self.learner.staleness().get("versions")}
 
     def _warm_up(self) -> None:
-        """Until every sampler steps, and everything that updates make at first is made."""
+        """Trains until every sampler has stepped, and first updates have compiled and captured what they need."""
         least = UPDATES + (EAGER_CALLS if self.device.type == "cuda" else 0)
         until = time.monotonic() + (PATIENCE_ON_A_CLUSTER if self.config.ray else PATIENCE)
         while self.learner.updates < least or not (self.counters.steps > 0).all():
-            self._learn_and_look(SETTLE / 2)
+            self._learn_and_check(SETTLE / 2)
             if time.monotonic() > until:
                 raise WorkerError(f"after {PATIENCE:.0f} s there were no steps of each sampler and no updates")
-        self._learn_and_look(SETTLE)
+        self._learn_and_check(SETTLE)
 
     def _window(self, seconds: float) -> dict[str, float | None]:
-        """Rates over a time of this length, and to the end of the last update in it."""
+        """Returns rates over ``seconds``, prolonged to the end of the last update."""
         before = self._now()
         while time.perf_counter() - before.at < seconds:
-            self._learn_and_look(before.at + seconds - time.perf_counter())
+            self._learn_and_check(before.at + seconds - time.perf_counter())
         after = self._now()
         took = after.at - before.at
         mine, all_programs = _difference(before.mine, after.mine), _difference(before.all, after.all)
@@ -326,7 +330,7 @@ class _Trial(OffPolicyTrainer):
         steps, updates = self.counters.total_steps(), self.learner.updates
         return _State(time.perf_counter(), steps, updates, mine, _all_processor_seconds())
 
-    def _learn_and_look(self, seconds: float) -> None:
+    def _learn_and_check(self, seconds: float) -> None:
         self._learn(max(0.0, seconds))
         for words in self.supervisor.check():
             raise WorkerError(words.partition(";")[0])
@@ -337,7 +341,7 @@ def _differ(rates: list[float]) -> bool:
 
 
 def _all_processor_seconds() -> float | None:
-    """Of all programs on this machine; None where the system does not say, or this process may not use all cores."""
+    """Returns the processor seconds of all programs; None if unknown, or if this process may not use all cores."""
     if usable_cores() != os.cpu_count():
         return None
     try:

@@ -1,11 +1,11 @@
-"""How many environments, and which minibatch, train fastest where a run collects and learns in turn.
+"""Finds the number of environments and the minibatch with which a run that collects and learns in turn is fastest.
 
-More replicas are not faster for ever, and the most that fit into a device's memory are rarely the fastest. So whole
-iterations of a real `Trainer` are timed: ``num_envs`` doubles until the steps a second hardly grow, then
-``minibatch_size`` does, and so on until neither helps. A size that is expected to need more than the allowed share of
-the memory is not tried. What was found is remembered for this machine, task and network.
+The largest number of environments that fits into memory is rarely the fastest. So iterations of a real `Trainer` are
+timed: ``num_envs`` is doubled until the steps a second hardly grow, then ``minibatch_size``, and so on until neither
+helps. A size that is expected to need more than the allowed share of the memory is not tried. The result is cached for
+this machine, task and network.
 
-It finds speed, not the best learning: larger batches mean fewer updates from as many steps.
+The search is for speed, not for the best learning: larger batches mean fewer updates from as many steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,31 +23,25 @@ from headrace.errors import OptionError, WorkerError
 from headrace.machine import readable
 from headrace.train.collect.setup import agent_groups
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
+from headrace.train.config.uses import PolicySetup
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, device_of, groups, measure, minibatch_of
-from headrace.train.tuning.search import Found, Search, change, growth
+from headrace.train.tuning.search import Found, Search, change, growth, speed_settings
 
 FIRST_ENVS = 16
-FIRST_MINIBATCHES = 4  # in a rollout, so that there is something to gain from larger ones
+FIRST_MINIBATCHES = 4  # minibatches of a rollout of the first size, so that larger ones can help
 MOST_ENVS = 1 << 20
-DECIDES = (
-    "task", "env_options", "algo", "network", "hidden", "shared", "activation", "policies", "num_steps", "epochs",
-    "device", "devices", "num_threads", "torch_threads", "bf16", "compile", "graphs", "host_random", "target_kl",
-    "frozen", "replay_ratio", "replay_size", "normalise_observations", "normalise_rewards",
-)  # fmt: skip
-"""settings that speed and memory depend on, beside the groups of environments: what was found holds for these"""
 
 
 @dataclass(frozen=True)
 class Scale(Found):
-    """What was found for a run that collects and learns in turn."""
+    """The result for a run that collects and learns in turn."""
 
     def settings(self, config: Config) -> dict[str, int]:
-        """The fields of a `Config` that it is about."""
+        """Returns the settings of the best size, name → value."""
         sized = self.best.size.applied(config)
         names = ("num_envs", "minibatch_size", *(["batch_size"] if config.batch_size else []))
-        return {name: getattr(sized, name) for name in names if Player(sized).uses(name)}
+        return {name: getattr(sized, name) for name in names if PolicySetup(sized).uses(name)}
 
 
 def scale(
@@ -59,15 +53,15 @@ def scale(
     again: bool = False,
     show: Callable[[Probe], object] | None = None,
 ) -> Scale:
-    """Finds ``num_envs`` and ``minibatch_size`` for a configuration; those that it has are where minibatches begin.
+    """Returns the fastest ``num_envs`` and ``minibatch_size`` for a configuration.
 
     Args:
-        config: everything else. Of ``devices`` the first one is measured.
-        seconds: length of one measurement, beside its warm-up.
-        memory_share: of the free memory, what training may take.
-        most_envs: a limit to ``num_envs``.
-        again: measure although it is known (and keeps to these limits).
-        show: called with every probe as it is made.
+        config: all settings; the search begins with its ``minibatch_size``. Of ``devices`` the first is measured.
+        seconds: length of one measurement after its warm-up.
+        memory_share: share of the free memory that training may use.
+        most_envs: the largest ``num_envs``.
+        again: measure even if the cache has a result within these limits.
+        show: called with every probe after it is made.
 
     Raises:
         OptionError: a setting is wrong, or not even the smallest size fits into the memory.
@@ -76,18 +70,18 @@ def scale(
     if not (0 < memory_share <= 1 and 0 < seconds < math.inf and most_envs >= 1):
         raise OptionError("memory_share must be in (0, 1], seconds above 0 and finite, most_envs at least 1")
     key = _key(config)
-    known = None if again else FINDINGS.recall(key)
+    known = None if again else CACHE.recall(key)
     if known is not None and _within(known.best, most_envs, allowance(config, memory_share)[1]):
         return known
     search = _Search(config, lambda size: measure(config, size, seconds, memory_share), most_envs, show)
     found = search.run()
-    with contextlib.suppress(OSError):  # without a place for it, it is measured anew the next time
-        FINDINGS.remember(key, found)
+    with contextlib.suppress(OSError):  # the cache cannot be written: the next call measures again
+        CACHE.remember(key, found)
     return found
 
 
 def _within(best: Probe, most_envs: int, allowed: int) -> bool:
-    """Whether a size that was found earlier keeps to the limits of today."""
+    """Returns whether a cached size is within the present limits."""
     return best.size.num_envs <= most_envs and best.memory <= allowed
 
 
@@ -133,7 +127,7 @@ class _Search(Search):
             return self.PLAIN
         if name == "num_envs" and value > self._most_envs:
             return f"{self._most_envs:,} are the most that were asked for"
-        # a part of the memory is always needed, the rest grows with the size
+        # memory is a constant and a part that grows with the size
         half = self._known.get(self._with(best.size, name, value // 4))
         expected = 2 * best.memory if half is None else best.memory + 2 * max(0, best.memory - half.memory)
         if expected > best.limit:
@@ -147,24 +141,23 @@ class _Search(Search):
         return "" if grown >= gain else f"steps a second {change(grown)}"
 
 
-# -- what is remembered --------------------------------------------------------------------------
+# -- the cache -----------------------------------------------------------------------------------
 
 
 def cache_file() -> Path:
-    """Where it is remembered: ``$XDG_CACHE_HOME/headrace/scale.json``, by default in ``~/.cache``."""
-    return FINDINGS.file
+    """Returns the file of the cache: ``$XDG_CACHE_HOME/headrace/scale.json``, by default in ``~/.cache``."""
+    return CACHE.file
 
 
 def forget(task: str | None = None) -> int:
-    """Forget what was found for a task, or for all; returns how many findings that were."""
-    return FINDINGS.forget(lambda key: task is None or key.get("task") == task)
+    """Removes the cached results of a task, or all; returns how many they were."""
+    return CACHE.forget(lambda key: task is None or key.get("task") == task)
 
 
 def _key(config: Config) -> Key:
-    """What a finding holds for: this machine, and what the speed of training depends on."""
-    values = asdict(config)
+    """Returns the key of a result: this machine, and the settings that speed and memory depend on."""
     key = {"machine": machine(device_of(config)), "groups": groups(config)}
-    return plain(key | {name: values[name] for name in DECIDES if name in values})
+    return plain(key | speed_settings(config, {"num_envs", "minibatch_size"}))
 
 
 def _encoded(found: Scale) -> dict[str, Any]:
@@ -186,4 +179,4 @@ def _decoded(best: Any, ended: str, probes: Any) -> Scale:
     return Scale(_probe(**best), tuple(_probe(**p) for p in probes), tuple(ended.split("\n")), remembered=True)
 
 
-FINDINGS = MeasurementCache("scale", _encoded, _decoded)
+CACHE = MeasurementCache("scale", _encoded, _decoded)

@@ -1,7 +1,7 @@
-"""The search for the size of a run: one number after the other is doubled, as long as it pays.
+"""The base of searches for the size of a run: one number after the other is doubled, as long as that is faster.
 
-Every size is measured by training with it (`headrace.train.tuning.measure`). What pays, and what a number may be, is a
-subclass's: `headrace.train.tuning.tune` searches for runs with workers, `headrace.train.tuning.scale` for those that
+Every size is measured by training with it (`headrace.train.tuning.measure`). Subclasses define what is faster, and the
+limits of each number: `headrace.train.tuning.tune` for runs with workers, `headrace.train.tuning.scale` for those that
 collect and learn in turn.
 """
 
@@ -14,28 +14,30 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headrace.errors import HeadraceError
+from headrace.train.config.fields import settings_of
+from headrace.train.config.settings import Config
 from headrace.train.tuning.measure import Probe, Size
 
-GAIN = 1.05  # what counts as growth, and 1 / GAIN as no fall
-NEAR = 1.2  # who misses it by less is measured again: others use the machine, too
-LUCK = 3  # measurements of a size at most
+GAIN = 1.05  # the smallest factor that counts as growth; a fall by less than 1 / GAIN counts as none
+NEAR = 1.2  # a size that misses the growth by less than this factor is measured again, as others use the machine
+MOST_MEASUREMENTS = 3  # of one size
 
 Better = Callable[[Probe, Probe, float], str]
-"""says why one probe is not better than another by a factor; nothing if it is"""
+"""returns in words why the second probe is not better than the first by a factor; empty if it is"""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
-        best: the size to train with.
-        probes: all that were measured, in order.
-        ended: for every number that was varied, why it went no further.
-        remembered: whether it was found earlier.
+        best: the probe of the best size.
+        probes: all probes in their order.
+        ended: why each number that was varied was not increased further.
+        remembered: whether the result is from the cache.
     """
 
     best: Probe
@@ -45,21 +47,21 @@ class Found:
 
 
 class Search(ABC):
-    """Doubles one number after the other, as long as it pays.
+    """Doubles one number after the other, as long as that is faster.
 
     Args:
-        measure: answers what a size does.
-        show: called with every probe as it is made.
+        measure: measures a size.
+        show: called with every probe after it is made.
         keep: names of numbers that are not varied.
         limit: seconds after which no further probe is begun.
     """
 
     FACTORS: ClassVar[Mapping[str, tuple[float, ...]]] = {}
-    """by what a number is multiplied, where not by 2 alone: by the second factor where the first does not help"""
+    """factors of a number, if not 2 alone; the second is tried where the first does not help"""
     WORDS: ClassVar[Mapping[str, str]]
-    """what is varied, in words"""
+    """descriptions of the numbers, with {} for the value"""
     PLAIN: ClassVar[str] = ""
-    """a reason to go no further that is the same for all numbers"""
+    """a reason to stop that is reported without the number that was varied"""
 
     def __init__(
         self,
@@ -79,18 +81,18 @@ class Search(ABC):
 
     @abstractmethod
     def _forbidden(self, best: Probe, name: str, value: int) -> str:
-        """Why a number may not be as large, or need not; nothing if it may."""
+        """Returns in words why a number must not, or need not, be as large; empty if it may."""
 
     @abstractmethod
     def _refuse(self, probe: Probe) -> None:
-        """Raises an error that says why not even the first size can be trained with."""
+        """Raises an error if the first size cannot be trained with."""
 
     def _with(self, size: Size, name: str, value: int) -> Size:
-        """A size with another number."""
+        """Returns a size with one number replaced."""
         return dataclasses.replace(size, **{name: value})
 
     def _rival(self, best: Size, better: Better) -> Size:
-        """What a size that misses by little is measured in turns with."""
+        """Returns the size with which one that misses the growth by little is measured in turns."""
         return best
 
     def _climb(self, best: Probe, names: tuple[str, ...], better: Better) -> Probe:
@@ -103,7 +105,7 @@ class Search(ABC):
         return best
 
     def _grow(self, best: Probe, name: str, better: Better) -> Probe:
-        """Multiplies a number as long as it helps, by 2 or, where that does not, by what `FACTORS` has beside it."""
+        """Multiplies a number by its `FACTORS`, or 2, as long as that is better."""
         factors = self.FACTORS.get(name, (2.0,))
         tries = list(factors)
         while tries and not self._over and name not in self._kept:
@@ -124,10 +126,10 @@ class Search(ABC):
         return best
 
     def _measured(self, size: Size, best: Probe, better: Better, gain: float) -> Probe | None:
-        """What is known of a size; None when the time is over.
+        """Returns the medians of a size's measurements; None when the time is over.
 
-        One that misses by little is measured again, in turns with what it is compared with: it may have been
-        unlucky, and the other lucky, as whatever is the best of many measurements is likely to have been.
+        A size that misses the growth by little is measured again, in turns with the one that it is compared with: the
+        best of many measurements is likely to be one that was disturbed little.
         """
         if size in self._known:
             return self._known[size]
@@ -139,9 +141,9 @@ class Search(ABC):
         def missed(scale: float = 1.0) -> bool:
             return not probe.note and bool(better(self._known[best.size], _scaled(probe, scale), gain))
 
-        while missed() and not missed(NEAR) and len(self._taken[size]) < LUCK and self._time_for_more():
+        while missed() and not missed(NEAR) and len(self._taken[size]) < MOST_MEASUREMENTS and self._time_for_more():
             rival = self._rival(best.size, better)
-            if rival != size and len(self._taken[rival]) < LUCK:
+            if rival != size and len(self._taken[rival]) < MOST_MEASUREMENTS:
                 self._probe(rival)
             probe = self._probe(size)
         return probe
@@ -150,7 +152,7 @@ class Search(ABC):
         return time.monotonic() - self._began + self._took <= self.limit
 
     def _probe(self, size: Size) -> Probe:
-        """What is known after one more measurement; what a size cannot do is its note, unless it is the first."""
+        """Measures a size once more, and returns its medians; errors become a note, except of the first size."""
         began = time.monotonic()
         try:
             probe = self._measure(size)
@@ -169,17 +171,30 @@ class Search(ABC):
         return known
 
     def _reasons(self) -> tuple[str, ...]:
-        """Why the search went no further."""
+        """Returns why the search ended."""
         return (self._over,) if self._over else tuple(dict.fromkeys(self._ended.values()))
 
 
+def speed_settings(config: Config, without: Collection[str]) -> dict[str, Any]:
+    """Returns the settings that the speed of a run depends on, name → value, for the key of a cached result.
+
+    Args:
+        config: the settings of the run.
+        without: names to leave out, such as those that a search varies.
+    """
+    values = dataclasses.asdict(config)
+    return {
+        name: values[name] for name, known in settings_of(type(config)).items() if known.speed and name not in without
+    }
+
+
 def growth(before: float, now: float) -> float:
-    """By which factor a rate has grown."""
+    """Returns the factor by which a rate has grown."""
     return now / before if before else float("inf") if now else 1.0
 
 
 def change(factor: float) -> str:
-    """A factor that is not large enough, in words."""
+    """Returns in words a factor of growth that is too small."""
     return f"grow by {min(factor, 1000) - 1:.0%} only" if factor >= 1 else f"fall by {1 - factor:.0%}"
 
 
@@ -188,7 +203,7 @@ def _scaled(probe: Probe, factor: float) -> Probe:
 
 
 def _middle(probes: list[Probe]) -> Probe:
-    """The medians of several measurements of a size; the last one's note, if it has one."""
+    """Returns the medians of several measurements of a size; the last one's note, if it has one."""
     last = probes[-1]
     if last.note:
         return last

@@ -1,17 +1,17 @@
-"""How many samplers, environments and threads, and which minibatch, suit a run with workers on this machine.
+"""Finds the numbers of samplers, environments and threads, and the minibatch, for a run with workers on this machine.
 
-Best is, of the sizes whose update frame rate (samples a second that updates learn from) is within 5 % of the highest,
-the one that samples fastest; with a fixed replay ratio, sampling faster than updates can use counts for nothing. So
-the minibatch is doubled first, and the learner's threads, as long as the update frame rate grows by 5 %; then
-environments, samplers and a pool's threads, as long as sampling does and the update frame rate stays. Every size is
-measured without any waiting, also where the replay ratio is fixed.
+The update frame rate is the number of samples a second that updates learn from. Of the sizes whose update frame rate is
+within 5 % of the highest, the best is the one that samples fastest. With a fixed replay ratio, sampling counts only as
+far as updates can use it. The search first doubles the minibatch and the learner's threads, as long as the update frame
+rate grows by 5 %; then environments, samplers and a pool's threads, as long as sampling grows and the update frame rate
+does not fall. Sizes are measured without waiting, also where the replay ratio is fixed.
 
-Two limits are none of speed. Minibatches grow no further than learning rates and replay ratio can follow without
-harm (`headrace.train.config.batch_rule`), and environments no further than that each takes `STEPS_EACH` steps of
-the run: an agent that sees only beginnings of episodes learns little.
+Two limits protect learning. Minibatches do not grow beyond what learning rates and replay ratio can follow
+(`headrace.train.config.batch_rule`). Environments do not grow beyond `STEPS_EACH` steps of the run for each, since an
+agent that sees only beginnings of episodes learns little.
 
-Minibatch and environments decide what is learnt, so that a search may be asked to leave them: samplers then share the
-environments that there are, and threads are found as ever. Sums round otherwise then, and no more than that.
+A search with scope ``"speed"`` leaves the minibatch and the total number of environments, and so what is learnt, as
+they are. It varies threads, and how many samplers share the environments. Results then differ by rounding only.
 """
 
 from __future__ import annotations
@@ -28,47 +28,40 @@ import headrace
 from headrace.errors import OptionError
 from headrace.machine import usable_cores
 from headrace.pool.registry import build_task, family
+from headrace.train.cluster import connection
 from headrace.train.collect.setup import find_device
 from headrace.train.config.batch_rule import follow_batch, largest_batch
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import Player
-from headrace.train.runners.asynchronous import check_workers
+from headrace.train.config.uses import PolicySetup
+from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.search import GAIN, Better, Found, Search, change, growth
+from headrace.train.tuning.search import GAIN, Better, Found, Search, change, growth, speed_settings
 
-LIMIT = 50.0  # seconds of a search, before its last probe
-LIMIT_ON_A_CLUSTER = 200.0  # where actors take seconds to begin
-SHARE = 0.1  # of a run's time, what may be spent on looking for its size
-WORTHWHILE = 10.0  # seconds that a search has to have, so that it can find anything
-STEPS_EACH = 1000
-MOST_ENVS = 1 << 14  # of one sampler
+LIMIT = 50.0  # seconds after which a search begins no further probe
+LIMIT_ON_A_CLUSTER = 200.0  # the same on a cluster, where actors take seconds to start
+SHARE = 0.1  # of a run's expected time, for a brief search
+WORTHWHILE = 10.0  # seconds: a shorter search finds nothing
+STEPS_EACH = 1000  # the fewest steps of an environment in a run
+MOST_ENVS = 1 << 14  # environments of one sampler
 ENOUGH = "sampling is faster than the replay ratio can use"
 Scope = Literal["speed", "all"]
-"""what may be chosen: only what decides nothing but the speed, or also minibatch and environments"""
+"""what may be chosen: only settings that change nothing but speed, or also minibatch and environments"""
 BUSY = 0.15
-"""of the cores: what other programs may take before a measurement says little"""
+"""share of the cores that other programs use, above which a measurement is not cached"""
 LEARNING = ("torch_threads", "minibatch_size")
 SAMPLING = ("num_envs", "samplers", "num_threads")
-FOLLOWS = ("learning_rate", "critic_learning_rate", "target_rate", "target_update", "replay_ratio", "schedules")
-"""settings that follow the minibatch"""
-DECIDES = (
-    "algo", "device", "env_options", "network", "hidden", "activation", "bf16", "compile", "graphs", "num_envs",
-    "minibatch_size", "n_step", "prioritised", "replay_ratio", "matmul_precision", "actor_device",
-    "critic_device", "ray",
-)  # fmt: skip
-"""settings that speed depends on, and those that are of this version: what was found holds for these"""
 
 
 @dataclass(frozen=True)
 class Tuning(Found):
-    """What was found for a run with workers.
+    """The result for a run with workers.
 
     Attributes:
-        limits: minibatch and environments that the run might have had at most.
-        complete: whether the search came to its end.
-        kept: whether it is remembered for the next time; what was measured on a busy machine is not.
+        limits: the largest minibatch, and the most environments, that the search allowed.
+        complete: whether the search ended for another reason than its time limit.
+        kept: whether the result is cached; those of a busy machine are not.
     """
 
     limits: tuple[int, int]
@@ -77,16 +70,16 @@ class Tuning(Found):
 
     @property
     def disturbed(self) -> float:
-        """Cores that other programs took meanwhile, where those are more than `BUSY` of all; else 0."""
+        """Cores that other programs used meanwhile, if more than `BUSY` of all; else 0."""
         others = [probe.others for probe in self.probes if probe.others is not None]
         taken = statistics.median(others) if others else 0.0
         return taken if taken > BUSY * usable_cores() else 0.0
 
     def settings(self, config: Config) -> dict[str, Any]:
-        """The fields of a `Config` that it changes, those that follow the minibatch included."""
+        """Returns the settings that the result changes, name → value, including those that follow the minibatch."""
         size = asdict(self.best.size)
         sized = dataclasses.replace(follow_batch(config, size.pop("minibatch_size")), **size)
-        names = [name for name in (*size, "minibatch_size", *FOLLOWS) if Player(sized).uses(name)]
+        names = [name for name in (*size, "minibatch_size", *config.followed(1, 1)) if PolicySetup(sized).uses(name)]
         return {name: getattr(sized, name) for name in names if getattr(sized, name) != getattr(config, name)}
 
     def record(self) -> dict[str, Any]:
@@ -103,7 +96,7 @@ class Tuning(Found):
 
 
 def tunable(config: Config) -> bool:
-    """Whether there is anything to tune: an algorithm with a replay, samplers apart, and a policy that learns."""
+    """Returns whether the tuner is for this run: it has a replay and samplers, and its policy learns."""
     return (
         find_algorithm(config.algo).capabilities.replay
         and config.samplers != 0
@@ -122,21 +115,21 @@ def tune(
     again: bool = False,
     show: Callable[[Probe], object] | None = None,
 ) -> Tuning:
-    """Finds the size for a configuration.
+    """Returns the best size for a configuration.
 
     Args:
-        config: everything else; the minibatch and the environments that it has are where the search begins.
-        scope: ``"speed"`` leaves the minibatch and the number of environments as they are, and so what is learnt.
-        seconds: length of one measurement, after everything runs.
+        config: all settings; the search begins with its minibatch and environments.
+        scope: ``"speed"`` leaves the minibatch and the number of environments, and so what is learnt, as they are.
+        seconds: length of one measurement after its warm-up.
         limit: seconds after which no further probe is begun.
-        keep: names of settings that are not to change, since they were chosen.
-        briefly: spend no more than a tenth of the run's own time, and nothing on short runs.
-        again: measure although it is known.
-        show: called with every probe as it is made.
+        keep: names of settings that must not change, because the user chose them.
+        briefly: spend at most a tenth of the run's expected time, and nothing on short runs.
+        again: measure even if the cache has a result.
+        show: called with every probe after it is made.
 
     Raises:
-        OptionError: a setting is wrong, or there is nothing to tune.
-        HeadraceError: not even the first size can be trained with, and why.
+        OptionError: a setting is wrong, or the tuner is not for this run.
+        HeadraceError: the first size cannot be trained with; the message says why.
     """
     if not (0 < seconds < math.inf and limit > 0):
         raise OptionError(f"seconds={seconds} and limit={limit} must be above 0, and seconds finite")
@@ -148,24 +141,26 @@ def tune(
             f"with samplers={config.samplers} on {config.device}"
         )
     check_workers(config)
-    key = _key(config, scope, keep)
-    known = None if again else FINDINGS.recall(key)
+    key = _key(config, scope, keep) | _cluster(config)
+    known = None if again else CACHE.recall(key)
     if known is not None and holds(config, known, scope):
         return known
-    headrace.make(config.task, num_envs=1, **config.env_options).close()  # kernels that are compiled once are not timed
+    headrace.make(
+        config.task, num_envs=1, **config.env_options
+    ).close()  # kernels are compiled before anything is measured
     if config.ray and limit == LIMIT:
         limit = LIMIT_ON_A_CLUSTER
     search = WorkersSearch(config, lambda size: measure(config, size, seconds), limit, keep, briefly, show, scope)
     found = search.run()
-    if (found.complete or search.limit >= LIMIT) and not found.disturbed:  # else more might be found another time
-        with contextlib.suppress(OSError):  # without a place for it, it is measured anew the next time
-            FINDINGS.remember(key, found)
+    if (found.complete or search.limit >= LIMIT) and not found.disturbed:  # else a later search may find more
+        with contextlib.suppress(OSError):  # the cache cannot be written: the next call measures again
+            CACHE.remember(key, found)
             return found
     return dataclasses.replace(found, kept=False)
 
 
 def limits(config: Config, scope: Scope = "all") -> tuple[int, int]:
-    """The largest minibatch, and the most environments of all samplers together."""
+    """Returns the largest minibatch, and the most environments of all samplers together."""
     envs = config.num_envs * max(config.samplers, 1)
     if scope == "speed":
         return config.minibatch_size, envs
@@ -173,13 +168,13 @@ def limits(config: Config, scope: Scope = "all") -> tuple[int, int]:
 
 
 def usable(config: Config, probe: Probe) -> float:
-    """Agent steps a second that the updates of a probe can use; what goes beyond them waits."""
+    """Returns how many agent steps a second the updates of a probe can use; infinite with a free replay ratio."""
     ratio = follow_batch(config, probe.size.minibatch_size).replay_ratio
     return float("inf") if ratio is None else probe.updates / ratio
 
 
 def best_of(config: Config, probes: Iterable[Probe]) -> Probe:
-    """The best of what was measured, as the module says; the first of equals."""
+    """Returns the best probe, as the module's docstring defines it; the first of equals."""
     measured = [probe for probe in probes if not probe.note]
     least = max(probe.update_frames for probe in measured) / GAIN
     good = [probe for probe in measured if probe.update_frames >= least]
@@ -191,11 +186,11 @@ class WorkersSearch(Search):
 
     Args:
         config, limit, keep, briefly, show, scope: as for `tune`.
-        measure: answers what a size does.
+        measure: measures a size.
     """
 
     PLAIN = ENOUGH
-    # rates rise unevenly
+    # rates do not grow evenly with these numbers
     FACTORS: ClassVar = {
         "minibatch_size": (2.0, 4.0),
         "num_envs": (2.0, 4.0),
@@ -231,7 +226,7 @@ class WorkersSearch(Search):
         self._largest, self._most_envs = limits(config, scope)
 
     def run(self) -> Tuning:
-        """Measure until nothing grows any more, or the time is over."""
+        """Searches until no rate grows any more, or the time is over."""
         best = self._probe(self._first())
         if self._briefly:
             self._shorten(best)
@@ -248,7 +243,7 @@ class WorkersSearch(Search):
         return Size(samplers, config.num_envs, threads, learning, config.minibatch_size)
 
     def _shorten(self, first: Probe) -> None:
-        """Keep to a tenth of what the run will take."""
+        """Reduces the time limit to `SHARE` of the run's expected time."""
         speed = min(first.sampling, usable(self.config, first))
         run = self.config.total_steps / speed if speed else float("inf")
         self.limit = min(self.limit, SHARE * run)
@@ -256,7 +251,7 @@ class WorkersSearch(Search):
             self._over = f"all {self.config.total_steps:,} steps take about {run:.0f} s: too short a run to tune for"
 
     def _forbidden(self, best: Probe, name: str, value: int) -> str:
-        """Why a number may not be as large, or need not; nothing if it may."""
+        """As `Search._forbidden`."""
         config, size, cores = self.config, best.size, usable_cores()
         if name in SAMPLING and best.sampling >= GAIN * usable(config, best):
             return ENOUGH
@@ -276,7 +271,7 @@ class WorkersSearch(Search):
         return ""
 
     def _with(self, size: Size, name: str, value: int) -> Size:
-        """A size with another number; samplers that would have too many environments share as many as there may be."""
+        """As `Search._with`; environments are reduced so that all samplers together stay within the limit."""
         changed = dataclasses.replace(size, **{name: value})
         envs = max(1, min(changed.num_envs, self._most_envs // changed.samplers))
         return dataclasses.replace(changed, num_envs=envs, num_threads=min(changed.num_threads, envs))
@@ -293,7 +288,7 @@ class WorkersSearch(Search):
         return "" if grown >= gain else f"steps a second {change(grown)}"
 
     def _fastest(self) -> Probe:
-        """What makes most update frames a second."""
+        """Returns the probe with the highest update frame rate."""
         return max(self._known.values(), key=lambda probe: probe.update_frames)
 
     def _rival(self, best: Size, better: Better) -> Size:
@@ -306,12 +301,12 @@ class WorkersSearch(Search):
 
 def batch_is_kept(config: Config, keep: Collection[str]) -> bool:
     """Returns whether the minibatch, or a setting that follows it, was chosen by the user."""
-    follows = {"minibatch_size", *FOLLOWS} - ({"replay_ratio"} if config.replay_ratio is None else set())
+    follows = {"minibatch_size", *config.followed(1, 1)} - ({"replay_ratio"} if config.replay_ratio is None else set())
     return not follows.isdisjoint(keep)
 
 
 def holds(config: Config, found: Tuning, scope: Scope = "all") -> bool:
-    """Whether what was found keeps to the limits of a run, and was not kept small by those of another."""
+    """Returns whether a cached result is within the limits of a run, and was not restricted by smaller ones."""
     size = found.best.size
     values = size.minibatch_size, size.samplers * size.num_envs
     each = zip(values, found.limits, limits(config, scope), strict=True)
@@ -319,13 +314,13 @@ def holds(config: Config, found: Tuning, scope: Scope = "all") -> bool:
 
 
 def forget(task: str | None = None) -> int:
-    """Forget what was found for the family of a task, or for all; returns how many findings that were."""
+    """Removes the cached results of a task's family, or all; returns how many they were."""
     chosen = None if task is None else plain(_family(task, {}))
-    return FINDINGS.forget(lambda key: chosen is None or key.get("family") == chosen)
+    return CACHE.forget(lambda key: chosen is None or key.get("family") == chosen)
 
 
 def _family(task: str, options: dict[str, Any]) -> Key:
-    """What tasks have in common that are alike in speed: their module, and the shapes of observations and actions."""
+    """Returns the key of tasks of similar speed: their module, and dtypes and shapes of observations and actions."""
     spec = build_task(task, **options).spec
     seen, done = spec.observation, spec.action
     return {
@@ -336,14 +331,21 @@ def _family(task: str, options: dict[str, Any]) -> Key:
 
 
 def _key(config: Config, scope: Scope, keep: Collection[str]) -> Key:
-    """What a finding holds for: this machine, a family of tasks, the algorithm and what its speed depends on."""
+    """Returns the key of a result: this machine, the family of the task, and the settings that speed depends on."""
     values = asdict(config)
     kept = {name: values[name] for name in sorted({*LEARNING, *SAMPLING}.intersection(keep))}
     return plain(
         {"machine": machine(find_device(config.device)), "family": _family(config.task, config.env_options)}
         | {"scope": scope, "kept": kept, "batch_kept": batch_is_kept(config, keep)}
-        | {name: values[name] for name in DECIDES if name in values}
+        | speed_settings(config, {"task", "num_threads", "torch_threads"})
     )
+
+
+def _cluster(config: Config) -> Key:
+    """What decides of a cluster that is there already how many samplers it has room for."""
+    if config.ray in ("", connection.LOCAL):
+        return {}
+    return {"processors": connection.processors(config.ray)}
 
 
 def _encoded(found: Tuning) -> dict[str, Any]:
@@ -357,4 +359,4 @@ def _decoded(best: Any, probes: Any, ended: Any, limits: Any, complete: bool) ->
     return Tuning(Probe.of(**best), all_probes, tuple(ended), (most_batch, most_envs), complete, remembered=True)
 
 
-FINDINGS = MeasurementCache("tune", _encoded, _decoded)
+CACHE = MeasurementCache("tune", _encoded, _decoded)

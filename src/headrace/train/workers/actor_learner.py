@@ -1,8 +1,8 @@
 """Splits updates between two processes, each on its own device: one learns the critics, the other the actor.
 
-Neither waits for the other. The critics use an actor that is a few updates old, and the actor such critics; a policy
-changes little in a few updates. Only the number of the actor's updates is limited to that of the critics', so that it
-does not learn from unchanged critics.
+Neither waits for the other. The critics use an actor that is a few updates old, and the actor uses critics that are a
+few updates old; both change little in a few updates. Only the number of the actor's updates is limited to that of the
+critics', so that it does not learn from unchanged critics.
 
 Source of the idea: Li et al. 2023 (arXiv:2307.12983), Spreeze (arXiv:2312.06126).
 """
@@ -61,13 +61,13 @@ class Exchange:
             self._moments = torch.zeros_like(moments, device="cpu")
 
     def publish_actor(self, policy: OffPolicy) -> None:
-        """Publish the actor."""
+        """Publishes the actor."""
         others = [policy.parts[name].double() for name in others_of(policy)]
         self.weights.publish(policy.acting, torch.cat(others) if others else None)
 
     @torch.no_grad()
     def take_actor(self, policy: OffPolicy) -> bool:
-        """Copy the newest actor if it has not been read before; returns whether it has been copied."""
+        """Copies the newest actor if it has not been read before; returns whether it has been copied."""
         if self.weights.read(policy.acting, self._extras) is None:
             return False
         sizes = [policy.parts[name].numel() for name in others_of(policy)]
@@ -76,28 +76,28 @@ class Exchange:
         return True
 
     def publish_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Publish the state of the actor's optimisers, and the statistics of its last update."""
+        """Publishes the state of the actor's optimisers, and the statistics of its last update."""
         self.moments.publish(_moments(policy), measured.double())
 
     @torch.no_grad()
     def take_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Copy the last state from `publish_moments` into a policy's optimisers, and its statistics to ``measured``."""
+        """Copies the last published state into a policy's optimisers, and its statistics into ``measured``."""
         if self.moments.read(self._moments, measured) is None:
             return
-        states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
+        states = [tensor for name in actor_parts(policy) for tensor in policy.optimiser_of(name).state().values()]
         for state, values in zip(states, self._moments.split([state.numel() for state in states]), strict=True):
             state.copy_(values.view(state.shape))
 
     def close(self) -> None:
-        """Free the shared memory, except that of the weights."""
+        """Frees the shared memory, except that of the weights."""
         if self._apart:
             self.critics.close()
             self.moments.close()
 
 
-def halves(policy: OffPolicy) -> tuple[list[str], list[str]]:
-    """Returns the names of the critics' parts and of the actor's parts."""
-    return [CRITIC], [name for name in policy.parts if name != CRITIC]
+def actor_parts(policy: OffPolicy) -> list[str]:
+    """Returns the names of the parts that the actor's process learns: all but the critics."""
+    return [name for name in policy.parts if name != CRITIC]
 
 
 def others_of(policy: OffPolicy) -> list[str]:
@@ -111,7 +111,7 @@ def extras_of(policy: OffPolicy) -> int:
 
 
 def _moments(policy: OffPolicy) -> Tensor:
-    states = [tensor for name in halves(policy)[1] for tensor in policy.optimiser_of(name).state().values()]
+    states = [tensor for name in actor_parts(policy) for tensor in policy.optimiser_of(name).state().values()]
     return torch.cat([state.reshape(-1).float() for state in states])
 
 

@@ -28,18 +28,18 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.workers.policy_copy import unlearnt_agent
 from headrace.train.workers.seeds import seed_of
 
-FILMED = 0.1, 0.5  # parts of a run after which an episode is kept as a video
-FILM_SHARE = 0.005  # of all cores' time, what that may take
-LEAST_FILM = 1.0  # seconds of a core: less shows nothing
+FILMED = 0.1, 0.5  # fractions of a run after which an episode is kept as a video
+FILM_SHARE = 0.005  # the largest share of all cores' time for videos
+LEAST_FILM = 1.0  # the least processor time for a video, in seconds
 REST = 0.05  # seconds between checks for new weights
 RESULTS = ("return", "length", "step", "version")
-"""what goes with weights that were evaluated: mean return and length, agent steps of the run, and their version"""
+"""the numbers published with evaluated weights: mean return and length, agent steps of the run, and their version"""
 
 
 def work(
     config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, life: int
 ) -> None:
-    """The evaluator's process: publishes the weights that it has evaluated, with `RESULTS`, and films some of them."""
+    """The main function of the evaluator's process: publishes evaluated weights with `RESULTS`, and films episodes."""
     give_way()
     camera = Camera(config, RunFolder(run))
     torch.set_num_threads(1)
@@ -67,11 +67,11 @@ def work(
 
 
 class Camera:
-    """Films an episode at some points of a run, where that costs no more than its share of the cores' time.
+    """Films an episode at some points of a run, within a share of the cores' time.
 
     Args:
         config: the run's settings.
-        run: its folder, where episodes are kept.
+        run: the run folder, where episodes are kept.
     """
 
     def __init__(self, config: Config, run: RunFolder):
@@ -80,19 +80,19 @@ class Camera:
         self._left = [point for point in FILMED if point > done] if config.video else []
 
     def film_if_due(self, agent: Agent, step: int, seed: int, stop: Callable[[], bool]) -> None:
-        """Film one episode, or as much of it as there is time for, if it is due after ``step`` agent steps."""
+        """Films one episode, cut off once the time is over, if one is due after ``step`` agent steps."""
         config = self._config
         budget = FILM_SHARE * usable_cores() * (time.monotonic() - self._began)
         if not self._left or step < self._left[0] * config.total_steps or step >= config.total_steps:
             return
         if budget < LEAST_FILM:
-            return  # of a short run the end alone is kept
+            return  # a short run has only a video of its end
         self._left = [point for point in self._left if step < point * config.total_steps]
         until = time.process_time() + budget
         try:
             with playing_pool(config, num_envs=1, num_threads=1, seed=seed, **small(config)) as pool:
                 film(self._run, agent, pool, step, "progress", enough=lambda: stop() or time.process_time() > until)
-        except (ImportError, HeadraceError, OSError):  # the end of the run says what is missing
+        except (ImportError, HeadraceError, OSError):  # the same error is reported at the end of the run
             self._left = []
 
 
@@ -102,6 +102,6 @@ def interval(config: Config, used: float, cores: int) -> float:
 
 
 def give_way() -> None:
-    """Give this process the lowest scheduling priority."""
+    """Gives this process the lowest scheduling priority."""
     if hasattr(os, "nice"):
         os.nice(19)

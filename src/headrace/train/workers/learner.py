@@ -8,8 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.off_policy import OffPolicy, Updater
+from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import Config
 from headrace.train.storage.device_mirror import replay_on
 from headrace.train.storage.device_replay import Transitions
@@ -45,7 +46,7 @@ class Learner:
 
     @torch.inference_mode()
     def update(self) -> None:
-        """Make one update, and publish its result."""
+        """Makes one update, and publishes its result."""
         if not self.updates:
             self.policy.prepare(self._observed)
         rows = self._rows = self.replay.draw((self.config.minibatch_size,), self.generator)
@@ -71,7 +72,7 @@ class Learner:
         return self._batch
 
     def _in_place(self, batch: Transitions) -> Transitions:
-        """Copy the batch to the memory that a CUDA graph of an update reads."""
+        """Copies the batch to the memory that a CUDA graph of an update reads."""
         if self.policy.device.type == "cpu":
             return batch
         if self._batch is None:
@@ -84,14 +85,14 @@ class Learner:
         return self._batch
 
     def begin(self) -> None:
-        """Publish the weights before the first update."""
+        """Publishes the weights before the first update."""
         self.exchange.publish_actor(self.policy)
         if self.apart:
             self.exchange.publish_moments(self.policy, self._actor_measured)
             self.publish()
 
     def publish(self) -> None:
-        """Publish the parts that this process learns, and read those that another process learns."""
+        """Publishes the parts that this process learns, and reads those that another process learns."""
         if self.apart:
             self.exchange.critics.publish(self.policy.parts[CRITIC])
             self.exchange.take_actor(self.policy)
@@ -99,13 +100,13 @@ class Learner:
             self.exchange.publish_actor(self.policy)
 
     def settle(self) -> None:
-        """Read everything that another process has learnt, for a checkpoint or a report."""
+        """Reads everything that another process has learnt, for a checkpoint or a report."""
         if self.apart:
             self.exchange.take_actor(self.policy)
             self.exchange.take_moments(self.policy, self._actor_measured)
 
     def set_rates(self, step: int) -> None:
-        """Set scheduled settings to their values at agent step ``step``."""
+        """Sets scheduled settings to their values at agent step ``step``."""
         config = self.config
         self._rates = UpdateRates.of(config, step)
         if isinstance(self.replay, PrioritisedReplay) and config.priorities is not None:

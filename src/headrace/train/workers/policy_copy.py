@@ -32,7 +32,7 @@ class PolicyCopy:
         self.vector = policy.acting
 
     def buffer(self, extras: int = 0) -> WeightBuffer:
-        """Returns a new weight buffer for it, with ``extras`` further numbers."""
+        """Returns a new weight buffer for the vector and the statistics, with ``extras`` further numbers."""
         return WeightBuffer(self.vector.numel(), extras + len(self.known()))
 
     def known(self) -> Tensor:
@@ -41,7 +41,7 @@ class PolicyCopy:
         return torch.cat(packed) if packed else torch.zeros(0, dtype=torch.float64)
 
     def take(self, vector: Tensor, known: Tensor) -> None:
-        """Load weights, float32[P], and statistics, float64[E]."""
+        """Loads weights, float32[P], and statistics, float64[E]."""
         self.vector.copy_(vector)
         self._unpack(known)
 
@@ -51,11 +51,11 @@ class PolicyCopy:
             normaliser.unpack(packed)
 
     def publish(self, weights: WeightBuffer, extras: Tensor | None = None) -> int:
-        """Publish the weights and statistics, with ``extras`` float64[…]; returns the version."""
+        """Publishes the weights and statistics, with ``extras`` float64[…]; returns the version."""
         return weights.publish(self.vector, self.known() if extras is None else torch.cat((extras, self.known())))
 
     def read(self, weights: WeightSource) -> int | None:
-        """Load the newest version; returns its number, or None if there is no newer one."""
+        """Loads the newest version; returns its number, or None if there is no newer one."""
         if not self._normalisers:
             return weights.read(self.vector)
         known = self.known()

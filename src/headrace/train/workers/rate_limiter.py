@@ -10,9 +10,9 @@ from __future__ import annotations
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import FREE, Counters
 
-SLACK = 8
+SLACK = 8  # steps of all environments
 REST = 1e-3
-"""seconds between two looks at whether others have caught up: looks, too, take a core from whoever computes"""
+"""seconds between two checks whether others have caught up; checks take processor time as well"""
 
 
 class RateLimiter:
@@ -20,30 +20,29 @@ class RateLimiter:
 
     Args:
         config: the run's settings: the ratio, and the steps at which learning starts and the run ends.
-        counters: through which samplers learn how many steps they may take.
+        counters: the counters through which samplers read how many steps they may take.
         updates: updates of the run so far.
         emptied: steps and updates of the run when its replay was last empty; learning starts ``learning_starts`` steps
             later.
     """
 
     def __init__(self, config: Config, counters: Counters, updates: int = 0, emptied: tuple[int, int] = (0, 0)):
-        self._board, self._ratio, self._total = counters, config.replay_ratio, config.total_steps
+        self._counters, self._ratio, self._total = counters, config.replay_ratio, config.total_steps
         steps, self._before = emptied
         self._first = steps + config.learning_starts
         self._slack = SLACK * config.num_envs * max(config.samplers, 1)
         self.note(updates)
 
     def note(self, updates: int) -> None:
-        """Record that ``updates`` updates have been made, and allow samplers the corresponding steps."""
+        """Records that ``updates`` updates have been made, and allows samplers the corresponding steps."""
         allowed = self._total
         if self._ratio is not None:
             made = updates - self._before
-            next_one = (
-                int((made + 1) / self._ratio) + 1
-            )  # more by one than is due, whichever way the products are rounded
+            # one step more than is due, so that rounding cannot make it too few
+            next_one = int((made + 1) / self._ratio) + 1
             allowed = min(allowed, self._first + max(int(made / self._ratio) + self._slack, next_one))
-        self._board.updates[0] = updates
-        self._board.allowed[0] = min(allowed, FREE)
+        self._counters.updates[0] = updates
+        self._counters.allowed[0] = min(allowed, FREE)
 
     def due(self, steps: int) -> int:
         """Returns the number of updates that may have been made after ``steps`` agent steps."""

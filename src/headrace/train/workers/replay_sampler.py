@@ -65,7 +65,7 @@ class ReplaySampler(Sampler):
         self._begin()
 
     def _begin(self) -> None:
-        """Begin new episodes in all environments."""
+        """Begins new episodes in all environments."""
         self.writer.row.observation[...], _ = self.pool.reset()
         self.writer.begin()
         self._resets[:] = False
@@ -103,17 +103,17 @@ class ReplaySampler(Sampler):
                 self.step()
 
     def _is_ahead(self) -> bool:
-        """Whether all steps that the replay ratio allows have been taken."""
+        """Returns whether all steps that the replay ratio allows have been taken."""
         return self.counters.total_steps() >= self.counters.allowed[0]
 
     def _check(self, reward: np.ndarray, seen: np.ndarray) -> None:
-        """Raise `NotFiniteError` unless a step's results are finite, before they are published."""
+        """Raises `NotFiniteError` unless a step's results are finite, before they are published."""
         when = f"after {self.writer.written:,} of sampler {self.number}"
         check_rewards(torch.from_numpy(reward)[None], when)
         check_observations({"obs": torch.from_numpy(seen)[None]}, when)
 
     def _act(self, seen: np.ndarray) -> Tensor:
-        """Actions for the present observations, as they are stored."""
+        """Returns actions for the present observations, as they are stored."""
         steps = self.counters.total_steps()
         if steps < self.config.learning_starts:
             return self.distribution.random(self.config.num_envs, self._generator)
@@ -122,7 +122,7 @@ class ReplaySampler(Sampler):
         return self._choose(torch.from_numpy(seen) if self._stack == 1 else self.writer.stack()).actions
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
-        """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
+        """Tracks episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
         ends = np.asarray(info.get("terminated", terminated), bool) | truncated
         self._count(info.get("reward", reward), ~self._resets, ends)
         self._resets = terminated | truncated

@@ -19,7 +19,7 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.samples import Samples
 from headrace.train.workers.policy_copy import PolicyCopy
 
-ROWS = 1024  # rows of one forward pass before updates: the activations of a whole rollout of images would not fit
+ROWS = 1024  # rows of one forward pass before updates, as activations of a whole rollout of images need much memory
 
 
 class RolloutLearner:
@@ -46,7 +46,7 @@ class RolloutLearner:
         self._measured: tuple[Tensor, Tensor] | None = None
 
     def learn(self) -> bool:
-        """Make all updates from one rollout, and publish the result; returns whether there was a rollout."""
+        """Makes all updates from one rollout, and publishes the result; returns whether there was a rollout."""
         found = self.rollouts.next()
         if found is None:
             return False
@@ -59,11 +59,11 @@ class RolloutLearner:
         return True
 
     def publish(self) -> None:
-        """Publish the weights and the statistics of observations."""
+        """Publishes the weights and the statistics of observations."""
         self._acting.publish(self.weights)
 
     def settle(self) -> None:
-        """Nothing is learnt elsewhere."""
+        """Does nothing, as no other process learns."""
 
     def statistics(self) -> Tensor | None:
         """Returns the statistics of the last update; None if there was none."""
@@ -81,22 +81,14 @@ class RolloutLearner:
         return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restores what `state` returned."""
         if self._scalers:
             self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
 
     def _samples(self, sampler: int, slot: Slot) -> Samples:
-        """The contents of a slot for learning; releases it, and updates all statistics."""
-        config, rows = self.config, len(self._inputs)
-        seen = torch.from_numpy(slot.observations)
-        self._encoder(seen[:-1].flatten(0, 1), self._inputs)
-        ended = int(slot.ended)
-        after = torch.cat((seen[-1], torch.from_numpy(slot.finals[:ended])))
-        following = torch.empty(len(after), *self._inputs.shape[1:], dtype=self._inputs.dtype, device=self.device)
-        self._encoder(after, following)
-        if self._encoder.normaliser is not None:
-            raw = seen[:-1].to(self.device, torch.float32)
-            self._encoder.normaliser.update(raw.view(self._inputs.shape))
+        """Returns a slot's rollout as samples; releases the slot, and updates all statistics."""
+        config, rows, ended = self.config, len(self._inputs), int(slot.ended)
+        following = self._encode(slot)
         actions, acted, rewards, terminated, truncated, places = (
             torch.from_numpy(array).to(self.device, copy=True)
             for array in (
@@ -140,3 +132,19 @@ class RolloutLearner:
             normaliser.update(returns)
             returns = normaliser.normalised(returns)
         return Samples(self._inputs, actions, acted.flatten(), advantages, returns, answers)
+
+    def _encode(self, slot: Slot) -> Tensor:
+        """Encodes a slot's observations into the inputs, and updates their statistics.
+
+        Returns:
+            The inputs after the last step, and those of final observations, [N + ended, …].
+        """
+        seen, final = torch.from_numpy(slot.observations), torch.from_numpy(slot.final_observations[: int(slot.ended)])
+        self._encoder(seen[:-1].flatten(0, 1), self._inputs)
+        after = torch.cat((seen[-1], final))
+        following = torch.empty(len(after), *self._inputs.shape[1:], dtype=self._inputs.dtype, device=self.device)
+        self._encoder(after, following)
+        if self._encoder.normaliser is not None:
+            raw = seen[:-1].to(self.device, torch.float32)
+            self._encoder.normaliser.update(raw.view(self._inputs.shape))
+        return following

@@ -44,7 +44,7 @@ class RolloutSampler(Sampler):
 
     @torch.inference_mode()
     def fill(self, slot: Slot) -> bool:
-        """Collect one rollout; returns whether it is complete, False if the run was stopped meanwhile."""
+        """Collects one rollout; returns whether it is complete, False if the run was stopped meanwhile."""
         if self._next_stage():
             self._seen, _ = self.pool.reset()
             self._fresh = True
@@ -55,7 +55,7 @@ class RolloutSampler(Sampler):
                 return False
             try:
                 self._step(t, slot)
-            except ActionError:  # a network returns NaN for NaN
+            except ActionError:  # which may be due to an observation that is not finite
                 self._check(slot, t)
                 raise
         self._check(slot, self.config.num_steps)
@@ -66,13 +66,13 @@ class RolloutSampler(Sampler):
         return True
 
     def _check(self, slot: Slot, steps: int) -> None:
-        """Raise `NotFiniteError` unless the first steps of a rollout are finite, before they are published."""
+        """Raises `NotFiniteError` unless the first steps of a rollout are finite, before they are published."""
         when = f"of the rollout after {self._begun:,} agent steps of sampler {self.number}"
         check_rewards(torch.from_numpy(slot.rewards[:steps]), when)
         check_observations({"obs": torch.from_numpy(slot.observations[: steps + 1])}, when)
 
     def _step(self, t: int, slot: Slot) -> None:
-        """Take step t in all environments."""
+        """Takes step t in all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()
@@ -87,13 +87,13 @@ class RolloutSampler(Sampler):
         slot.observations[t + 1] = self._seen
         if truncated.any():
             (envs,) = truncated.nonzero()
-            slot.add_finals(t, envs, info["final_obs"][envs])
+            slot.add_final_observations(t, envs, info["final_obs"][envs])
         self._note(reward, terminated, truncated, info)
         self.counters.steps[self.number] += len(reward)
         self.counters.seconds[self.number, :2] += chosen - began, stepped - chosen
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
-        """Track episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
+        """Tracks episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
         rewards = of_the_game(info, "reward", terminated | truncated, reward)
         self._count(rewards, 1, game_over(terminated, truncated, info))
 

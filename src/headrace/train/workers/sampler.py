@@ -33,10 +33,12 @@ class Sampler(ABC):
 
     Args:
         config: the run's settings.
-        number, life: the sampler's number, and how often it was started before.
+        number: the sampler's number.
+        life: number of its earlier starts.
         weights: the buffer from which it reads its policy.
         counters: the run's shared counters.
-        autoreset, options: of its pool.
+        autoreset: the autoreset mode of its pool.
+        options: the options of the task.
     """
 
     def __init__(
@@ -65,13 +67,13 @@ class Sampler(ABC):
         self._acting, self._version = PolicyCopy(self.policy), 0
 
     def _make_pool(self, seed: int) -> Any:
-        """The environments of this stage of the curriculum."""
+        """Returns the environments of this stage of the curriculum."""
         stage = {name: self._stage[name] for name in self.config.curriculum if name in self._stage}
         pool = headrace.make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
         return rewarded(self.config, pool)
 
     def _next_stage(self) -> bool:
-        """Go on in new environments where the curriculum has other options now; returns whether that is so."""
+        """Makes new environments if the curriculum has other options now; returns whether it has."""
         if not self.config.curriculum:
             return False
         stage = options_at(self.config, self.counters.total_steps())
@@ -86,22 +88,22 @@ class Sampler(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Sample until the counters tell it to stop."""
+        """Samples until the counters tell it to stop."""
 
     def close(self) -> None:
-        """Free the pool."""
+        """Frees the pool."""
         self.pool.close()
 
     def _take_weights(self) -> None:
-        """Load the newest weights."""
+        """Loads the newest weights."""
         self._version = self._acting.read(self.weights) or self._version
 
     def _choose(self, observations: Tensor) -> Acted:
-        """The policy's actions for observations, sampled."""
+        """Returns the policy's actions for observations, sampled."""
         return act(self.policy, observations, self._inputs, self.policy.draw(self._noise, self._generator))
 
     def _count(self, rewards: np.ndarray, steps: np.ndarray | int, ends: np.ndarray) -> None:
-        """Add a step's rewards to the episodes' returns and its steps to their lengths; report those that ended."""
+        """Adds a step's rewards to the episodes' returns and its steps to their lengths; reports those that ended."""
         self._returns += rewards
         self._lengths += steps
         if ends.any():
@@ -109,7 +111,7 @@ class Sampler(ABC):
             self._returns[ends], self._lengths[ends] = 0.0, 0
 
     def _rest(self, must: Callable[[], bool], part: int) -> None:
-        """Sleep while it must wait, or until the run stops; the time counts to this one of the counters' parts."""
+        """Sleeps while ``must()`` is true, unless the run stops; adds the time to a part of the counters' seconds."""
         counters, began = self.counters, time.perf_counter()
         while must() and not counters.stopped:
             counters.rests[self.number] += 1
@@ -118,8 +120,8 @@ class Sampler(ABC):
 
 
 def run_sampler(make: Callable[[], Sampler]) -> None:
-    """Make and run a sampler in its own process."""
-    torch.set_num_threads(1)  # for a few rows, distributing the work takes longer than the work
+    """Makes and runs a sampler in its own process."""
+    torch.set_num_threads(1)  # for a few rows, sharing the work among threads takes longer than the work
     sampler = make()
     try:
         sampler.run()

@@ -55,33 +55,11 @@ class MujocoExecutor(ThreadsExecutor):
         self.model, self._env, self._frame_skip = model, env, spec.frame_skip
         self._memory = memory = Memory(env, model, observation, shown, spec, n)
         self._functions = functions = _compile(env, model, observation, spec, memory, n)
-        physics = native.Physics(
-            model=model._address,
-            function=functions.function,
-            bounds=functions.bounds,
-            arguments=functions.arguments,
-            env_id=functions.offset("env_id"),
-            command=functions.offset("command"),
-            arrays=[(functions.offset("physics", f), f) for f in env.reads if f not in env.varies],
-            varying=list(memory.varying.items()),
-            keeps_forces=any(name in env.reads for name in APPLIED),
-        )
+        physics = _physics(native, env, model, functions, memory)
         self._signature = physics.signature
         self._rows = np.zeros((n, library().mj_stateSize(model, physics.signature)))
         self._components = state_components(model, self._rows, physics.signature)
-        self._studio = native.Studio(
-            physics=physics,
-            width=spec.options["render_width"],
-            height=spec.options["render_height"],
-            camera=(camera.type, camera.fixedcamid, camera.trackbodyid),
-            lookat=camera.lookat,
-            distance=camera.distance,
-            azimuth=camera.azimuth,
-            elevation=camera.elevation,
-            effects=spec.options["render_effects"],
-            most_geoms=spec.options["max_geom"],
-            flags=list(spec.options["visual_options"].items()),
-        )
+        self._studio = _studio(native, physics, spec, camera)
         if memory.seen.pixels is not None:
             self._studio.open()  # otherwise the first picture opens it
         simulator = native.simulator(
@@ -134,6 +112,39 @@ class MujocoExecutor(ThreadsExecutor):
             num_threads=num_threads,
             **_after(self._env),
         )
+
+
+def _physics(native: ModuleType, env: MujocoEnv, model: MjModel, functions: Compiled, memory: Memory) -> Any:
+    """Returns the compiled description of a task's physics: its model, functions and arrays."""
+    return native.Physics(
+        model=model._address,
+        function=functions.function,
+        bounds=functions.bounds,
+        arguments=functions.arguments,
+        env_id=functions.offset("env_id"),
+        command=functions.offset("command"),
+        arrays=[(functions.offset("physics", f), f) for f in env.reads if f not in env.varies],
+        varying=list(memory.varying.items()),
+        keeps_forces=any(name in env.reads for name in APPLIED),
+    )
+
+
+def _studio(native: ModuleType, physics: Any, spec: TaskSpec, camera: MjvCamera) -> Any:
+    """Returns the renderer of a task's pictures."""
+    options = spec.options
+    return native.Studio(
+        physics=physics,
+        width=options["render_width"],
+        height=options["render_height"],
+        camera=(camera.type, camera.fixedcamid, camera.trackbodyid),
+        lookat=camera.lookat,
+        distance=camera.distance,
+        azimuth=camera.azimuth,
+        elevation=camera.elevation,
+        effects=options["render_effects"],
+        most_geoms=options["max_geom"],
+        flags=list(options["visual_options"].items()),
+    )
 
 
 def _after(env: MujocoEnv) -> dict[str, bool]:

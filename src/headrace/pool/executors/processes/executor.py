@@ -63,7 +63,7 @@ class ProcessesExecutor(HostExecutor):
         ring: BatchRing,
     ):
         n = settings.num_envs
-        self.waiting = False
+        self.waiting = True
         self._spec, self._settings, self._ring = spec, settings, ring
         self._control = control = Control(spec, n, min(n, settings.num_threads))
         control.seed[:] = settings.seeds
@@ -207,24 +207,33 @@ class ProcessesExecutor(HostExecutor):
         if self._settings.is_async:
             return self._collect(self._settings.batch_size, timeout)
         oldest = self._sent[0]
-        self.waiting = True
-        done = self._dispatch.wait(oldest.due, timeout)
-        self.waiting = False
-        if not done:
+        if not self._dispatch.wait(oldest.due, timeout):
             raise RecvTimeoutError(f"the steps sent are not done within {timeout} s; they stay in flight")
+        self.waiting = False
         self._sent.popleft()
-        self._finish(oldest.env_ids, oldest.batch)
+        try:
+            self._finish(oldest.env_ids, oldest.batch)
+        except EnvironmentFailure:
+            self.waiting = True
+            raise
+        self.waiting = True
         return oldest.batch
 
     def _collect(self, rows: int, timeout: float | None) -> Batch:
         """Returns the ``rows`` results that are complete first, in a new batch."""
-        if self._kept:
-            return self._kept.pop()[0]
-        self.waiting = True
-        done = self._dispatch.wait_for(rows, self._look_for_results, timeout)
-        self.waiting = False
-        if not done:
+        if not self._kept and not self._dispatch.wait_for(rows, self._look_for_results, timeout):
             raise RecvTimeoutError(f"no {rows} results within {timeout} s; they stay in flight")
+        self.waiting = False
+        try:
+            batch = self._kept.pop()[0] if self._kept else self._take_done(rows)
+        except EnvironmentFailure:
+            self.waiting = True
+            raise
+        self.waiting = True
+        return batch
+
+    def _take_done(self, rows: int) -> Batch:
+        """Returns that many results that have arrived; those in which one failed are kept for the next call."""
         batch = self._ring.take(rows)
         ids = np.array([self._done.popleft() for _ in range(rows)], np.int32)
         for name, staged in self._staged.items():
@@ -252,10 +261,14 @@ class ProcessesExecutor(HostExecutor):
         """Record which results have arrived; returns the number of those not yet received."""
         for worker, served in enumerate(self._control.served):
             asked_for, before, now = self._dispatch.asked_for[worker], self._taken[worker], served[0]
+            if now == before:
+                continue
+            self.waiting = False  # an exception between these would record results twice
             self._done += [request for i in range(before, now) if (request := asked_for[i]) >= 0]
             self._taken[worker] = now
             for i in range(before, now):
                 asked_for.pop(i, None)
+            self.waiting = True
         return len(self._done)
 
     def discard(self) -> None:
@@ -268,6 +281,7 @@ class ProcessesExecutor(HostExecutor):
         self._unfinished = None
         self._letters(self._everyone)
         dispatch.failures.clear()  # failures of discarded results are discarded, too
+        self.waiting = True
 
     def _finish(self, env_ids: np.ndarray, batch: Batch) -> None:
         """Read the letters of these environments into the batch; raise the failure of one that failed."""

@@ -16,9 +16,9 @@ class FusedDQN(FusedHalves):
     """The update of `headrace.train.algorithms.dqn.DQN`, which has no actor.
 
     Args:
-        parts: what it reads and writes.
-        wanted: returns what the values of a batch's actions should be, float32[B].
-        note: is given the batch's errors, float32[B].
+        parts: the modules and optimisers of the policy.
+        wanted: returns the targets of a batch, float32[B].
+        note: called with the batch's errors, float32[B].
     """
 
     def __init__(self, parts: Parts, wanted: Callable[[Transitions], Tensor], note: Callable[[Tensor], None]):
@@ -27,7 +27,7 @@ class FusedDQN(FusedHalves):
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``mean(weight · loss(Q(s, a) - y))``; returns ``critic_statistics``, float32[3]."""
+        """Descends ``mean(weight · loss(Q(s, a) - y))``; returns ``critic_statistics``, float32[3]."""
         q = self.network.q
         values, saved = q.forward_saving(batch.inputs)
         actions = batch.actions.view(-1, 1).to(torch.int64)

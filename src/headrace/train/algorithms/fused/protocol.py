@@ -1,4 +1,4 @@
-"""What an off-policy algorithm's hand-written update offers."""
+"""The interface of hand-written updates of off-policy algorithms."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headrace.train.storage.device_replay import Transitions
 
 @dataclass(frozen=True)
 class Parts:
-    """What a policy's update reads and writes.
+    """The parts of a policy that an update uses.
 
     Attributes:
         config: the policy's settings.
-        network, targets: modules of the parts that learn, and of those that follow them.
-        optimisers: of each part of the network.
-        distribution: how actions follow from what the actor answers.
+        network, targets: the network, and the target networks.
+        optimisers: name of a part of the network → its optimiser.
+        distribution: the action distribution.
         noise: returns standard normal noise for `rows` actions, float32[rows, A].
     """
 
@@ -39,33 +39,33 @@ class FusedUpdate(Protocol):
     """An update that fills the optimisers' gradient buffers itself and lets them step."""
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of the critics; returns the algorithm's ``critic_statistics``, float32."""
+        """Makes one gradient step of the critics; returns the algorithm's ``critic_statistics``, float32."""
         ...
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of the actor; returns the algorithm's ``actor_statistics``, float32."""
+        """Makes one gradient step of the actor; returns the algorithm's ``actor_statistics``, float32."""
         ...
 
     def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One after the other; returns the statistics of both, float32."""
+        """Makes both gradient steps; returns the statistics of both, float32."""
         ...
 
 
 class FusedHalves:
-    """A `FusedUpdate` whose halves have nothing in common."""
+    """A `FusedUpdate` whose updates of critics and actor share no computation."""
 
     def __init__(self, parts: Parts):
         self.config, self.network, self.targets = parts.config, parts.network, parts.targets
         self.optimisers, self.distribution, self.noise = parts.optimisers, parts.distribution, parts.noise
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of the critics; returns the algorithm's ``critic_statistics``, float32."""
+        """Makes one gradient step of the critics; returns the algorithm's ``critic_statistics``, float32."""
         raise NotImplementedError
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One gradient step of the actor, where there is one; returns ``actor_statistics``, float32."""
+        """Makes one gradient step of the actor, if there is one; returns ``actor_statistics``, float32."""
         raise NotImplementedError
 
     def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """One half after the other; returns the statistics of both, float32."""
+        """Makes one gradient step after the other; returns the statistics of both, float32."""
         return torch.cat((self.improve_critics(batch, rates), self.improve_actor(batch, rates)))

@@ -1,4 +1,4 @@
-"""The losses of PPO and A2C differentiated by hand, down to the outputs of an `MLP`, whose own backward carries on."""
+"""Hand-written gradients of the losses of PPO and A2C; an `MLP` continues them from its outputs to its parameters."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from headrace.train.modules.distributions import Distribution
 from headrace.train.modules.mlp import MLP
 from headrace.train.storage.samples import Samples, pick
 
-CHUNK = 8192  # rows for each of torch's threads, whose activations stay near it on their way forward and back
+CHUNK = 8192  # rows for each of torch's threads, so that activations stay in its cache
 
 
 class FusedRollouts:
-    """The gradient of a loss of actions' probabilities, values and entropy, chunk by chunk of a minibatch."""
+    """The gradient of a loss of log-probabilities, values and entropies, computed in chunks of a minibatch."""
 
     def __init__(self, distribution: Distribution, config: Config):
         self.distribution, self.config = distribution, config
 
     @torch.inference_mode()
     def backward(self, network: MLP, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
-        """Overwrite every parameter's ``.grad`` for one minibatch; returns `loss_gradient`'s statistics."""
+        """Overwrites every parameter's ``.grad`` for one minibatch; returns `loss_gradient`'s statistics."""
         count, statistics = len(batch.returns), None
         share = 1 / count if batch.weights is None else batch.weights / batch.weights.sum().clamp(min=1)
         size = CHUNK * torch.get_num_threads() if batch.returns.device.type == "cpu" else count
@@ -44,14 +44,14 @@ class FusedRollouts:
     def loss_gradient(
         self, params: Tensor, values: Tensor, batch: Samples, rates: Rates, share: float | Tensor, measure: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Gradient of the loss with respect to the network's outputs.
+        """Returns the gradient of the loss with respect to the network's outputs.
 
         Args:
-            share: what each row counts in the mean: a number, or float32[B].
+            share: weight of each row in the mean: a number, or float32[B].
 
         Returns:
             d loss/d params [B, size], d loss/d values [B], and if ``measure``
-            [policy_loss, value_loss, entropy, approx_kl, clip_fraction], this batch's share of each, as one tensor.
+            [policy_loss, value_loss, entropy, approx_kl, clip_fraction], this chunk's share of each, as one tensor.
         """
         if batch.forbidden is not None:
             params = masked(params, batch.forbidden)
@@ -69,14 +69,14 @@ class FusedRollouts:
     def surrogate(
         self, log_prob: Tensor, batch: Samples, rates: Rates
     ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """The slope of what the policy is to increase with respect to the log-probability, float32[B].
+        """Returns the derivative of the policy's objective with respect to the log-probability, float32[B].
 
-        And a function that answers its negative, float32[B], then what else there is of `statistics`.
+        The second result is a function that returns the negative objective, float32[B], and further `statistics`.
         """
         raise NotImplementedError
 
     def value_slope(self, values: Tensor, batch: Samples) -> tuple[Tensor, Callable[[], Tensor]]:
-        """The slope of the value loss ``(v - R)²/2`` for the values, and a function that answers the loss."""
+        """Returns the derivative of the value loss ``(v - R)²/2``, float32[B], and a function that returns the loss."""
         error = values - batch.returns
         return error, lambda: error.square() / 2
 
@@ -87,10 +87,10 @@ class FusedPPO(FusedRollouts):
     def surrogate(
         self, log_prob: Tensor, batch: Samples, rates: Rates
     ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """The slope of ``min(r·A, clip(r)·A)``.
+        """Returns the derivative of ``min(r·A, clip(r)·A)``.
 
-        And a function that answers minus that minimum, the estimated KL divergence from the policy that acted, and
-        whether the ratio is clipped, each float32[B].
+        The second result is a function that returns the negative minimum, the estimated KL divergence from the policy
+        that acted, and whether the ratio is clipped, each float32[B].
         """
         assert batch.log_probs is not None
         gain, clip = batch.advantages, rates.clip_range
@@ -124,6 +124,6 @@ class FusedA2C(FusedRollouts):
     def surrogate(
         self, log_prob: Tensor, batch: Samples, rates: Rates
     ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """The slope of ``A · log π``; the loss is reported as ``-mean(A)``, as that of a ratio that is 1 everywhere."""
+        """Returns the derivative of ``A · log π``; the loss is reported as ``-mean(A)``, as of ratios of 1."""
         gain = batch.advantages
         return gain, lambda: (-gain,)

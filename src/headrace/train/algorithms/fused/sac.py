@@ -22,21 +22,21 @@ class FusedSAC(FusedHalves):
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``."""
+        """Descends ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``."""
         params = self.network.actor(batch.following)
         actions, log_prob, _ = self.distribution.sample_with_log_prob(params, self.noise(len(params)))
         return self._improve_critics(batch, rates, actions, log_prob)
 
     @torch.inference_mode()
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``mean(α log π(a|s) - min Q(s, a))``; with α, ``-mean(log π + target entropy) · log α``."""
+        """Descends ``mean(α log π(a|s) - min Q(s, a))``; with α, ``-mean(log π + target entropy) · log α``."""
         saved = self.network.actor.activations(batch.inputs)
         drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(len(batch.inputs)))
         return self._improve_actor(batch, rates, saved, drawn)
 
     @torch.inference_mode()
     def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """The actor looks at inputs and following ones at once, as it is the same for both halves."""
+        """Updates critics and actor; one forward pass of the actor serves both, as it is the same actor."""
         rows = len(batch.inputs)
         saved = self.network.actor.activations(torch.cat((batch.inputs, batch.following)))
         drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(2 * rows))
@@ -46,7 +46,7 @@ class FusedSAC(FusedHalves):
         return torch.cat((critics, self._improve_actor(batch, rates, [both[:rows] for both in saved], drawn)))
 
     def _improve_critics(self, batch: Transitions, rates: UpdateRates, actions: Tensor, log_prob: Tensor) -> Tensor:
-        """Given a' and log π(a'|s')."""
+        """As `improve_critics`, given a' and log π(a'|s')."""
         critic, target = self.network.critic, self.targets.critic
         after = target(batch.following, actions).amin(0)
         after.addcmul_(self.network.temperature.log.exp(), log_prob, value=-1.0)
@@ -56,7 +56,7 @@ class FusedSAC(FusedHalves):
         return torch.stack((loss, mean))
 
     def _improve_actor(self, batch: Transitions, rates: UpdateRates, saved: list[Tensor], drawn: Any) -> Tensor:
-        """Given the actor's activations, and a, log π(a|s) and what its gradient needs."""
+        """As `improve_actor`, given the actor's activations, a, log π(a|s), and what its gradient needs."""
         actor, critic, rows = self.network.actor, self.network.critic, len(batch.inputs)
         actions, log_prob, chosen = drawn
         values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, actions))

@@ -15,7 +15,7 @@ class FusedTD3(FusedHalves):
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · min Q'(s', a')``.
+        """Descends ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · min Q'(s', a')``.
 
         Here ``a'`` is ``μ'(s')`` with clipped noise, clipped itself.
         """
@@ -31,7 +31,7 @@ class FusedTD3(FusedHalves):
 
     @torch.inference_mode()
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Descend ``-mean(Q₁(s, μ(s)))`` of the first critic."""
+        """Descends ``-mean(Q₁(s, μ(s)))`` of the first critic."""
         actor, critic = self.network.actor, self.network.critic
         saved = actor.activations(batch.inputs)
         values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, saved[-1]), towers=1)

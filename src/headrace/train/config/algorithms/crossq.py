@@ -48,9 +48,12 @@ class CrossQConfig(SACConfig):
     """Settings of CrossQ."""
 
     target_rate: float = setting(0.0, "There are no target networks.", use=())
-    policy_delay: int = setting(3, "Updates of the critics for each update of the actor.", low=1)
+    policy_delay: int = setting(3, "Updates of the critics for each update of the actor.", low=1, speed=True)
     critic_hidden: tuple[int, ...] = setting(
-        (), "Widths of the critics' hidden layers; none for those of hidden.", low=1
+        (),
+        "Widths of the critics' hidden layers; none for those of hidden.",
+        low=1,
+        speed=True,
     )
     adam_beta: float = setting(0.5, "Adam's decay of the mean gradient, β₁.", low=0, high=1)
     batch_momentum: float = setting(

@@ -28,11 +28,13 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
         False,
         "Learn a state's value and its actions' advantages separately, each from half of a last hidden "
         "layer twice as wide.",
+        speed=True,
     )
     standardise_pixels: bool = setting(
         False,
         "Give every pixel mean 0 and standard deviation 1, by statistics that are taken once, before the first update.",
         use=Use(ways=(WORKERS,), networks=("cnn",), given=("trunk", "strided")),
+        speed=True,
     )
     loss: Literal["huber", "squared"] = setting(
         "huber", "Loss of an action value's error e: squared, e²; huber, e²/2 up to |e| = 1 and linear beyond."
@@ -56,6 +58,7 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
         "Draw transitions in proportion to their errors to the power of priority_exponent, and weigh them "
         "by (1 / their probability) to the power of importance_exponent.",
         use=_WITH_WORKERS,
+        speed=True,
     )
     priority_exponent: float = setting(
         0.5,

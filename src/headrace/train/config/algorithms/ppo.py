@@ -15,8 +15,10 @@ from headrace.train.config.rollout import RolloutConfig
 class PPOConfig(RolloutConfig):
     """Settings of PPO; with workers, whose rollouts are a little old, advantages are V-trace's."""
 
-    minibatch_size: int = setting(256, "Samples in one gradient step; all of them, if there are fewer.", low=1)
-    epochs: int = setting(4, "Passes over a rollout.", low=1)
+    minibatch_size: int = setting(
+        256, "Samples in one gradient step; all of them, if there are fewer.", low=1, speed=True
+    )
+    epochs: int = setting(4, "Passes over a rollout.", low=1, speed=True)
     clip_range: float = setting(0.2, "The probability ratio is clipped to 1 ± this.", above=0, scheduled=True)
     value_clip_range: float | None = setting(
         None, "Clip the change of the value in the value loss to ± this; None does not."
@@ -25,6 +27,7 @@ class PPOConfig(RolloutConfig):
         None,
         "End the epochs of an iteration once the approximate KL divergence from the policy that acted is "
         "above this; None never does.",
+        speed=True,
     )
     rollout_slots: int = setting(
         1,

@@ -16,8 +16,10 @@ from headrace.train.config.rollout import ConvolutionConfig, GradientClipConfig
 class PQNConfig(GradientClipConfig, ConvolutionConfig, EpsilonConfig):
     """Settings of PQN."""
 
-    minibatch_size: int = setting(256, "Samples in one gradient step; all of them, if there are fewer.", low=1)
-    epochs: int = setting(2, "Passes over a rollout.", low=1)
+    minibatch_size: int = setting(
+        256, "Samples in one gradient step; all of them, if there are fewer.", low=1, speed=True
+    )
+    epochs: int = setting(2, "Passes over a rollout.", low=1, speed=True)
     q_lambda: float = setting(
         0.65, "Decay of Q(λ)'s targets: 0 trusts the action values after one step, 1 the returns.", low=0, high=1
     )

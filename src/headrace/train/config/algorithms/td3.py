@@ -13,7 +13,9 @@ from headrace.train.config.fields import setting
 class TD3Config(NoisyActorConfig):
     """Settings of TD3."""
 
-    policy_delay: int = setting(2, "Updates of the critics for each update of the actor and of the targets.", low=1)
+    policy_delay: int = setting(
+        2, "Updates of the critics for each update of the actor and of the targets.", low=1, speed=True
+    )
     target_noise: float = setting(0.2, "Standard deviation of the noise on the actions in the critics' targets.", low=0)
     target_noise_clip: float = setting(0.5, "Bound of that noise, ±.", low=0)
 

@@ -13,7 +13,7 @@ from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 class XQCConfig(CrossQConfig):
     """Settings of XQC."""
 
-    atoms: int = setting(101, "Number of values in a critic's distribution.", low=2)
+    atoms: int = setting(101, "Number of values in a critic's distribution.", low=2, speed=True)
     value_bound: float = setting(5.0, "Largest of these values, in units of the estimated size of returns.", above=0)
 
 

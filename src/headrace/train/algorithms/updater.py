@@ -1,0 +1,69 @@
+"""Updates from a replay, called one after the other; on CUDA each is the replay of a captured graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from headrace.train.algorithms.graphs import Graph
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.storage.device_replay import Transitions
+
+
+class Updatable(Protocol):
+    """What an `Updater` needs of a policy; `headrace.train.algorithms.off_policy.OffPolicy` has it.
+
+    Attributes:
+        device: where the policy is.
+        generator: the source of the noise in updates.
+    """
+
+    device: torch.device
+    generator: torch.Generator
+
+    def actor_is_due(self) -> bool:
+        """Counts one more update, and returns whether the actor learns in it."""
+        ...
+
+    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        """Makes one update, and returns its statistics, float32."""
+        ...
+
+
+class Updater:
+    """Updates a policy from the batches that a function returns.
+
+    On CUDA there are two graphs, one for updates with the actor and one for those without.
+
+    Args:
+        policy: the policy to update.
+        read: returns a batch; for graphs, always with the same shapes, in the same memory.
+        graphs: whether to capture graphs on CUDA.
+    """
+
+    def __init__(self, policy: Updatable, read: Callable[[], Transitions], graphs: bool = True):
+        self._policy, self._read = policy, read
+        self._given: UpdateRates | None = None
+        self._rates = UpdateRates(0.0, 0.0, 0.0)
+        self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
+        self._graphs = {
+            actor: Graph(partial(self._once, actor), policy.device, graphs, (policy.generator,))
+            for actor in (False, True)
+        }
+
+    def __call__(self, rates: UpdateRates) -> Tensor:
+        """Makes one update at these rates, and returns its statistics, in memory that the next call may write to."""
+        if rates != self._given:
+            self._given = self._rates = rates
+            if self._policy.device.type == "cuda":
+                self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
+                self._rates = UpdateRates(*self._rate_values.unbind())
+        return self._graphs[self._policy.actor_is_due()]()
+
+    @torch.inference_mode()
+    def _once(self, actor: bool) -> Tensor:
+        return self._policy.improve_with(self._read(), self._rates, actor)

@@ -1,0 +1,27 @@
+"""What no run with workers can do, whatever the algorithm."""
+
+from __future__ import annotations
+
+from headrace.errors import OptionError
+from headrace.pool.registry import build_task, is_known_here_only
+from headrace.train.collect.setup import policy_setups
+from headrace.train.config.settings import Config
+from headrace.train.config.uses import check_asked_for
+
+
+def check_workers(config: Config) -> None:
+    """Refuses what no run with workers can do.
+
+    Raises:
+        OptionError: the settings ask for it.
+    """
+    spec = build_task(config.task, **config.env_options).spec
+    if spec.agents:
+        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    if is_known_here_only(config.task):
+        raise OptionError(
+            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
+            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
+        )
+    (setup,) = policy_setups(config, spec).values()
+    check_asked_for(setup)
