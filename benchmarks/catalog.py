@@ -200,8 +200,8 @@ SECTIONS = {
             "torchrun_ranks",
             "--repeats 1 --steps 3000 --seeds 2 --learning-steps 8000",
             short=(
-                "PPO on CartPole, thirty seeds: two processes' mean return is below the 95 % interval of one's, and "
-                "the interval of their difference has 0 in it. With the same chance, both learn the same (a test says so)."
+                "PPO on CartPole, thirty seeds: two processes' mean return is below the 95 % interval of one's; the "
+                "difference's interval has 0 in it. With the same chance both learn the same, as a test says."
             ),
         ),
         Benchmark("torchrun_network", page="several-machines.md"),
