@@ -91,7 +91,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         """As `OffPolicy.improve_with`; also averages running statistics over the processes that train together."""
         measured = super().improve_with(batch, rates, actor)
         if self.others is not None:
-            for each in running_statistics(self.network):
+            for each in (*running_statistics(self.network), *running_statistics(self.targets)):
                 self.others.average(each, len(batch.rewards))
         return measured
 

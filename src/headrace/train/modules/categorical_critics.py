@@ -93,7 +93,7 @@ class CategoricalCritics(nn.Module):
 
     def running(self) -> Iterable[Tensor]:
         """Returns the statistics that batches update, which processes that train together share."""
-        return self.size.data, self.moments.data
+        return self.size.data.view(1), self.moments.data
 
 
 @torch.no_grad()
