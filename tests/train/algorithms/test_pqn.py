@@ -198,3 +198,10 @@ def test_it_learns_a_game_of_minatar(tmp_path):
     options = {"total_steps": 400_000, "torch_threads": 1, "tensorboard": False, "video": False, "quiet": True}
     result = train("MinAtar-Breakout-v1", "pqn", run_dir=tmp_path / "run", seed=3, **options)
     assert result.mean_return > 3
+
+
+def test_the_preset_for_the_clock_is_that_of_a_family() -> None:
+    default, fast = (make_config("MinAtar-Breakout-v1", algo="pqn", preset=name) for name in ("default", "fast"))
+    assert fast.epsilon_at(200_000) < default.epsilon_at(200_000) / 10, "exploration ends sooner"
+    assert make_config("MinAtar-SpaceInvaders-v1", algo="pqn", preset="fast").q_lambda == fast.q_lambda
+    assert make_config("CartPole-v1", algo="pqn", preset="fast").total_steps == 500_000, "others have none"

@@ -12,6 +12,7 @@ import numpy as np
 import headrace
 from headrace.envs import atari
 from headrace.pool.registry import check_int
+from headrace.train.collect.games import game_over
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
@@ -78,7 +79,7 @@ def evaluate(
     check_int("episodes", episodes, 1)
     run, config = RunFolder.open(run_dir, trust=trust)
     num_envs = min(episodes, MOST_ENVS)
-    with playing_pool(config, num_envs=num_envs, seed=seed) as pool:
+    with playing_pool(config, lives=True, num_envs=num_envs, seed=seed) as pool:
         agent = Agent(config, pool.spec, load_checkpoint(run, which))
         each = np.full(num_envs, episodes // num_envs)
         each[: episodes % num_envs] += 1
@@ -87,9 +88,19 @@ def evaluate(
     return played
 
 
-def playing_pool(config: Config, **changes: Any) -> headrace.Pool:
-    """Returns a pool with the game's own rules: for Atari, episodes over all lives and unclipped rewards."""
-    options = {"episodic_life": False, "reward_clip": False} if config.task in atari.TASKS else {}
+def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> headrace.Pool:
+    """Returns a pool with the game's own rewards: for Atari, not clipped.
+
+    Args:
+        config: of the run.
+        lives: whether lost lives end episodes as they did in training, as `play_episodes` can do with. Each life then
+            begins as the agent knows it, with FIRE pressed: one that never had to press it would wait for ever.
+            Otherwise an episode is a whole game.
+        changes: arguments of `headrace.make` in place of the run's.
+    """
+    options = {"reward_clip": False} if config.task in atari.TASKS else {}
+    if options and not lives:
+        options["episodic_life"] = False
     return make_pool(config, batch_size=0, **(options | changes))
 
 
@@ -102,7 +113,10 @@ def play_episodes(
     stop: Callable[[], bool] = lambda: False,
     ended: Callable[[int], None] = lambda episodes: None,
 ) -> Evaluation | None:
-    """Plays ``each`` episodes in each environment, see `evaluate`; None if ``stop()`` became true before their end."""
+    """Plays ``each`` episodes in each environment, see `evaluate`; None if ``stop()`` became true before their end.
+
+    Where lost lives end the pool's episodes, whole games count.
+    """
     left = np.broadcast_to(each, pool.num_envs).copy()
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
     returns: list[float] = []
@@ -116,7 +130,7 @@ def play_episodes(
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
         earned += agent.score(reward)
         length += 1
-        over = terminated | truncated
+        over = game_over(terminated, truncated, info)
         late = (length >= max_steps) & ~over
         done = over | late
         for i in np.flatnonzero(done & (left > 0)):
@@ -128,7 +142,7 @@ def play_episodes(
         if late.any():
             _restart(pool, obs, info, np.flatnonzero(late))
         earned[done], length[done] = 0.0, 0
-        agent.reset(done)
+        agent.reset(done | terminated)
     return Evaluation(returns, lengths, stopped)
 
 

@@ -45,7 +45,7 @@ def work(
     torch.set_num_threads(1)
     number = config.evaluate_episodes
     seed = seed_of(config, 2**31, life, int(counters.begun[0]))
-    with playing_pool(config, num_envs=number, num_threads=1, seed=seed) as pool:
+    with playing_pool(config, lives=True, num_envs=number, num_threads=1, seed=seed) as pool:
         agent, acting = unlearnt_agent(config, pool.spec)
         due = 0.0
         while not counters.stopped:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from headrace.errors import ActionError
+from headrace.train.collect.games import game_over, of_the_game
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.processes.counters import WAITING, Counters
@@ -93,15 +94,8 @@ class RolloutSampler(Sampler):
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
         """Tracks episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
-        over = terminated | truncated
-        final = info.get("final_info", {})
-
-        def game(name: str, otherwise: np.ndarray) -> np.ndarray:
-            # where an episode ended, `info` is that of the next episode, and `final` that of the last step
-            return np.where(over, final[name], info[name]) if name in final else info.get(name, otherwise)
-
-        ends = game("terminated", terminated).astype(bool) | truncated
-        self._count(game("reward", reward), 1, ends)
+        rewards = of_the_game(info, "reward", terminated | truncated, reward)
+        self._count(rewards, 1, game_over(terminated, truncated, info))
 
 
 def work(config: Config, number: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters, life: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from headrace.envs import atari, minatar, vizdoom
 from headrace.train.config.algorithms.epsilon import EpsilonConfig
 from headrace.train.config.fields import setting
-from headrace.train.config.registry import Capabilities
+from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 from headrace.train.config.rollout import ConvolutionConfig, GradientClipConfig
 
 
@@ -34,12 +34,15 @@ class PQNDeclaration:
     """What PQN declares, see `Algorithm`."""
 
     settings = PQNConfig
-    capabilities = Capabilities(actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False)
+    capabilities = Capabilities(
+        actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False, presets=(DEFAULT_PRESET, "fast")
+    )
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task begins."""
-        family = ATARI if task in atari.TASKS else MINATAR if task in minatar.TASKS else {}
+        small = MINATAR | FAST_MINATAR if preset == "fast" else MINATAR
+        family = ATARI if task in atari.TASKS else small if task in minatar.TASKS else {}
         family = VIZDOOM if task in vizdoom.TASKS else family
         return VECTORS | family | PRESETS.get(task, {})
 
@@ -78,6 +81,16 @@ MINATAR: dict[str, Any] = _IMAGES | {
     "learning_rate": 5e-4,
     "epsilon_end": 0.02,
     "env_options": {"max_episode_steps": 5000},
+}
+# For the clock: exploration ends soon, rewards count for longer, and larger, fewer updates are in bfloat16.
+FAST_MINATAR: dict[str, Any] = {
+    "total_steps": 1_000_000,
+    "stop_episodes": 20,
+    "torch_threads": 1,
+    "bf16": True,
+    "minibatch_size": 256,
+    "learning_rate": 1e-3,
+    "q_lambda": 0.9,
 }
 _CARTPOLE: dict[str, Any] = {
     "total_steps": 500_000,
