@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +21,13 @@ GAP = 2  # pixels around each
 QUALITY = 85  # of JPEGs
 
 
-def plain(config: Config) -> dict[str, int | bool]:
+def plain(config: Config) -> dict[str, Any]:
     """Returns the option that turns off shadows and reflections, most of a CPU's rendering time, unless it is set."""
     options = build_task(config.task, **config.env_options).spec.options
     return {} if EFFECTS not in options or EFFECTS in config.env_options else {EFFECTS: False}
 
 
-def small(config: Config) -> dict[str, int | bool]:
+def small(config: Config) -> dict[str, Any]:
     """Returns options of the run's task that make its pictures small and plain, but for those that the run sets."""
     chosen = plain(config)
     if not config.env_options.keys() & {*SIDES, "width", "height"}:
