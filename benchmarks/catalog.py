@@ -200,8 +200,8 @@ SECTIONS = {
             "torchrun_ranks",
             "--repeats 1 --steps 3000 --seeds 2 --learning-steps 8000",
             short=(
-                "PPO on CartPole, ten seeds: the mean return of two processes is below the 95 % interval of one's; the "
-                "interval of their difference has 0 in it. Each process normalises the advantages of its own half."
+                "PPO on CartPole, thirty seeds: two processes' mean return is below the 95 % interval of one's; the "
+                "difference's interval has 0 in it. With the same chance both learn the same, as a test says."
             ),
         ),
         Benchmark("torchrun_network", page="several-machines.md"),
@@ -217,9 +217,9 @@ SECTIONS = {
         Benchmark(
             "structure",
             short=(
-                "15 % fewer lines than in version 0.1 were wanted, and there are 60 % more: sweeps, seeds, plots, "
-                "export and callbacks are new, settings say what they mean, and gradients by hand have their losses "
-                "beside them."
+                "15 % fewer lines than in version 0.1 were wanted, and there are twice as many: five algorithms, "
+                "sweeps, seeds, plots, export, callbacks, torchrun, Ray and the leaderboard are new, settings say "
+                "what they mean, and gradients by hand have their losses beside them."
             ),
         ),
     ),

@@ -4,7 +4,9 @@
 
 Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out. The
 import chain is the longest path through modules of `headrace.train` that import each other (imports inside functions
-and under ``TYPE_CHECKING`` count).
+and under ``TYPE_CHECKING`` count); a circle is a group of modules that reach each other. Public functions are those of
+modules and of public classes outside `envs/` whose names have no leading underscore; overloads, properties and
+overrides of a documented method are left out.
 
 For what is read, one iteration of training in one process, after three that warm up, runs under Python's tracing; lines
 are those of `headrace.train` that were executed at least once, so neither docstrings nor branches that another setting
@@ -75,14 +77,63 @@ def _imported(path: Path) -> set[str]:
     return found
 
 
+def circles(graph: Graph) -> list[set[str]]:
+    """Returns the groups of two or more modules that reach each other."""
+    reach = {name: _reachable(graph, name) for name in graph}
+    groups = {frozenset({other for other in reach[name] if name in reach[other]}) for name in graph}
+    return [set(group) for group in groups if len(group) > 1]
+
+
+def _reachable(graph: Graph, name: str) -> set[str]:
+    seen, waiting = {name}, [name]
+    while waiting:
+        new = graph[waiting.pop()] - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
 def longest_chain(graph: Graph) -> int:
-    """Modules on the longest path of imports, of which none are circles."""
+    """Returns the number of modules on the longest path of imports; those of a circle count once."""
+    groups = circles(graph)
+    home = {name: next((i for i, group in enumerate(groups) if name in group), name) for name in graph}
 
     @cache
-    def floors(name: str) -> int:
-        return 1 + max(map(floors, graph[name]), default=0)
+    def floors(group: int | str) -> int:
+        below = {home[other] for name in graph if home[name] == group for other in graph[name]} - {group}
+        return 1 + max(map(floors, below), default=0)
 
-    return max(map(floors, graph))
+    return max(map(floors, set(home.values())))
+
+
+def undocumented(files: dict[str, Path]) -> list[str]:
+    """Returns the public functions and methods outside `envs/` that have no docstring."""
+    trees = {name: ast.parse(path.read_text()) for name, path in files.items() if ".envs." not in f"{name}."}
+    documented = {
+        each.name
+        for tree in trees.values()
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef)
+        for each in owner.body
+        if isinstance(each, ast.FunctionDef) and ast.get_docstring(each)
+    }
+    missing = []
+    for name, tree in trees.items():
+        for each in tree.body:
+            if isinstance(each, ast.FunctionDef) and not (ast.get_docstring(each) or each.decorator_list):
+                missing += [] if each.name.startswith("_") else [f"{name}.{each.name}"]
+            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+                missing += [f"{name}.{each.name}.{method}" for method in _silent(each, documented)]
+    return sorted(missing)
+
+
+def _silent(owner: ast.ClassDef, documented: set[str]) -> list[str]:
+    methods = [each for each in owner.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
+    return [
+        each.name
+        for each in methods
+        if not ast.get_docstring(each) and not each.decorator_list and each.name not in documented
+    ]
 
 
 def lines_of_code(text: str) -> int:
@@ -108,6 +159,8 @@ def measure(checkout: Path) -> dict[str, int]:
         "folders": len({path.parent for path in train.values()}),
         "longest file, lines": max(lengths),
         "longest import chain, modules": longest_chain(graph),
+        "circles of imports": len(circles(graph)),
+        "public functions without docstring": len(undocumented(files)),
     }
 
 

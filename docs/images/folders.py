@@ -14,7 +14,7 @@ BLUE, GREEN, SAND, GREY = "#dbe9f6", "#e3f1e1", "#f7efdc", "#eeeeee"
 TRAIN = [
     ("leaderboard", "seconds to a return, for a list of tasks", ""),
     ("sweep", "searches for settings", ""),
-    ("launch", "checks the wishes, begins or goes on", "what train() does first"),
+    ("launch", "checks settings, begins or goes on", "what train() does first"),
     ("jobs", "several runs at once, in processes", ""),
     ("tuning", "measures a machine, and chooses settings", ""),
     ("runners", "the training loops", "where a run is trained"),
@@ -22,7 +22,7 @@ TRAIN = [
     ("workers", "samplers, learners, evaluator", "what a worker process does"),
     ("play", "evaluation, videos, logged episodes", ""),
     ("collect", "pools and policies fill rollouts", "where an episode ends"),
-    ("algorithms", "PPO, A2C, SAC, TD3, DDPG, DQN, V-trace", "where a loss is computed"),
+    ("algorithms", "PPO, A2C, PQN, DQN, SAC, TD3, CrossQ, …", "where a loss is computed"),
     ("storage", "samples, minibatches, replays, priorities", "where a batch is formed"),
     ("modules", "networks, distributions, normalisation", ""),
     ("processes", "start, supervise, share memory", "where a process is started"),

@@ -1,7 +1,7 @@
 """The settings of a training run: their checks, those of each policy, and how they are made and written.
 
 One flat frozen record: the same names are the command line's, the keyword arguments of `headrace.train.train`'s and
-``config.json``'s. Its fields stand in `headrace.train.config.common`. An algorithm derives its own record from it:
+``config.json``'s. Its fields are in `headrace.train.config.common`. An algorithm derives its own record from it:
 `headrace.train.config.rollout.RolloutConfig` or `headrace.train.config.replay.ReplayConfig`.
 """
 

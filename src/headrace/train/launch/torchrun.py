@@ -51,7 +51,7 @@ class RankContext:
 
     def announce(self, config: Config, run: Path) -> None:
         """Sends the settings to the other processes, which then begin; called by the first process."""
-        self.group.broadcast((config.to_json(), str(run), self.requested))
+        self.group.broadcast_object((config.to_json(), str(run), self.requested))
 
 
 def launch(
@@ -77,7 +77,7 @@ def launch(
 
 def _follow(context: RankContext) -> Result:
     """Trains with the settings that the first process sends."""
-    settings, path, requested = context.group.broadcast(None)
+    settings, path, requested = context.group.broadcast_object(None)
     if context.requested is not None and requested is not None:
         _check_same(context.group.rank, context.requested, requested)
     config = Config.from_json(settings)

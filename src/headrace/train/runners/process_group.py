@@ -150,7 +150,7 @@ class ProcessGroup:
         stop, save = map(bool, asked.tolist())
         return stop, save
 
-    def broadcast(self, words: Any) -> Any:
+    def broadcast_object(self, words: Any) -> Any:
         """Returns the first process's object in all processes; those of the others are ignored. It is pickled."""
         if self.size == 1:
             return words
@@ -193,7 +193,7 @@ class ProcessGroup:
         if self.size == 1:
             return None if point is None or states is None else dataclasses.replace(point, state=states[0])
         shared = None if point is None else dataclasses.replace(point, state={})
-        shared = self.broadcast(shared)
+        shared = self.broadcast_object(shared)
         if shared is None:
             return None
         own: list[Any] = [None]
