@@ -59,7 +59,7 @@ def both(work: Callable[..., None], *arguments: Any) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(300)
+        process.join(1000)
         assert process.exitcode == 0
 
 
