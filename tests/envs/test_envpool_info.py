@@ -37,7 +37,11 @@ def described(info: Any, inside: str = "") -> dict[str, tuple[str, tuple[int, ..
     return found
 
 
-@pytest.mark.parametrize(("family", "task"), COMMON, ids=[task for _, task in COMMON])
+@pytest.mark.parametrize(
+    ("family", "task"),
+    [pytest.param(*each, marks=() if i % 4 == 0 else pytest.mark.nightly) for i, each in enumerate(COMMON)],
+    ids=[task for _, task in COMMON],
+)
 def test_names_dtypes_and_shapes(family: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if family in NEEDED:
         pytest.importorskip(NEEDED[family])

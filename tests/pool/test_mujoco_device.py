@@ -131,7 +131,7 @@ def test_it_agrees_with_threads(throw: Any, fresh: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
-@pytest.mark.parametrize(("length", "limit"), [(4, 0), (1000, 5)])
+@pytest.mark.parametrize(("length", "limit"), [(4, 0), pytest.param(1000, 5, marks=pytest.mark.nightly)])
 def test_episodes(throw: Any, mode: str, length: int, limit: int) -> None:
     options = {"length": length, "max_episode_steps": limit}
     device, threads = throw(num_envs=3, seed=4, autoreset=mode, **options)

@@ -31,6 +31,7 @@ from headrace.envs.meanings import action_meanings
 from headrace.errors import HeadraceError, RenderError, StateError
 from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
+from headrace.train.collect.games import game_over
 from headrace.train.config.settings import Config
 from headrace.train.logging.hardware import idle_cores
 from headrace.train.modules.action_masks import MASK
@@ -142,7 +143,7 @@ class Player:
         options = small(self._config)
         # the step after an episode only begins the next one: its last state is seen as well
         with playing_pool(
-            self._config, num_envs=envs, num_threads=1, seed=seed, autoreset="next_step", **options
+            self._config, lives=True, num_envs=envs, num_threads=1, seed=seed, autoreset="next_step", **options
         ) as pool:
             agent = Agent(self._config, pool.spec, Checkpoint(weights.model, {}, {}, {}))
             group = next(iter(policy_mapping(pool.spec, self._config.policies).values()))
@@ -177,7 +178,7 @@ class Player:
         fps = pool.spec.render_fps
         every = max(1, round(fps / MOST_PICTURES))
         obs, info = pool.reset()
-        over = np.zeros(pool.num_envs, np.bool_)
+        ended = over = np.zeros(pool.num_envs, np.bool_)
         due = time.monotonic()
         while True:
             self._take_weights(agent)
@@ -186,13 +187,13 @@ class Player:
             obs, reward, terminated, truncated, info = pool.step(actions)
             if over[0]:
                 self._episode, self._steps, self._earned = self._episode + 1, 0, 0.0
-            else:
+            elif not ended[0]:  # otherwise a life begins
                 self._steps, self._earned = self._steps + 1, self._earned + float(agent.score(reward)[0])
-            over = terminated | truncated
+            ended, over = terminated | truncated, game_over(terminated, truncated, info)
             due += 1 / fps
             if over[0] or self._steps % every == 0:
                 self._show(pool, agent, bool(over[0]), behind=time.monotonic() > due + every / fps)
-            agent.reset(over)
+            agent.reset(ended)
             due += HELD if over[0] else 0.0
             now = time.monotonic()
             time.sleep(max(0.0, due - now))

@@ -13,6 +13,7 @@ from envpool_doom import EnvpoolDoom
 from headrace.envs.vizdoom.options import OPTIONS
 from headrace.envs.vizdoom.rewards import REWARDS, WEAPON_REWARDS, Rewards
 from headrace.pool.options import complete
+from nightly import rest_nightly
 
 vizdoom: Any = pytest.importorskip("vizdoom")
 
@@ -95,7 +96,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("task", "options"),
     [
-        ("D1Basic-v1", {}),
+        pytest.param("D1Basic-v1", {}, marks=pytest.mark.nightly),
         ("Deathmatch-v1", {"force_speed": True, "delta_button_config": {"TURN_LEFT_RIGHT_DELTA": (3, -10.0, 10.0)}}),
     ],
 )
@@ -115,7 +116,7 @@ def test_combined_actions_press_envpools_buttons(peer: Any, task: str, options: 
         assert by_number[2] == by_buttons[2]
 
 
-@pytest.mark.parametrize("task", ["Deathmatch-v1", "Basic-v1", "HealthGathering-v1"])
+@pytest.mark.parametrize("task", ["Deathmatch-v1", *rest_nightly(["Basic-v1", "HealthGathering-v1"])])
 def test_rewards_are_envpools(peer: Any, task: str) -> None:
     """What EnvPool's own infos earn by our formula is what EnvPool rewards, and an episode's end earns nothing."""
     theirs = peer(task, use_combined_action=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 
 from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import play_episodes, playing_pool
+from headrace.train.play.video import film
+from headrace.train.runs.episodes import kept
+from headrace.train.runs.folder import RunFolder
 
 pytest.importorskip("headrace_atari._atari")
 
@@ -25,7 +29,7 @@ class Waiting:
         if rows is not None:
             self.begun += rows
 
-    def act(self, obs: np.ndarray, *_: Any) -> np.ndarray:
+    def act(self, obs: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
         return np.zeros(len(obs), np.int32)
 
     def score(self, reward: np.ndarray) -> np.ndarray:
@@ -45,7 +49,20 @@ def test_lives_that_ended_in_training_begin_with_fire_and_whole_games_count(epis
     assert all(length > 15 * LIVES for length in played.lengths)
 
 
-def test_a_pool_for_pictures_has_whole_games() -> None:
+@pytest.mark.parametrize("episodic", [True, False])
+def test_so_do_videos(tmp_path: Path, episodic: bool) -> None:
+    pytest.importorskip("av")
+    options = {"episodic_life": episodic, "img_height": 36, "img_width": 36}
+    config, run, waiting = make_config("Breakout-v5", algo="dqn", env_options=options), RunFolder(tmp_path), Waiting(1)
+    agent: Any = waiting
+    with playing_pool(config, lives=True, num_envs=1, seed=1) as pool:
+        film(run, agent, pool, 0, "best", max_steps=600)
+    (video,) = kept(run.episodes)
+    assert video.complete == episodic and (15 * LIVES < video.length < 600 if episodic else video.length == 600)
+    assert waiting.begun[0] == (LIVES if episodic else 0)
+
+
+def test_a_pool_for_logs_has_whole_games() -> None:
     config = make_config("Breakout-v5", algo="dqn", preset="fast")
     with playing_pool(config, num_envs=1, seed=1) as pool:
         assert not pool.spec.options["episodic_life"] and not pool.spec.options["reward_clip"]

@@ -70,9 +70,12 @@ def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("suffix", ["onnx", "pt"])
-def test_a_file_answers_what_the_agent_does(tmp_path: Path, case: str, suffix: str):
+@pytest.mark.parametrize(
+    ("suffix", "case"),
+    [*(("onnx", case) for case in CASES), ("pt", "mlp"), ("pt", "continuous")]
+    + [pytest.param("pt", case, marks=pytest.mark.nightly) for case in CASES if case not in ("mlp", "continuous")],
+)
+def test_a_file_answers_what_the_agent_does(tmp_path: Path, suffix: str, case: str):
     task, settings = CASES[case]
     agent = untrained(task, **settings)
     path = tmp_path / f"policy.{suffix}"

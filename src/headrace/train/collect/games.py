@@ -12,7 +12,7 @@ def of_the_game(info: Mapping[str, Any], name: str, over: np.ndarray, otherwise:
     """Returns the game's own value of a step, [N].
 
     Args:
-        info: of the step, from a pool whose autoreset is ``same_step``.
+        info: of the step.
         name: of the value, "reward" or "terminated".
         over: where an episode has ended, bool[N].
         otherwise: the pool's value, of tasks that have no other.

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 import headrace
+from headrace.train.collect.games import game_over
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
@@ -54,7 +55,7 @@ def record(
     """
     run, config = RunFolder.open(run_dir, trust=trust)
     point = load_checkpoint(run, which)
-    with playing_pool(config, num_envs=1, seed=seed, **plain(config)) as pool:
+    with playing_pool(config, lives=True, num_envs=1, seed=seed, **plain(config)) as pool:
         agent = Agent(config, pool.spec, point)
         return film(run, agent, pool, point.counters["step"], which, max_steps, shown=shown)
 
@@ -149,14 +150,15 @@ def _frames(
     enough: Callable[[], bool],
     played: _Played,
 ) -> Iterator[np.ndarray]:
-    """Yields frames of an episode, one for every ``every`` steps, and the last one."""
+    """Yields frames of an episode, one for every ``every`` steps, and the last one; whole games, as `play_episodes`."""
     obs, info = pool.reset()
     yield pool.render()[0]
     while played.steps < max_steps and not played.over and not enough():
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
         played.steps += 1
         played.earned += float(agent.score(reward)[0])
-        played.over = bool(terminated[0] or truncated[0])
+        played.over = bool(game_over(terminated, truncated, info)[0])
+        agent.reset(terminated)  # of a life that is lost
         if played.over or played.steps % every == 0:
             yield pool.render()[0]
             shown(played.steps)

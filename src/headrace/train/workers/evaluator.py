@@ -90,7 +90,7 @@ class Camera:
         self._left = [point for point in self._left if step < point * config.total_steps]
         until = time.process_time() + budget
         try:
-            with playing_pool(config, num_envs=1, num_threads=1, seed=seed, **small(config)) as pool:
+            with playing_pool(config, lives=True, num_envs=1, num_threads=1, seed=seed, **small(config)) as pool:
                 film(self._run, agent, pool, step, "progress", enough=lambda: stop() or time.process_time() > until)
         except (ImportError, HeadraceError, OSError):  # the same error is reported at the end of the run
             self._left = []
