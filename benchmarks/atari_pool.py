@@ -7,14 +7,15 @@ autoreset, two threads, and random actions that change with every step.
 
 The bare emulator is the limit: as many threads, each with an emulator of its own,
 doing nothing but `frame_skip` emulated frames a step and a reset at each game's end.
-`--all-games` goes through the 57 of ``atari_emulator.py``, synchronously.
+`--all-games` goes through the 57 of ``atari_emulator.py``, synchronously. Their geometric means are printed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Any
 
 import envpool
@@ -133,8 +134,23 @@ def comparisons(games: tuple[str, ...], args: AtariArgs) -> Iterator[Comparison]
             yield Comparison(name, peers.pop(OURS), peers, wanted=wanted, frame_skip=FRAME_SKIP)
 
 
+def with_means(cases: Iterable[Comparison], extra: dict[str, Any]) -> Iterator[Comparison]:
+    """The same comparisons; in the end ``extra`` has the geometric means of their ratios as its note."""
+    ratios: dict[str, list[float]] = {}
+    for case in cases:
+        yield case
+        for peer, ratio in case.record()["ratio"].items():
+            ratios.setdefault(peer, []).append(ratio)
+    count = max(map(len, ratios.values()))
+    means = ", ".join(f"{geometric_mean(each):.2f} x {peer}" for peer, each in ratios.items())
+    extra["note"] = f"Geometric means of {count} cases: {means}."
+
+
 if __name__ == "__main__":
     chosen = tyro.cli(AtariArgs)
     name, games = ("atari_games", tuple(map(task_name, GAMES))) if chosen.all_games else ("atari_pool", chosen.games)
     title = "Atari"
-    measure(name, title, comparisons(games, chosen), chosen, **SHARED, reward_clip=True)
+    extra: dict[str, Any] = {}
+    cases = with_means(comparisons(games, chosen), extra)
+    measure(name, title, cases, chosen, extra, **SHARED, reward_clip=True)
+    print(extra["note"])

@@ -55,7 +55,8 @@ SECTIONS = {
             "--repeats 2 --seconds 0.5",
             short=(
                 "Pong stays under 0.92 of the bare emulator, whose frames cost half of what they did: what the pool "
-                "adds to a step counts twice."
+                "adds to a step counts twice. All 57 games (`--all-games`), synchronous, geometric means: 3.75 x "
+                "EnvPool (2.62 to 5.69), 3.66 x ale-py's vector environment, 0.86 of the bare emulator."
             ),
             lines=(
                 Line("Atari, 16 or 32 environments", "envpool", "EnvPool"),
