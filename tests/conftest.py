@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -102,18 +102,29 @@ def counter(counter_module: ModuleType) -> str:
     return "Counter-v0"
 
 
-@pytest.fixture
-def make() -> Any:
-    """`headrace.make`, closing what it made at the end of the test."""
+def closing(maker: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """A fixture's body: `maker`, closing what it made at the end of the test."""
     made: list[Any] = []
 
     def make_and_keep(*args: Any, **kwargs: Any) -> Any:
-        made.append(headrace.make(*args, **kwargs))
+        made.append(maker(*args, **kwargs))
         return made[-1]
 
     yield make_and_keep
     for pool in made:
         pool.close()
+
+
+@pytest.fixture
+def make() -> Any:
+    """`headrace.make`, closing what it made at the end of the test."""
+    yield from closing(headrace.make)
+
+
+@pytest.fixture
+def make_torch() -> Any:
+    """`headrace.make_torch`, closing what it made at the end of the test."""
+    yield from closing(headrace.make_torch)
 
 
 @pytest.fixture

@@ -5,12 +5,7 @@ They import little: torch, warp, numpy, gymnasium and pytest are enough, the com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-
-import headrace
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,17 +22,3 @@ def _has_cuda() -> bool:
     except ImportError:
         return False
     return torch.cuda.is_available()
-
-
-@pytest.fixture
-def make_torch() -> Iterator[Any]:
-    """`headrace.make_torch`, closing what it made at the end of the test."""
-    made: list[Any] = []
-
-    def make_and_keep(*args: Any, **kwargs: Any) -> Any:
-        made.append(headrace.make_torch(*args, **kwargs))
-        return made[-1]
-
-    yield make_and_keep
-    for pool in made:
-        pool.close()

@@ -1,15 +1,12 @@
-"""Fixtures of several files: the example of a kernel environment with something changed in it, and torch pools."""
+"""A fixture of several files: the example of a kernel environment with something changed in it."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import headrace
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "kernel_environment.py").read_text().partition("if __name__")[0]
 NUMBERS = itertools.count()
@@ -29,17 +26,3 @@ def written(tmp_path: Path) -> Any:
         return f"{path}:{name}-v0", path, text.splitlines()
 
     return write
-
-
-@pytest.fixture
-def make_torch() -> Iterator[Any]:
-    """`headrace.make_torch`, closing what it made at the end of the test."""
-    made: list[Any] = []
-
-    def make_and_keep(*args: Any, **kwargs: Any) -> Any:
-        made.append(headrace.make_torch(*args, **kwargs))
-        return made[-1]
-
-    yield make_and_keep
-    for pool in made:
-        pool.close()
