@@ -30,7 +30,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest nightly native-build native-test sanitize-build sanitize gpu-test gpu-bench lint \
+.PHONY: help setup demo test pytest nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test gpu-bench lint \
     format typecheck bench wheels pages docs clean
 
 help: ## list the targets
@@ -88,6 +88,10 @@ sanitize: sanitize-build ## the C++ tests under sanitizers
 	$(BIN)/ctest --test-dir build/thread -j $(JOBS) --output-on-failure
 	$(BIN)/ctest --test-dir build/address -j $(JOBS) --output-on-failure
 
+sanitize-emulator: build/thread-emulator/.configured build/address-emulator/.configured ## the same, the emulator's own code too
+	for build in thread address; do $(BIN)/cmake --build build/$$build-emulator -j $(JOBS) && \
+	    $(BIN)/ctest --test-dir build/$$build-emulator -j $(JOBS) --output-on-failure || exit; done
+
 bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of results
 	$(BIN)/python benchmarks/run_all.py $(ARGS)
 	$(BIN)/python benchmarks/table.py
@@ -135,9 +139,13 @@ $(DEV_MODULES): $(ATARI) $(MUJOCO) | $(DEV_TOOLS)
 $(DEV_ENV): $(DEV_PACKAGES) $(DEV_MODULES)
 	touch $@
 
-# the emulator takes minutes to build, and the Python tests run it too: only the sanitizers build it again
+# an instrumented emulator takes minutes to build, and it is not ours: `sanitize` links the one of the module
+build/thread/.configured build/address/.configured: $(DEV_MODULES)
+
+build/%/.configured: SANITIZER = $(filter thread address,$(subst -, ,$*))
 build/%/.configured: $(ATARI) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
 	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
-	    -DHEADRACE_ATARI=$(if $(filter thread address,$*),ON,OFF) \
-	    -DHEADRACE_SANITIZE=$(filter thread address,$*) -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	    -DHEADRACE_ATARI=$(if $(SANITIZER),ON,OFF) -DHEADRACE_SANITIZE=$(SANITIZER) \
+	    -DHEADRACE_ALE=$(if $(filter thread address,$*),$$(ls -t $(CURDIR)/build/atari-*/ale.cmake 2>/dev/null | head -n 1)) \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@

@@ -1,8 +1,10 @@
 # Defines the target `ale`: the Arcade Learning Environment's emulator, built from ale-py's source
 # distribution. pip fetches that through whatever package index the user has set up; its version
 # is the one in constraints.txt and its hash is checked here, so a build is reproducible.
-# An unpacked copy can be named with -DHEADRACE_ALE_SOURCE=… instead.
+# An unpacked copy can be named with -DHEADRACE_ALE_SOURCE=… instead, or with -DHEADRACE_ALE=… what
+# another build has compiled and exported.
 set(HEADRACE_ALE_SOURCE "" CACHE PATH "Unpacked ale-py source distribution; empty: download it")
+set(HEADRACE_ALE "" CACHE FILEPATH "ale.cmake of a build folder whose emulator is linked; empty: compile it")
 set(HEADRACE_DOWNLOADS "${PROJECT_SOURCE_DIR}/build/downloads" CACHE PATH "Where downloads are kept")
 set(ale_sha256 c503d574c5983e1063b451201ccb779d935919c0f6bf116fb0f4f8aa4c86d249)
 
@@ -11,6 +13,12 @@ if(NOT ZLIB_FOUND)
   message(FATAL_ERROR
     "The Atari emulator needs zlib's headers, and they were not found. Install them "
     "(Debian/Ubuntu: apt-get install zlib1g-dev; Fedora: dnf install zlib-devel; conda: zlib).")
+endif()
+
+if(HEADRACE_ALE)
+  include(${HEADRACE_ALE})
+  set_target_properties(ale PROPERTIES IMPORTED_GLOBAL TRUE)
+  return()
 endif()
 
 function(headrace_download_ale version archive)
@@ -90,3 +98,4 @@ endif()
 list(FILTER sources EXCLUDE REGEX "/games/supported/")
 set_source_files_properties(${sources} TARGET_DIRECTORY ale PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_target_properties(ale PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 30)
+export(TARGETS ale FILE ${CMAKE_BINARY_DIR}/ale.cmake)

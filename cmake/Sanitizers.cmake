@@ -1,5 +1,5 @@
-# HEADRACE_SANITIZE instruments everything that is compiled, simulators included: a race
-# between an instrumented and a plain object would go unseen.
+# HEADRACE_SANITIZE instruments everything that is compiled. What a simulator's library does is seen where it
+# allocates, copies or locks; the emulator is instrumented, too, unless HEADRACE_ALE names one that is compiled.
 if(HEADRACE_SANITIZE STREQUAL "thread")
   set(sanitize -fsanitize=thread)
 elseif(HEADRACE_SANITIZE STREQUAL "address")
