@@ -13,4 +13,9 @@ def rest_nightly(cases: Iterable[Any], *always: Any) -> list[Any]:
     cases = list(cases)
     missing = [case for case in always if case not in cases]
     assert not missing, f"{missing} are no cases"
-    return [case if case in always else pytest.param(case, marks=pytest.mark.nightly) for case in cases]
+    return [case if case in always else _late(case) for case in cases]
+
+
+def _late(case: Any) -> Any:
+    """The case of one name, or a tuple of several names' values."""
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)

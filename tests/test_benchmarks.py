@@ -60,6 +60,7 @@ def test_cartpole(tmp_path: Path) -> None:
     assert record["cases"][0]["bytes_a_step"] == 2 * (4 * 8 + 5) + 5 + 4 * 8 + (16 + 4 + 2 + 8)
 
 
+@pytest.mark.nightly
 def test_tag(tmp_path: Path) -> None:
     sizes = ["--crowd", "4", "30", "--environments", "2", "9", "--agents", "2", "--plane", "2", "12"]
     printed, record = run("gpu_tag", tmp_path, *sizes)
@@ -107,6 +108,7 @@ def test_resets_are_counted() -> None:
         assert more == 5 * 12 + 8 + 5 + 5 * 24 + 5 + 4
 
 
+@pytest.mark.nightly
 def test_training(tmp_path: Path) -> None:
     printed, record = run("gpu_training", tmp_path, "--sizes", "4", "--crowd", "2", "6", "--horizon", "4")
     assert [(case["environments"], case["agents"]) for case in record["cases"]] == [(4, 1), (4, 5), (2, 6)]

@@ -49,6 +49,7 @@ def case(page: Path) -> Any:
     return pytest.param(page, id=page.name, marks=[pytest.mark.nightly] if late else [])
 
 
+@pytest.mark.usefixtures("forked_runs")
 @pytest.mark.parametrize("page", [case(page) for page in PAGES if blocks(page)])
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

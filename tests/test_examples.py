@@ -53,7 +53,7 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["ppo.py", "sac.py"])
 def test_one_file_learners_run_over_gymnasiums_environments(program: str, tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / program), "--vec", "gymnasium", *ARGUMENTS[program]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = programs.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "mean return" in done.stdout
 

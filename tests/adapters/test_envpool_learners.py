@@ -243,6 +243,7 @@ def test_a_batch_as_acmes_loop_steps_it(envpool: Any) -> None:
     env.environment.close()
 
 
+@pytest.mark.nightly
 def test_tianshou(envpool: Any) -> None:
     data = pytest.importorskip("tianshou.data")
     env = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=5, seed=0)

@@ -322,7 +322,7 @@ def test_pictures_with_channels_last_are_transposed() -> None:
 
 def test_off_policy_learners_run() -> None:
     pendulum = make_vec_env("Pendulum-v1", 4, seed=0)
-    sac = SAC("MlpPolicy", pendulum, learning_starts=50, buffer_size=2000, device="cpu", seed=0)
+    sac = SAC("MlpPolicy", pendulum, learning_starts=750, buffer_size=2000, device="cpu", seed=0)
     sac.learn(900)
     ends = np.flatnonzero(sac.replay_buffer.dones[: sac.replay_buffer.pos].any(1))  # type: ignore[union-attr]
     assert ends.tolist() == [199]

@@ -23,6 +23,7 @@ from skrl.utils.model_instantiators.torch import categorical_model, deterministi
 import headrace
 from headrace.adapters.skrl import HeadraceWrapper
 from headrace.errors import OptionError
+from nightly import rest_nightly
 
 MAKERS: dict[str, Callable[..., Any]] = {"pool": headrace.make, "torch pool": headrace.make_torch}
 both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -76,7 +77,7 @@ def mean_length(env: HeadraceWrapper, agent: Any, steps: int = 500) -> float:
     return steps * env.num_envs / ends
 
 
-@both
+@pytest.mark.parametrize("make", rest_nightly(MAKERS.values(), headrace.make), ids=MAKERS)
 def test_ppo_learns(make: Callable[..., Any], tmp_path: Path) -> None:
     set_seed(1)
     env = HeadraceWrapper(make("CartPole-v1", num_envs=16, seed=0, autoreset="same_step"))

@@ -16,6 +16,7 @@ from headrace.envs import atari
 from headrace.envs.atari.games import GAME_OF, rom_path, task_name
 from headrace.errors import OptionError, StateError
 from headrace.pool.executors.threads import ThreadsExecutor
+from nightly import rest_nightly
 
 pytest.importorskip("ale_py")
 _atari = pytest.importorskip("headrace_atari._atari")
@@ -161,8 +162,10 @@ def test_missing_rom(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
 # ---- saved states
 
+LOADED = ["Pong-v5", "Breakout-v5", "MontezumaRevenge-v5", "Pitfall2-v5"]
 
-@pytest.mark.parametrize("task", ["Pong-v5", "Breakout-v5", "MontezumaRevenge-v5", "Pitfall2-v5"])
+
+@pytest.mark.parametrize("task", rest_nightly(LOADED, *LOADED[:3]))
 def test_a_loaded_state_continues_bit_by_bit(make: Any, task: str) -> None:
     options = {"repeat_action_probability": 0.25, "num_envs": 2, "episodic_life": True}
     first, second = make(task, seed=1, **options), make(task, seed=77, **options)

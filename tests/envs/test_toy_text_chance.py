@@ -147,7 +147,7 @@ def test_a_fickle_passenger_is_gymnasiums():
     assert_drawn_alike(ours.tolist(), theirs)
 
 
-GAMES = 100_000
+GAMES = 40_000
 HIT_BELOW = 16
 
 

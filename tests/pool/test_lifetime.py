@@ -21,6 +21,7 @@ import headrace
 from headrace.errors import ClosedError, SequenceError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task, pool_settings
+from nightly import rest_nightly
 from python_games import COUNT
 
 
@@ -186,7 +187,7 @@ def test_ctrl_c_interrupts_a_wait_and_loses_nothing(make: Any, counter: str, req
         assert info["env_id"].tolist() == [1]
 
 
-@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "pool.close()", "del pool"])
+@pytest.mark.parametrize("ending", rest_nightly(["", "sys.exit(0)", "pool.close()", "del pool"], "", "del pool"))
 def test_the_interpreter_ends_with_a_pool_open(ending: str) -> None:
     script = f"""
 import sys, headrace

@@ -15,6 +15,7 @@ from headrace.pool.executors.kernels import build, executor
 from headrace.pool.executors.kernels.agents import block_for, lanes_for
 from headrace.pool.executors.kernels.build import program_of
 from headrace.pool.executors.kernels.launch import load, quiet
+from nightly import rest_nightly
 
 COUNTS = {1: (1, 256), 2: (2, 256), 5: (8, 256), 32: (32, 256), 33: (64, 64), 500: (512, 512), 5000: (1024, 1024)}
 
@@ -58,7 +59,7 @@ def test_lanes_of_several_types(lanes, monkeypatch):
     assert_equal(alone, play(HUNT, steps=25, n=3, order=in_parts))
 
 
-@pytest.mark.parametrize("agents", [1, 5, 32, 33, 1000, "two types"])
+@pytest.mark.parametrize("agents", rest_nightly([1, 5, 32, 33, 1000, "two types"], 5, 33, "two types"))
 def test_compiles_for_cuda(agents, tmp_path):
     if agents == "two types":
         program = program_of(games.HUNT, headrace.make_spec(HUNT), "cuda:0")

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from nightly import rest_nightly
+
 ENDING = """
 import sys, threading
 import numpy as np
@@ -34,10 +36,13 @@ assert busy.wait(60)
 """
 
 
-@pytest.mark.parametrize("how", ["async", "sync", "step"])
-@pytest.mark.parametrize(("task", "needs"), [("Pong-v5", "ale_py"), ("Ant-v5", "mujoco"), ("CartPole-v1", "numpy")])
-@pytest.mark.parametrize("time", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_a_daemon_thread_in_a_pool(task: str, needs: str, how: str, time: int) -> None:
-    pytest.importorskip(needs)
+NEEDED = {"Pong-v5": "ale_py", "Ant-v5": "mujoco", "CartPole-v1": "numpy"}
+ENDINGS = [(task, how) for task in NEEDED for how in ("async", "sync", "step")]
+
+
+@pytest.mark.parametrize(("task", "how"), rest_nightly(ENDINGS, *ENDINGS[::4], ("Pong-v5", "step")))
+@pytest.mark.parametrize("time", rest_nightly([1, 2], 1))
+def test_a_daemon_thread_in_a_pool(task: str, how: str, time: int) -> None:
+    pytest.importorskip(NEEDED[task])
     done = subprocess.run([sys.executable, "-c", ENDING, task, how], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 import headrace
 from headrace.errors import EnvIdError, SequenceError
 from headrace.testing.trial import host
+from nightly import rest_nightly
 
 N = 5
 subsets = st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True)
@@ -276,15 +277,16 @@ MACHINES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("times", rest_nightly([1, 10], 1))
 @pytest.mark.parametrize("kind", MACHINES)
-def test_any_sequence_of_calls(kind: str, request: pytest.FixtureRequest) -> None:
+def test_any_sequence_of_calls(kind: str, times: int, request: pytest.FixtureRequest) -> None:
     if kind.startswith("threads"):
         request.getfixturevalue("counter")
     machine = type("Machine", (PoolMachine,), MACHINES[kind])
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=10 if kind.startswith(("debug", "processes")) else 40,
+            max_examples=times * (5 if kind.startswith(("debug", "processes")) else 12),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

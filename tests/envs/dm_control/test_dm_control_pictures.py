@@ -15,6 +15,7 @@ from official import begin, load
 
 import headrace
 from headrace.errors import RenderError
+from nightly import rest_nightly
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +26,11 @@ def _egl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dm_control._render.Renderer", egl.EGLContext)
 
 
-@pytest.mark.parametrize(
-    ("task", "camera"), [("WalkerWalk-v1", -1), ("FingerTurnEasy-v1", 0), ("SwimmerSwimmer6-v1", 1)]
-)
-@pytest.mark.parametrize(("width", "height"), [(320, 240), (84, 84)])
+CAMERAS = [("WalkerWalk-v1", -1), ("FingerTurnEasy-v1", 0), ("SwimmerSwimmer6-v1", 1)]
+PICTURES = [(*camera, *size) for camera in CAMERAS for size in ((320, 240), (84, 84))]
+
+
+@pytest.mark.parametrize(("task", "camera", "width", "height"), rest_nightly(PICTURES, *PICTURES[1::3]))
 def test_pictures(task: str, camera: int, width: int, height: int) -> None:
     options: dict[str, Any] = {"render_width": width, "render_height": height, "render_camera_id": camera}
     with headrace.make(task, num_envs=2, seed=4, **options) as pool:

@@ -16,7 +16,9 @@ from nightly import rest_nightly
 DRAWING = {"self", "kwargs", "default_camera_config"}  # not of the task
 
 
-@pytest.mark.parametrize("task", rest_nightly(TASKS, *(task for task in TASKS if task.endswith("v5"))))
+@pytest.mark.parametrize(
+    "task", rest_nightly(TASKS, *(task for task in TASKS if task.endswith("v5") and "Standup" not in task))
+)
 def test_three_episodes_are_gymnasiums(task: str) -> None:
     played = play_both(task, episodes=3, seed=TASKS.index(task))
     assert played.terminated + played.truncated == 3

@@ -12,6 +12,7 @@ from gymnasium_side import official
 
 import headrace
 from headrace.errors import OptionError, RenderError
+from nightly import rest_nightly
 
 TASKS = ("HalfCheetah-v5", "Hopper-v4")
 RENDERING = mujoco.mjtRndFlag  # type: ignore[reportAttributeAccessIssue]
@@ -52,7 +53,7 @@ def both(task: str, steps: int, **options: Any) -> tuple[np.ndarray, np.ndarray]
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("steps", [0, 7])
+@pytest.mark.parametrize("steps", rest_nightly([0, 7], 7))
 def test_by_a_camera_of_the_model(task: str, steps: int) -> None:
     ours, theirs = both(task, steps, camera_name="track")
     assert ours.shape == (480, 480, 3)
@@ -81,8 +82,10 @@ GLASS = {FLAG.mjVIS_TRANSPARENT: True}  # contact points are inside of what touc
     ("options", "without"),
     [
         ({"visual_options": {**GLASS, FLAG.mjVIS_CONTACTPOINT: True}}, {"visual_options": GLASS}),
-        ({"visual_options": {int(FLAG.mjVIS_TEXTURE): False}}, {"visual_options": {}}),
-        ({"max_geom": 5}, {}),
+        pytest.param(
+            {"visual_options": {int(FLAG.mjVIS_TEXTURE): False}}, {"visual_options": {}}, marks=pytest.mark.nightly
+        ),
+        pytest.param({"max_geom": 5}, {}, marks=pytest.mark.nightly),
     ],
 )
 def test_what_is_drawn(options: dict[str, Any], without: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import headrace
 import wrapped_games
 from headrace.train import train
+from nightly import rest_nightly
 
 N = 2
 WRAPPED = Path(wrapped_games.__file__)
@@ -37,6 +38,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     f"{WRAPPED}:screen": ("ale_py", {}),
 }
 NOT_VECTORS = {"minigrid:MiniGrid-Empty-5x5-v0", "gymnasium_robotics:PointMaze_UMaze-v3"}  # dicts; wrapped above
+VECTORS = [task for task in OTHERS if task not in NOT_VECTORS]
 SLOW = {"CarRacing-v3", "highway_env:highway-fast-v0", "ale_py:ALE/Pong-v5", f"{WRAPPED}:screen"}
 
 
@@ -88,7 +90,7 @@ def test_it_does_what_it_does_in_gymnasium(task: str) -> None:
     theirs.close()
 
 
-@cases([task for task in OTHERS if task not in NOT_VECTORS])
+@pytest.mark.parametrize("task", rest_nightly(VECTORS, *(task for task in VECTORS if "ale_py" not in OTHERS[task][0])))
 def test_training_in_it(task: str, tmp_path: Path) -> None:
     package, options = OTHERS[task]
     pytest.importorskip(package, reason=f"{package} is not installed")

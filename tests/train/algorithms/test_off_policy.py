@@ -17,6 +17,7 @@ from headrace.train import resume
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
+from nightly import rest_nightly
 from updates import a_policy, some_transitions
 from whole_runs import SMALL, assert_same_run, facts
 
@@ -99,8 +100,12 @@ def test_actions_are_all_but_random_before_the_first_update(algo):
     collector.pool.close()
 
 
-@pytest.mark.parametrize("settings", [{}, NORMALISED])
-@pytest.mark.parametrize("algo", ["td3", "sac"])  # and DDPG in its own tests
+@pytest.mark.parametrize(
+    ("algo", "settings"),  # and DDPG in its own tests
+    rest_nightly(
+        [("td3", {}), ("td3", NORMALISED), ("sac", {}), ("sac", NORMALISED)], ("td3", {}), ("sac", NORMALISED)
+    ),
+)
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, algo, settings):
     options = TINY | settings | {"total_steps": 1400} | ({"policy_delay": 5} if algo == "td3" else {})
     train("Pendulum-v1", algo, run_dir=tmp_path / "alone", quiet=True, **options)

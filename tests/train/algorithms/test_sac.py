@@ -180,6 +180,7 @@ def test_the_temperature_follows_the_entropy(target, warmer):
 # -- runs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_pendulum_is_learnt(tmp_path: Path):
     result = train("Pendulum-v1", "sac", run_dir=tmp_path, seed=1, samplers=0, quiet=True, video=False)
     assert result.reason == "solved"

@@ -14,6 +14,7 @@ from headrace.train import Callback, Training, resume
 from headrace.train.collect.curriculum import options_at
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -47,10 +48,10 @@ class Limits(Callback):
     [
         ("CartPole-v1", {}),
         ("CartPole-v1", {"batch_size": 4}),
-        ("CartPole-v1", {"network": "gru", "hidden": (8,)}),
+        pytest.param("CartPole-v1", {"network": "gru", "hidden": (8,)}, marks=pytest.mark.nightly),
         ("CartPole-v1", {"algo": "dqn", "samplers": 0, "learning_starts": 128}),
-        ("TagGridWorld-v0", {}),
-        ("CartPole-v1", {"reward": lambda step: step.reward}),
+        pytest.param("TagGridWorld-v0", {}, marks=pytest.mark.nightly),
+        pytest.param("CartPole-v1", {"reward": lambda step: step.reward}, marks=pytest.mark.nightly),
     ],
 )
 def test_environments_change_between_rollouts(tmp_path: Path, task: str, settings: dict[str, Any]):
@@ -63,7 +64,7 @@ def test_environments_change_between_rollouts(tmp_path: Path, task: str, setting
     assert 4 < max(length for step, length in lengths.items() if 512 < step <= 1024) <= 16
 
 
-@pytest.mark.parametrize("algo", ["dqn", "ppo"])
+@pytest.mark.parametrize("algo", rest_nightly(["dqn", "ppo"], "ppo"))
 def test_samplers_change_their_environments(tmp_path: Path, algo: str):
     settings: dict[str, Any] = {
         "samplers": 2, "num_envs": 4, "total_steps": 6000, "evaluate_episodes": 0, "viewer": False, "video": False,

@@ -19,6 +19,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run, facts, weights
 
 train: Any = headrace.train
@@ -156,7 +157,7 @@ def test_an_asynchronous_pool_gives_the_same_samples(task):
     in_turns.pool.close()
 
 
-@pytest.mark.parametrize("task", GAMES)
+@pytest.mark.parametrize("task", rest_nightly(GAMES, "TestHunt-v0"))
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
     options = SMALL | {"total_steps": 3000, "anneal_learning_rate": False} | GAMES[task]
     train(task, run_dir=tmp_path / "alone", quiet=True, **options)
@@ -165,7 +166,7 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+@pytest.mark.parametrize("algo", rest_nightly(["ppo", "a2c"], "ppo"))
 def test_policies_wait_while_their_agents_are_out_of_the_game(tmp_path: Path, algo: str):
     policies: dict[str, Any] = {"tagger": {}} | {f"runner {i}": {"agents": [2 + i]} for i in range(4)}
     options = {"env_options": {"num_taggers": 2, "num_runners": 4}, "num_envs": 1, "policies": policies}

@@ -15,6 +15,7 @@ from headrace.train import resume
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
 from headrace.wrappers import Step
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -51,7 +52,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", rest_nightly(CASES, "tensors", "python", "replay in turn"))
 def test_the_rewards_themselves_change_nothing(tmp_path: Path, case: str):
     task, settings = CASES[case]
     train(task, **(SHORT | settings), run_dir=tmp_path / "plain")

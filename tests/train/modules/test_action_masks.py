@@ -224,7 +224,7 @@ def test_the_film_is_of_what_is_allowed(tmp_path: Path, capsys):
     assert "video" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", rest_nightly(TASKS, "TestGate-v0"))
 def test_a_resumed_run_is_the_same(task, tmp_path: Path):
     options = SMALL | {"quiet": True, "anneal_learning_rate": False, "epochs": 2, "log_steps": 200}
     train(task, run_dir=tmp_path / "whole", **(options | {"total_steps": 1200}))

@@ -238,11 +238,11 @@ REPLAY = {"learning_starts": 64, "samplers": 0}
     ("task", "algo", "make", "settings"),
     [
         ("CartPole-v1", "ppo", Net, {}),
-        ("CartPole-v1", "a2c", Net, {"minibatch_size": None}),
-        ("CartPole-v1", "dqn", Net, REPLAY),
+        pytest.param("CartPole-v1", "a2c", Net, {"minibatch_size": None}, marks=pytest.mark.nightly),
+        pytest.param("CartPole-v1", "dqn", Net, REPLAY, marks=pytest.mark.nightly),
         ("CartPole-v1", "dqn", Net, {"learning_starts": 64, "samplers": 1, "total_steps": 2000, "num_steps": None}),
         ("Pendulum-v1", "sac", Halves, REPLAY),
-        ("Pendulum-v1", "td3", Halves, REPLAY),
+        pytest.param("Pendulum-v1", "td3", Halves, REPLAY, marks=pytest.mark.nightly),
         ("CartPole-v1", "ppo", Net, {"devices": ("cpu", "cpu")}),
     ],
 )

@@ -19,6 +19,7 @@ from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -30,6 +31,7 @@ GAMES: dict[str, dict[str, Any]] = {
     "TagContinuous-v0": {"env_options": {"num_taggers": 3, "num_runners": 2, "max_episode_steps": 9}},
     "TestHunt-v0": {"network": "gru", "hidden": (8,)},
 }
+SAMPLED = ("CartPole-v1", False)
 
 
 def by_hand(run_dir: Path, names: list[str] | None, env_id: int, deterministic: bool) -> dict[str, np.ndarray]:
@@ -55,8 +57,10 @@ def by_hand(run_dir: Path, names: list[str] | None, env_id: int, deterministic: 
                 return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-@pytest.mark.parametrize("task", GAMES)
+@pytest.mark.parametrize(
+    ("task", "deterministic"),
+    rest_nightly([(task, yes) for task in GAMES for yes in (True, False)], *((task, True) for task in GAMES), SAMPLED),
+)
 def test_it_is_what_stepping_by_hand_shows(tmp_path: Path, task, deterministic):
     train(task, run_dir=tmp_path, quiet=True, **(SHORT | GAMES[task]))
     lengths = set()
@@ -102,7 +106,7 @@ def test_names_that_do_not_exist(tmp_path: Path):
         log_episode(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("network", ["mlp", "gru"])
+@pytest.mark.parametrize("network", rest_nightly(["mlp", "gru"], "mlp"))
 def test_training_does_not_notice(tmp_path: Path, network):
     options: dict[str, Any] = (
         SHORT | GAMES["TagGridWorld-v0"] | {"network": network, "hidden": (8,), "normalise_observations": True}

@@ -21,6 +21,7 @@ from headrace.train.play.agent import Agent
 from headrace.train.play.export import METADATA, export_policy
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.workers.policy_copy import acting_policy
+from nightly import rest_nightly
 from whole_runs import SMALL
 
 pytest.importorskip("onnxscript")
@@ -72,8 +73,12 @@ def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(
     ("suffix", "case"),
-    [*(("onnx", case) for case in CASES), ("pt", "mlp"), ("pt", "continuous")]
-    + [pytest.param("pt", case, marks=pytest.mark.nightly) for case in CASES if case not in ("mlp", "continuous")],
+    rest_nightly(
+        [(suffix, case) for suffix in ("onnx", "pt") for case in CASES],
+        *(("onnx", case) for case in ("mlp", "gru", "masks", "sac", "normed images")),
+        ("pt", "mlp"),
+        ("pt", "continuous"),
+    ),
 )
 def test_a_file_answers_what_the_agent_does(tmp_path: Path, suffix: str, case: str):
     task, settings = CASES[case]

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from nightly import rest_nightly
+
 SETTINGS = "total_steps=64, quiet=True, video=False, tensorboard=False, evaluate_episodes=0, viewer=False"
 WORKERS = f'headrace.train("Pendulum-v1", algo="sac", learning_starts=10, {SETTINGS})'
 DEVICES = f'headrace.train("CartPole-v1", devices=("cpu", "cpu"), {SETTINGS})'
 
 
-@pytest.mark.parametrize("call", [WORKERS, DEVICES], ids=["workers", "devices"])
+@pytest.mark.parametrize("call", rest_nightly([WORKERS, DEVICES], WORKERS), ids=["workers", "devices"])
 def test_a_script_without_a_guard_is_told_in_one_sentence(tmp_path: Path, call: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -38,16 +38,12 @@ def piped(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_script_from_standard_input_trains_with_workers(tmp_path: Path):
-    done = piped(f"import headrace\nprint(headrace.train({WORKERS}).reason)\n", tmp_path)
-    assert done.stdout.strip() == "finished", done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_its_networks_and_rewards_reach_the_workers(tmp_path: Path):
+    """Its networks and rewards reach them."""
     done = piped(
         f"{NETWORK}\nprint(headrace.train({WORKERS}, network=Net, reward=lambda s: s.reward).reason)\n", tmp_path
     )
     assert done.stdout.strip() == "finished", done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.nightly

@@ -15,6 +15,7 @@ from headrace.errors import OptionError
 from headrace.train import Callback, Training, resume
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.runs import checkpoint as checkpoints
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -89,7 +90,7 @@ def test_a_callback_that_does_nothing_changes_nothing(tmp_path: Path):
     assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
-@pytest.mark.parametrize("case", RUNS)
+@pytest.mark.parametrize("case", rest_nightly(RUNS, "on the host", "replay", "rollouts"))
 def test_stop_ends_a_run_that_can_be_resumed(tmp_path: Path, case: str):
     task, settings = RUNS[case]
 
@@ -119,7 +120,7 @@ def test_a_function_is_called_with_each_line(tmp_path: Path):
     assert seen == [line["step"] for line in lines] and lines[0]["own"] == {"two": 2}
 
 
-@pytest.mark.parametrize("case", ["in turn", "replay", "rollouts"])
+@pytest.mark.parametrize("case", rest_nightly(["in turn", "replay", "rollouts"], "in turn", "rollouts"))
 def test_set_takes_the_place_of_a_schedule(tmp_path: Path, case: str):
     """With a rate of next to nothing, nothing more is learnt."""
     task, settings = RUNS[case]
@@ -161,7 +162,7 @@ def test_a_metric_that_is_no_number_is_refused(tmp_path: Path, value: Any):
         )
 
 
-@pytest.mark.parametrize("case", RUNS)
+@pytest.mark.parametrize("case", rest_nightly(RUNS, "in turn", "rollouts"))
 def test_an_error_ends_the_run_which_is_saved(tmp_path: Path, case: str):
     task, settings = RUNS[case]
     settings = settings | {"checkpoint_seconds": 1e6}

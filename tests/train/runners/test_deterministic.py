@@ -44,7 +44,7 @@ def stopped_half_way(run: Path, copy: Path) -> None:
         shutil.rmtree(later)
 
 
-@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "dqn", "sac", "flashsac"))
+@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "dqn", "sac"))
 def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
     task, settings = ALGORITHMS[algo]
     options = OPTIONS | settings | {"env_options": {"max_episode_steps": 30}}

@@ -16,6 +16,7 @@ import headrace
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.train import Result, resume
 from headrace.train.play.evaluate import evaluate
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run, facts, start, wait_for_lines
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only
@@ -23,10 +24,10 @@ TASKS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {},
     "Pendulum-v1": {"normalise_observations": True, "normalise_rewards": True},
 }
+STOPPED = [(task, how) for task in TASKS for how in (signal.SIGKILL, signal.SIGINT)]
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(("task", "how"), rest_nightly(STOPPED, STOPPED[0], STOPPED[-1]))
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path, task, how):
     options = SMALL | TASKS[task] | {"epochs": 2, "log_steps": 1, "anneal_learning_rate": False}
     process = start(task, tmp_path / "stopped", options | {"total_steps": 100_000_000})
