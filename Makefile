@@ -30,11 +30,11 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test gpu-bench lint \
-    format typecheck bench wheels pages docs clean
+.PHONY: help setup demo test pytest nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test \
+    gpu-bench lint format typecheck bench wheels pages docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(DEV_ENV) ## build .venv with the package, its tools and its peers
 
@@ -88,7 +88,7 @@ sanitize: sanitize-build ## the C++ tests under sanitizers
 	$(BIN)/ctest --test-dir build/thread -j $(JOBS) --output-on-failure
 	$(BIN)/ctest --test-dir build/address -j $(JOBS) --output-on-failure
 
-sanitize-emulator: build/thread-emulator/.configured build/address-emulator/.configured ## the same, the emulator's own code too
+sanitize-emulator: build/thread-emulator/.configured build/address-emulator/.configured ## the same, the emulator's own code too (nightly)
 	for build in thread address; do $(BIN)/cmake --build build/$$build-emulator -j $(JOBS) && \
 	    $(BIN)/ctest --test-dir build/$$build-emulator -j $(JOBS) --output-on-failure || exit; done
 

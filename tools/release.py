@@ -88,7 +88,8 @@ def main() -> None:
         print(f"{'✗' if fault else '✓'} {check.__doc__}", fault, sep="  " if fault else "", flush=True)
         if fault:
             sys.exit(1)
-    print(f"\nleft to do:\n  make test sanitize nightly\n  git tag v{wanted} && git push --tags\n  publish dist/*.whl")
+    checked = "make test sanitize nightly sanitize-emulator"
+    print(f"\nleft to do:\n  {checked}\n  git tag v{wanted} && git push --tags\n  publish dist/*.whl")
 
 
 def _failure(*command: str) -> str:
