@@ -34,7 +34,7 @@ class Net(torch.nn.Module):
 
 
 def piped(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, cwd=folder, timeout=120)
+    return subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, cwd=folder, timeout=280)
 
 
 def test_a_script_from_standard_input_trains_with_workers(tmp_path: Path):
