@@ -21,7 +21,7 @@ from headrace.errors import EnvironmentFailure, OptionError
 from nightly import rest_nightly
 
 mujoco: Any = pytest.importorskip("mujoco")
-CHUNKS = 6  # of all models, each in a process of its own
+CHUNKS = 3  # of all models, each in a process of its own
 ENDED = "episodes ended"
 # what we refuse, and a word of why
 REFUSED = {"sleep": "sleep", "own contact memory": "ipc"}

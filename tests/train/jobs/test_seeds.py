@@ -97,7 +97,7 @@ def started(parent: Path, *more: str) -> Program:
     ]
     process = Program(command(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     files = [parent / f"seed-{seed}" / "metrics.jsonl" for seed in (1, 2)]
-    until = time.monotonic() + 120
+    until = time.monotonic() + 240
     while not all(file.exists() and len(file.read_bytes().splitlines()) > 3 for file in files):
         assert process.poll() is None and time.monotonic() < until
         time.sleep(0.05)
