@@ -51,8 +51,8 @@ ATARI: dict[str, Any] = {
     "env_options": {"episodic_life": True, "reward_clip": True},
 }
 # For the clock: images a quarter as large through a network that is cheap for them, one large batch for 64 steps, and
-# targets that look 5 steps ahead. Pixels are standardised, or a ball is hardly seen. The replay takes 0.8 GB. With twice
-# the updates a step, and half the replay, Breakout learns less from each, and has half the steps a second.
+# targets that look 5 steps ahead. Pixels are standardised, or a ball is hardly seen. The replay takes 0.8 GB.
+# With twice the updates a step, and half the replay, Breakout learns less from each, and has half the steps a second.
 FAST_ATARI: dict[str, Any] = {
     "total_steps": 1_000_000,
     "stop_episodes": 20,
