@@ -4,8 +4,9 @@ An algorithm is a subclass with networks and two losses, of its critics and of i
 so that two processes can make them on two devices. The parameters that act are one flat vector, `OffPolicy.acting`, of
 which other processes get copies.
 
-No update waits for the device. In a run without workers, transitions are stored in a ring on the device
+No update waits for the device. In a run without workers, transitions of vectors are stored in a ring on the device
 (`headrace.train.storage.device_replay`), minibatches are drawn there, and on CUDA one update is one graph (`Updater`).
+Where the replay is one of steps, `headrace.train.algorithms.step_learner` draws from it.
 """
 
 from __future__ import annotations
@@ -133,6 +134,15 @@ class OffPolicy(Policy):
         """Sets the exploration of agent step `step`: over the whole range of actions until the first update."""
         self.distribution.explore(widely=step < self.config.learning_starts)
 
+    def explore_next(self, step: int, collected: int) -> None:
+        """Sets the exploration of the next rollout.
+
+        Args:
+            step: agent steps of the run.
+            collected: those of this process since its replay was empty.
+        """
+        self.explore(collected)
+
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
         """Called before the first update, for instance to compute statistics of observations.
 
@@ -252,7 +262,7 @@ class OffPolicy(Policy):
             return
         replay = self.record(samples)
         due = self._due()
-        self.explore(self._collected)
+        self.explore_next(step, self._collected)
         if due == 0:
             return
         rates = UpdateRates.of(self.config, step)
@@ -282,15 +292,15 @@ class OffPolicy(Policy):
     def _batch(self) -> Transitions:
         """Returns the transitions numbered ``_rows``."""
         assert self.replay is not None
-        return self.normalised(self.replay.read(self._rows))
+        some = self.replay.read(self._rows)
+        return self.normalised(some._replace(discounts=some.discounts * self.config.gamma))
 
     def normalised(self, some: Transitions) -> Transitions:
-        """Returns transitions normalised by the present statistics, with discounts multiplied by γ."""
+        """Returns transitions normalised by the present statistics."""
         normaliser, scaler = self.encoder.normaliser, self.reward_scaler
         if normaliser is not None:
             inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
             some = some._replace(inputs=inputs, following=following)
-        some = some._replace(discounts=some.discounts * self.config.gamma)
         return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards))
 
     @property
