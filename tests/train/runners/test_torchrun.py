@@ -51,8 +51,8 @@ TOLD = {
     "MASTER_ADDR": "a",
     "MASTER_PORT": "1",
 }
-QUICK = ("ppo", "sac", "dqn", "my_algo.py:Reinforce")
-"""from rollouts, from a replay with one network and with several, and of a user's own"""
+QUICK = ("ppo", "sac", "dqn", "dqn on images", "my_algo.py:Reinforce")
+"""from rollouts, from a replay with one network and with several, from one of steps, and of a user's own"""
 
 
 def last_checkpoint(run_dir: Path) -> Checkpoint:

@@ -68,9 +68,9 @@ class StepCollector(Collector):
 
     def _run(self) -> None:
         (experience,), clock = self.experiences, self._clock
-        now = clock()
+        now, seen = clock(), self.observations[OBS]
+        seen[0] = self._recorder.observations()
         for t in range(self.steps):
-            self.observations[OBS][t] = self._recorder.observations()
             experience.act(t, EVERYWHERE)
             actions = experience.actions[t].cpu()
             acted = clock()
@@ -84,6 +84,7 @@ class StepCollector(Collector):
                 (self._ends, step.ends),
             ):
                 row[t] = torch.from_numpy(values)
+            seen[t + 1] = self._recorder.observations()
             stepped = clock()
             self.seconds["inference"] += acted - now
             self.seconds["env"] += stepped - acted
