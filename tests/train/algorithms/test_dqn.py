@@ -365,12 +365,6 @@ def test_the_fast_preset_standardises_what_it_sees(tmp_path):
     assert evaluate(tmp_path / "run", episodes=1, max_steps=20).stopped == 1
 
 
-def test_images_need_samplers(tmp_path):
-    options = {name: value for name, value in TINY.items() if name != "hidden"} | {"total_steps": 600, "quiet": True}
-    with pytest.raises(OptionError, match="samplers=1"):
-        train("MinAtar-Breakout-v1", "dqn", run_dir=tmp_path / "images", **options)
-
-
 @pytest.mark.nightly
 def test_it_learns_cartpole(tmp_path):
     """A random player balances for some 20 steps."""

@@ -73,7 +73,7 @@ def test_steps_and_priorities_are_for_one_agent_without_hindsight(algo):
 
 def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path):
     for changes in ({"n_step": 3}, {"prioritised": True}):
-        with pytest.raises(OptionError, match="batch_size=4 lets groups .*: leave batch_size out"):
+        with pytest.raises(OptionError, match=r"batch_size=4 lets groups .*: leave batch_size out"):
             train("CartPole-v1", "dqn", run_dir=tmp_path / "run", num_envs=8, batch_size=4, **changes)
     assert not (tmp_path / "run").exists()
 
