@@ -296,8 +296,12 @@ class OffPolicy(Policy):
         return self.normalised(some._replace(discounts=some.discounts * self.config.gamma))
 
     def normalised(self, some: Transitions) -> Transitions:
-        """Returns transitions normalised by the present statistics."""
+        """Returns transitions normalised by the present statistics; images for a perceptron become vectors first."""
         normaliser, scaler = self.encoder.normaliser, self.reward_scaler
+        if some.inputs.dim() > 2 and not self.encoder.image:
+            out = torch.empty(2, len(some.inputs), *self.encoder.shape, device=self.device)
+            inputs, following = map(self.encoder.plain, (some.inputs, some.following), out)
+            some = some._replace(inputs=inputs, following=following)
         if normaliser is not None:
             inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
             some = some._replace(inputs=inputs, following=following)

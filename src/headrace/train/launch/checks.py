@@ -178,7 +178,7 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
         reward_function(config.reward)
     if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
-    if config.batch_size and replays_steps(config):
+    if config.batch_size and config.samplers == 0 and replays_steps(config):
         raise OptionError(
             f"batch_size={config.batch_size} lets groups of environments take turns, but images, n_step and priorities "
             "have a replay whose rows are a step of all environments: leave batch_size out"

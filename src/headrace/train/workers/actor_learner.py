@@ -139,7 +139,7 @@ def work(config: Config, replay: StepReplay, exchange: Exchange, counters: Count
                 time.sleep(REST)
                 continue
             exchange.critics.read(policy.parts[CRITIC])
-            batch = replay.read(replay.draw((config.minibatch_size,), generator))
+            batch = policy.normalised(replay.read(replay.draw((config.minibatch_size,), generator)))
             rates = UpdateRates.of(config, counters.total_steps())
             last = policy.improve_actor(batch, rates)
             counters.actor_updates[0] = made + 1
