@@ -119,7 +119,9 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
 
 
 def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> float | None:
-    """Returns the seconds of one core that a run had so far, from its metrics; None where they do not say it all.
+    """Returns the seconds of one core that a run had so far, from its metrics; None where they do not say it.
+
+    A line without a share of the cores, as a run's first, counts with that of its neighbour.
 
     Args:
         lines: of metrics, in their order.
@@ -127,14 +129,15 @@ def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> flo
     """
     if until is None:
         return None
+    times = [line["time"] for line in lines if "time" in line and _seconds(line) <= until]
+    share = next((time["cores"] for time in times if "cores" in time), None)
+    if share is None:
+        return None
     spent, before = 0.0, 0.0
-    for line in lines:
-        if (now := _seconds(line)) > until:
-            break
-        if "cores" not in line.get("time", {}):
-            return None
-        spent += line["time"]["cores"] * (now - before)
-        before = now
+    for time in times:
+        share = time.get("cores", share)
+        spent += share * (time["seconds"] - before)
+        before = time["seconds"]
     return round(spent, 1)
 
 
