@@ -11,7 +11,7 @@ import torch
 import headrace
 from headrace.errors import NotFiniteError
 from headrace.train.config.settings import make_config
-from headrace.train.runners.step_replay import StepTrainer
+from headrace.train.runners.step_trainer import StepTrainer
 from headrace.train.runs.folder import RunFolder
 from poisoned_env import OBSERVATION_NAN, REWARD_NAN, TASK
 from whole_runs import SMALL
@@ -42,7 +42,8 @@ def played(task: str, options: dict[str, Any], seed: int, actions: np.ndarray) -
             seen.append(np.array(observations))
             parts.append([np.array(part) for part in step])
             resets.append(parts[-1][1] | parts[-1][2])
-    return Played(np.stack(seen), *(np.stack(part) for part in zip(*parts, strict=True)), np.stack(resets[:-1]))
+    rewards, terminated, truncated = (np.stack(part) for part in zip(*parts, strict=True))
+    return Played(np.stack(seen), rewards, terminated, truncated, np.stack(resets[:-1]))
 
 
 def a_trainer(tmp_path, task: str, **changes: Any) -> StepTrainer:

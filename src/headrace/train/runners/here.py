@@ -65,7 +65,7 @@ def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: 
     from headrace.train.collect.steps import replays_steps
     from headrace.train.runners.off_policy import OffPolicyTrainer
     from headrace.train.runners.on_policy import OnPolicyTrainer
-    from headrace.train.runners.step_replay import StepTrainer
+    from headrace.train.runners.step_trainer import StepTrainer
     from headrace.train.runners.synchronous import Trainer
 
     if config.samplers > 0:

@@ -37,6 +37,7 @@ class StepTrainer(Trainer):
         collected: agent steps of all processes since the replay was empty.
     """
 
+    policy: OffPolicy
     collected = 0
     _rows: Sequence[list[int]] = ()
     """rows of each process's replay in the last save; empty in all processes but the first"""
@@ -55,8 +56,9 @@ class StepTrainer(Trainer):
         config: Any = self.config
         (agent_group,) = agent_groups(config, build_task(config.task, **config.env_options).spec).values()
         prepare(config, [agent_group])
-        self.policy = make_policy("", config, agent_group, self.device)
-        assert isinstance(self.policy, OffPolicy)
+        policy = make_policy("", config, agent_group, self.device)
+        assert isinstance(policy, OffPolicy)
+        self.policy = policy
         self.replay = make_replay(config)
         self.learner = StepLearner(config, self.policy, self.replay)
         self._files = ReplayFiles(self.replay, self.run.replay_of(self.group.rank))
@@ -67,7 +69,6 @@ class StepTrainer(Trainer):
 
     def iterate(self) -> None:
         """As `Trainer.iterate`."""
-        assert isinstance(self.policy, OffPolicy)
         self.policy.explore_next(self.step, self.collected // self.group.size)
         super().iterate()
 
