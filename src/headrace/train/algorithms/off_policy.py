@@ -32,7 +32,6 @@ from headrace.train.modules.network import input_size
 from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
-from headrace.train.storage.hindsight import HindsightReplay, goals_for
 
 
 class Losses(NamedTuple):
@@ -120,7 +119,7 @@ class OffPolicy(Policy):
         # rows of a minibatch and sums of statistics, in memory that CUDA graphs of updates use
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
         self._measured = torch.zeros(len(self.statistics), device=device)
-        self._update = Updater(self, self._batch, config.graphs and not config.host_random and not config.hindsight)
+        self._update = Updater(self, self._batch, config.graphs and not config.host_random)
 
     def _make(self) -> tuple[Any, nn.Module]:
         """Returns the distribution and the network."""
@@ -319,15 +318,8 @@ class OffPolicy(Policy):
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it outside inference mode
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                self.replay = self._new_replay(inputs, actions)
+                self.replay = Replay(config.replay_size, inputs, actions, self.device)
         return self.replay
-
-    def _new_replay(self, inputs: int, actions: int) -> Replay:
-        config = self.config
-        if not config.hindsight:
-            return Replay(config.replay_size, inputs, actions, self.device)
-        sizes = config.replay_size, inputs, actions, self._columns
-        return HindsightReplay(*sizes, goals_for(config), config.hindsight, self.generator, self.device)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

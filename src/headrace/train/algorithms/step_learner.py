@@ -21,6 +21,7 @@ from headrace.train.config.settings import Config
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_mirror import replay_on
 from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.hindsight import HindsightReplay, goals_for
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.step_replay import StepReplay
 
@@ -34,7 +35,8 @@ class StepLearner:
         replay: the replay, which may be written to during updates.
 
     Attributes:
-        replay: what minibatches are drawn from: the replay, a copy on the policy's device, or by priority from one.
+        replay: what minibatches are drawn from: the replay, or a copy on the policy's device; or what draws from one by
+            priority, or with other goals.
         updates: number of updates so far, including those before a resumption.
         generator: draws minibatches.
     """
@@ -128,6 +130,8 @@ class StepLearner:
             self.replay.load(priorities)
 
 
-def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | PrioritisedReplay:
-    """Returns the replay, or where transitions are drawn by their errors a `PrioritisedReplay` over it."""
+def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | PrioritisedReplay | HindsightReplay:
+    """Returns the replay, or one over it that draws transitions by their errors, or that replaces goals."""
+    if config.hindsight:
+        return HindsightReplay(replay, goals_for(config), config.hindsight)
     return replay if config.priorities is None else PrioritisedReplay(replay, *config.priorities)

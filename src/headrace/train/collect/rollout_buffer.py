@@ -189,8 +189,7 @@ class Experience:
         if not self.policy.capabilities.replay:
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
-        over = (outcome.terminated | outcome.truncated).flatten()
-        return Recorded(self.transitions(outcome), present, over)
+        return Recorded(self.transitions(outcome), present)
 
     def samples(self, outcome: Outcome) -> Samples:
         """Returns the rollout's samples after all steps, and updates statistics of observations, rewards and values."""

@@ -1,8 +1,8 @@
 """Writes steps to a replay of steps: of samplers, and of runs that collect and learn in turn in one process.
 
 Transitions of vectors over one step lie on the policy's device (`headrace.train.storage.device_replay`) where there are
-no samplers. Images, which are stored once for all their stacks, transitions over several steps and priorities have a
-replay of steps in any case.
+no samplers. Images, which are stored once for all their stacks, transitions over several steps, priorities and
+hindsight have a replay of steps in any case.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def replays_steps(config: Config) -> bool:
     if not isinstance(config, ReplayConfig):
         return False
     spec = build_task(config.task, **config.env_options).spec
-    if spec.agents or config.hindsight:
+    if spec.agents:
         return False
-    several = config.n_step > 1 or config.priorities is not None
+    several = config.n_step > 1 or config.priorities is not None or config.hindsight > 0
     return config.samplers > 0 or several or uses_images(config, spec.observation)
 
 
@@ -68,9 +68,10 @@ def make_replay(config: Any) -> StepReplay:
     frames = Frames.of(config)
     spec = build_task(config.task, **frames.options).spec
     envs, segments = config.num_envs, max(1, config.samplers)
-    steps = max(config.replay_size // (envs * segments), 2 * (config.n_step + frames.stack + 3))
+    n_step = 1 if config.hindsight else config.n_step
+    steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
     spaces = spec.observation, spec.action
-    return StepReplay(*spaces, segments, steps, envs, config.n_step, config.gamma, frames.stack)
+    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack)
 
 
 class Stepped(NamedTuple):

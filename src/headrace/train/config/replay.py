@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.train.config.checks import as_lists
-from headrace.train.config.fields import IN_TURN, WORKERS, Use, setting
+from headrace.train.config.fields import WORKERS, Use, setting
 from headrace.train.config.settings import Config
 
 _WORKERS = Use(ways=(WORKERS,))
@@ -58,7 +58,7 @@ class ReplayConfig(Config):
         low=0,
         high=1,
         group="replay",
-        use=Use(ways=(IN_TURN,)),
+        use=Use(alone=True),
     )
     save_replay: bool = setting(
         True,

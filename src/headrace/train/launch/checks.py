@@ -110,7 +110,7 @@ def why_no_samplers(config: Config) -> str | None:
         return f"{config.task} has several agents"
     if is_known_here_only(config.task):
         return f"{config.task} is registered where no other process can import it, in place of a file"
-    for name in ("deterministic", "devices", "batch_size", "hindsight"):
+    for name in ("deterministic", "devices", "batch_size"):
         if value := getattr(config, name, None):
             return f"{name}={value}"
     if place() is not None:
@@ -180,8 +180,8 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
         goals_for(config)
     if config.batch_size and config.samplers == 0 and replays_steps(config):
         raise OptionError(
-            f"batch_size={config.batch_size} lets groups of environments take turns, but images, n_step and priorities "
-            "have a replay whose rows are a step of all environments: leave batch_size out"
+            f"batch_size={config.batch_size} lets groups of environments take turns, but images, n_step, priorities "
+            "and hindsight have a replay whose rows are a step of all environments: leave batch_size out"
         )
     spec = build_task(config.task, **config.env_options).spec
     setups = policy_setups(config, spec)

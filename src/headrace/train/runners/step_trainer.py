@@ -1,4 +1,4 @@
-"""Runs that collect and learn in turn from a replay of steps: of images, over several steps, or by priority.
+"""Runs that collect and learn in turn from a replay of steps: of images, over several steps, by priority or hindsight.
 
 Of processes that train together each has a replay of its own, which it writes to the run folder on its own machine.
 """
@@ -121,7 +121,8 @@ class StepTrainer(Trainer):
         """Restores one of the replays that were saved, of so many rows each; returns in words why not, or None."""
         config: Any = self.config
         if not parts:
-            return self._files.without("save_replay=False left it out", config.learning_starts)
+            reason = "an earlier version wrote it" if config.save_replay else "save_replay=False left it out"
+            return self._files.without(reason, config.learning_starts)
         rank = self.group.rank % len(parts)
         saved = self._files if rank == self.group.rank else ReplayFiles(self.replay, self.run.replay_of(rank))
         return saved.load_or_say(parts[rank], config.learning_starts)
