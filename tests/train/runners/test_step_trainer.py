@@ -162,6 +162,22 @@ def test_of_two_processes_each_keeps_its_part(tmp_path):
 
 
 @pytest.mark.nightly
+def test_who_does_not_find_its_part_says_so(tmp_path):
+    """As on another machine; all then wait together for as many steps as at the start."""
+    task, options = RUNS["images, several steps, by priority"]
+    both(run, tmp_path / "run", task, options)
+    stopped = newest(tmp_path / "run").counters["step"]
+    shutil.rmtree(tmp_path / "run" / "replay-1")
+    both(go_on, tmp_path / "run", {"total_steps": 1600})
+    (told,) = (event.text for event in read_events(tmp_path / "run" / "events.jsonl") if event.kind == "warning")
+    assert told.startswith("rank 1: the run goes on with an empty replay") and "replay-1" in told
+    point = newest(tmp_path / "run")
+    assert point.counters["collected"] == point.counters["step"] - stopped
+    waiting = {line["loss"]["critic_loss"] for line in facts(tmp_path / "run") if 0 <= line["step"] - stopped < 300}
+    assert len(waiting) == 1 and len({line["loss"]["critic_loss"] for line in facts(tmp_path / "run")[-5:]}) > 1
+
+
+@pytest.mark.nightly
 def test_two_processes_that_go_on_do_what_they_would_have_done(tmp_path):
     task, options = RUNS["images, several steps, by priority"]
     options = options | {"anneal_learning_rate": False}

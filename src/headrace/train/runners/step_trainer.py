@@ -113,7 +113,9 @@ class StepTrainer(Trainer):
         if self.group.total(int(self._missing is not None)) == 0:
             self.collected = point.counters["collected"]
         super()._load(point)
-        self.policy.caveat = self._missing
+        said = self.group.gather_objects(self._missing)  # what the first process tells of all
+        words = [f"rank {rank}: {each}" if rank else each for rank, each in enumerate(said) if each is not None]
+        self.policy.caveat = words[0] if words else None
         self.learner.updates = self.policy.updates
         self._load_learner(point.state, continues=self._missing is None and len(parts) == self.group.size)
 
