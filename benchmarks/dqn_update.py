@@ -21,9 +21,8 @@ from common import Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.dqn import DQN
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_policy
+from headrace.train.collect.steps import Frames, make_replay
 from headrace.train.config.settings import make_config
-from headrace.train.runners.off_policy import make_replay
-from headrace.train.workers.replay_sampler import Frames
 from ppo_speed import pong_frames, threaded
 
 STEPS = 256  # of each of 8 environments: enough to draw from, and the same memory for both

@@ -54,6 +54,16 @@ def test_dqn_learns_there(tmp_path: Path, graphs: bool, prioritised: bool) -> No
     assert all(math.isfinite(value) for value in last(tmp_path)["loss"].values())
 
 
+@pytest.mark.parametrize("graphs", [True, False])
+@pytest.mark.parametrize("task", ["CartPole-v1", "MinAtar-Breakout-v1"])
+def test_a_replay_of_steps_is_read_there_without_workers(tmp_path: Path, graphs: bool, task: str) -> None:
+    how = {"graphs": graphs, "prioritised": True, "n_step": 3, "device": "cuda", "samplers": 0, "algo": "dqn"}
+    settings = {name: value for name, value in SETTINGS.items() if name != "evaluate_episodes"} | how
+    train(task, run_dir=tmp_path, quiet=True, **settings)
+    assert all(math.isfinite(value) for value in last(tmp_path)["loss"].values())
+    assert resume(tmp_path, quiet=True, total_steps=5000).steps >= 5000
+
+
 def test_sac_learns_pendulum_there(tmp_path: Path) -> None:
     more = {"device": "cuda", "total_steps": 12_000, "replay_ratio": 1.0, "evaluate_episodes": 10}
     train("Pendulum-v1", algo="sac", run_dir=tmp_path, quiet=True, seed=1, **(SETTINGS | more))

@@ -59,18 +59,32 @@ def check(task: str, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "dqn"])
-def test_steps_and_priorities_need_samplers(algo):
-    task = "CartPole-v1" if algo == "dqn" else "Pendulum-v1"
-    assert "n_step=3" in refused(task, algo=algo, n_step=3, samplers=0)
-    assert "prioritised=True" in refused(task, algo=algo, prioritised=True, samplers=0)
-    check(task, algo=algo, n_step=3, samplers=1)
+def test_steps_and_priorities_are_for_one_agent_without_hindsight(algo):
+    task, others = ("CartPole-v1", ["TagGridWorld-v0"]) if algo == "dqn" else ("Pendulum-v1", [])
+    for name, value in (("n_step", 3), ("prioritised", True)) if algo == "dqn" else (("n_step", 3),):
+        settings: dict[str, Any] = {"algo": algo, name: value}
+        for samplers in (0, 1):
+            check(task, samplers=samplers, **settings)
+        refusals = [refused(task, hindsight=0.8, **settings), *(refused(other, **settings) for other in others)]
+        for words in refusals:
+            assert words.startswith(f"{name}={value} would not be used") and "in tasks with one agent" in words
+    if algo != "dqn":
+        assert "prioritised=True" in refused(task, algo=algo, prioritised=True, samplers=0)
+
+
+def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path):
+    several: list[dict[str, Any]] = [{"n_step": 3}, {"prioritised": True}]
+    for changes in several:
+        with pytest.raises(OptionError, match=r"batch_size=4 lets groups .*: leave batch_size out"):
+            train("CartPole-v1", "dqn", run_dir=tmp_path / "run", num_envs=8, batch_size=4, **changes)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("algo", "name", "value", "more", "words"),
     [
-        ("sac", "n_step", 3, {"batch_size": 4, "num_envs": 8}, r"samplers=0 \(as it is since batch_size=4\)"),
-        ("sac", "n_step", 3, {"devices": ("cpu", "cpu")}, r"since devices="),
+        ("sac", "publish_every", 7, {"batch_size": 4, "num_envs": 8}, r"samplers=0 \(as it is since batch_size=4\)"),
+        ("sac", "publish_every", 7, {"devices": ("cpu", "cpu")}, r"since devices="),
         ("sac", "clip_range", 0.3, {}, "it is for ppo"),
         ("a2c", "epochs", 7, {}, "it is for ppo"),
         ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, xqc, dqn"),
@@ -90,7 +104,7 @@ def test_steps_and_priorities_need_samplers(algo):
         ("td3", "max_grad_norm", 3.0, {}, "it is for ppo, a2c, pqn, ddpg, dqn"),
         ("sac", "actor_device", "cpu", {"samplers": 0}, "with samplers"),
         ("sac", "publish_every", 7, {"samplers": 0}, "with samplers"),
-        ("dqn", "priority_exponent", 0.7, {}, "dqn with samplers with prioritised"),
+        ("dqn", "priority_exponent", 0.7, {}, "dqn in tasks with one agent with prioritised"),
         ("dqn", "target_rate", 0.1, {"target_update": 50}, "with target_update=0"),
     ],
 )
@@ -173,8 +187,8 @@ def test_who_trains_in_turn_without_being_told_is_told_so(tmp_path, capfd):
 
 
 def test_nothing_is_left_of_a_run_that_was_refused(tmp_path):
-    with pytest.raises(OptionError, match="n_step=3"):
-        train("Pendulum-v1", "sac", samplers=0, n_step=3, run_dir=tmp_path / "run", quiet=True)
+    with pytest.raises(OptionError, match="publish_every=7"):
+        train("Pendulum-v1", "sac", samplers=0, publish_every=7, run_dir=tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
 
 

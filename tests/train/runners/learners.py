@@ -19,6 +19,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
+from headrace.train.runners.here import runner_for
 from headrace.train.runners.meeting import leave, meet, store_of
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.synchronous import Trainer
@@ -37,6 +38,14 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "td3": ("Pendulum-v1", REPLAY),
     "ddpg": ("Pendulum-v1", REPLAY | {"normalise_rewards": True}),
     "dqn": ("CartPole-v1", REPLAY),
+    "dqn on images": (
+        "MinAtar-Breakout-v1",
+        REPLAY | {"algo": "dqn", "n_step": 3, "prioritised": True, "num_envs": 4, "num_steps": 8, "minibatch_size": 16},
+    ),
+    "dqn on standardised images": (
+        "Pong-v5",
+        REPLAY | {"algo": "dqn", "preset": "fast", "num_envs": 2, "num_steps": 8, "minibatch_size": 16},
+    ),
     "crossq": ("Pendulum-v1", REPLAY),
     "xqc": ("Pendulum-v1", REPLAY),
     "flashsac": ("Pendulum-v1", REPLAY | {"critic_hidden": (16,)}),
@@ -73,9 +82,10 @@ def _as_rank(rank: int, port: int, work: Callable[..., None], arguments: tuple[A
 def settings_of(algo: str) -> tuple[str, dict[str, Any]]:
     """The task and the settings of a small run of one of `ALGORITHMS`."""
     task, own = ALGORITHMS[algo]
-    small = {name: value for name, value in SMALL.items() if name != "minibatch_size" or algo in MINIBATCHES}
-    file = Path(__file__).parents[1] / algo
-    return task, small | own | {"algo": str(file) if ":" in algo else algo, "torch_threads": 1}
+    name = own.get("algo", algo)
+    small = {each: value for each, value in SMALL.items() if each != "minibatch_size" or name in MINIBATCHES}
+    file = Path(__file__).parents[1] / name
+    return task, small | own | {"algo": str(file) if ":" in name else name, "torch_threads": 1}
 
 
 def learn_100_times(folder: Path, algorithms: list[str]) -> None:
@@ -86,7 +96,7 @@ def learn_100_times(folder: Path, algorithms: list[str]) -> None:
     for algo in algorithms:
         task, options = settings_of(algo)
         group = meet(where, store, lambda: False)
-        trainer = Trainer(make_config(task, **options), RunFolder(folder), None, group)
+        trainer: Any = runner_for(make_config(task, samplers=0, **options), RunFolder(folder), None, group)
         (policy,) = trainer.policies
         while updates(policy) < 100:
             trainer.iterate()

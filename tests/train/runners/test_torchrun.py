@@ -51,8 +51,8 @@ TOLD = {
     "MASTER_ADDR": "a",
     "MASTER_PORT": "1",
 }
-QUICK = ("ppo", "sac", "dqn", "my_algo.py:Reinforce")
-"""from rollouts, from a replay with one network and with several, and of a user's own"""
+QUICK = ("ppo", "sac", "dqn", "dqn on images", "my_algo.py:Reinforce")
+"""from rollouts, from a replay with one network and with several, from one of steps, and of a user's own"""
 
 
 def last_checkpoint(run_dir: Path) -> Checkpoint:
@@ -232,7 +232,7 @@ def test_a_lock_is_waited_for(tmp_path):
 # -- torchrun itself -----------------------------------------------------------------------------
 
 
-def torchrun(folder: Path, *words: str, restarts: int = 0) -> subprocess.Popen:
+def torchrun(folder: Path, *words: str, restarts: int = 0, task: str = "CartPole-v1") -> subprocess.Popen:
     """A run of two processes, in a session of their own as in a terminal."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--max-restarts={restarts}"]
     small = [
@@ -245,7 +245,7 @@ def torchrun(folder: Path, *words: str, restarts: int = 0) -> subprocess.Popen:
         "--stop-at-return=None",
     ]
     return subprocess.Popen(
-        [*launcher, "-m", "headrace", "train", "CartPole-v1", *small, *words],
+        [*launcher, "-m", "headrace", "train", task, *small, *words],
         cwd=folder,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -288,9 +288,12 @@ def wait_until(what: Any, process: subprocess.Popen) -> Any:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path, killed):
-    """Also where nobody has named the run folder: those that torchrun starts again find it."""
-    process = torchrun(tmp_path, "--total-steps=12000", "--checkpoint-seconds=0", "--log-steps=500", restarts=3)
+@pytest.mark.parametrize("words", [(), ("--algo=dqn", "--learning-starts=500", "--replay-ratio=0.03")])
+def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path, killed, words):
+    """Also where nobody has named the run folder, which they find, and where each has a replay of images to find."""
+    task = "MinAtar-Breakout-v1" if words else "CartPole-v1"
+    often = ("--total-steps=12000", "--checkpoint-seconds=0", "--log-steps=500")
+    process = torchrun(tmp_path, *often, *words, restarts=3, task=task)
     (path,) = wait_until(lambda: list(tmp_path.glob("runs/*/checkpoints")), process)
     kept = wait_until(lambda: [each.name for each in path.glob("step-*") if int(each.name[5:])], process)
     os.kill(wait_until(lambda: ranks(process.pid).get(killed), process), signal.SIGKILL)
@@ -304,6 +307,7 @@ def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path, killed):
     assert again.step >= int(kept[0].removeprefix("step-"))
     steps = [line["step"] for line in facts(folder.path)]
     assert steps == sorted(set(steps)) and steps[-1] >= 12_000
+    assert "warning" not in {event.kind for event in events}, "each must have found its replay"
     assert not at_work_in(tmp_path) and folder.holder is None
 
 

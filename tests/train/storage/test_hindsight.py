@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -14,103 +15,102 @@ from headrace.errors import OptionError
 from headrace.pool.goals import Goals
 from headrace.pool.registry import build_task
 from headrace.train import resume
+from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.hindsight import HindsightReplay
+from headrace.train.storage.step_replay import StepReplay
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
 GAMES = Path(__file__).parents[2] / "goal_games.py"
 FLIP = f"{GAMES}:BitFlip"
-COLUMNS = 3
+ENVS, GAMMA = 3, 0.5
+ENDS = 0.2  # the chance that an episode ends with a step
 
 
 def judged(achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (100 * achieved[:, 0] - desired[:, 0]).astype(np.float32), achieved[:, 0] == desired[:, 0]
 
 
-def replay(capacity: int, share: float = 1.0) -> HindsightReplay:
-    goals = Goals(slice(1, 2), slice(2, 3), lambda: judged)
-    return HindsightReplay(capacity, 3, 1, COLUMNS, goals, share, torch.Generator().manual_seed(2))
+GOALS = Goals(slice(1, 2), slice(2, 3), lambda: judged)
 
 
 class Story:
-    """Episodes of chance: columns of an observation are its column, its step (what is achieved), and the goal, -1."""
+    """Episodes of chance: an observation is of environment, row (what is achieved), and the goal, -1."""
 
-    def __init__(self):
-        self.chance, self.step = np.random.default_rng(0), 0
-        self.episodes: list[list[int]] = [[0] for _ in range(COLUMNS)]  # the steps at which each begins
+    def __init__(self, steps: int, segments: int = 1, ends: float = ENDS):
+        space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.replay = StepReplay(space, gym.spaces.Discrete(2), segments, steps, ENVS, 1, GAMMA)
+        self.writers = [self.replay.writer(segment) for segment in range(segments)]
+        self.chance, self.ends = np.random.default_rng(0), ends
+        self.last: dict[int, list[np.ndarray]] = {segment: [] for segment in range(segments)}
+        for writer in self.writers:
+            writer.begin()
 
-    def write(self, into: HindsightReplay, count: int) -> None:
-        inputs, following, over = [], [], []
+    def write(self, count: int, segment: int = 0) -> None:
+        writer = self.writers[segment]
         for _ in range(count):
-            for column in range(COLUMNS):
-                inputs.append([column, self.step, -1])
-                following.append([column, self.step + 1, -1])
-                over.append(bool(self.chance.random() < 0.2))
-                if over[-1]:
-                    self.episodes[column].append(self.step + 1)
-            self.step += 1
-        rows = torch.tensor(inputs, dtype=torch.float32)
-        none = torch.zeros(len(rows))
-        after = torch.tensor(following, dtype=torch.float32)
-        into.write(Transitions(rows, none[:, None], none - 7, none + 0.9, after), None, torch.tensor(over))
+            row, t = writer.row, writer.written
+            row.observation[:] = [[segment * ENVS + env, t, -1] for env in range(ENVS)]
+            row.action[:], row.reward[:] = 0, -7
+            before = self.last[segment][-1] if t else np.zeros(ENVS, bool)
+            over = (self.chance.random(ENVS) < self.ends) & ~before  # what follows an end only begins an episode
+            self.last[segment].append(over)
+            writer.publish(np.zeros(ENVS, bool), over)
 
-    def last(self, column: int, step: int) -> int:
-        """The last step so far of the episode that a step is in."""
-        return next((begin - 1 for begin in self.episodes[column] if begin > step), self.step - 1)
+    def final(self, segment: int, env: int, t: int) -> int:
+        """The row with the last known observation of the episode that a row is in."""
+        ends = self.last[segment]
+        return next((u + 1 for u in range(t, len(ends) - 1) if ends[u][env]), len(ends) - 1)
 
 
-@pytest.mark.parametrize("capacity", [31, 60, 3000])
-def test_goals_are_what_the_same_episode_achieved_later(capacity):
-    held, story = replay(capacity), Story()
-    for count in (4, 7, 1, 10, 3, 9, 9):
-        story.write(held, count)
-        rows = held.draw((4000,), torch.Generator().manual_seed(story.step))
-        drawn = held.read(rows)
+@pytest.mark.parametrize(("steps", "ends"), [(24, ENDS), (64, ENDS), (640, 0.005)])
+def test_goals_are_what_the_same_episode_achieved_later(steps, ends):
+    story = Story(steps, 2, ends)
+    held = HindsightReplay(story.replay, GOALS, 1.0)
+    for turn in range(6):
+        story.write(steps // 4, 0)
+        story.write(steps // 7 + 3, 1)
+        numbers = held.draw((4000,), torch.Generator().manual_seed(turn))
+        drawn = held.read(numbers)
         seen: dict[tuple[int, int], set[int]] = {}
-        for before, after, reward, discount in zip(
-            drawn.inputs, drawn.following, drawn.rewards, drawn.discounts, strict=True
-        ):
-            column, step, goal = (int(x) for x in before)
-            assert after.tolist() == [column, step + 1, goal]
-            assert step + 1 <= goal <= story.last(column, step) + 1
-            assert float(reward) == 100 * (step + 1) - goal
-            assert float(discount) == float(step + 1 != goal)
-            seen.setdefault((column, step), set()).add(goal)
-        oldest = max(0, story.step - capacity // COLUMNS)
-        assert {step for _, step in seen} == set(range(oldest, story.step))
-        for (column, step), goals in seen.items():  # all of them are drawn
-            later = story.last(column, step) + 1 - step
-            assert len(goals) == later or later > 4
+        rows = zip(drawn.inputs, drawn.following, drawn.rewards, drawn.discounts, strict=True)
+        for before, after, reward, discount in rows:
+            column, t, goal = (int(x) for x in before)
+            final = story.final(*divmod(column, ENVS), t)
+            assert after.tolist() == [column, t + 1, goal]
+            assert t + 1 <= goal <= final
+            assert float(reward) == 100 * (t + 1) - goal
+            assert float(discount) == GAMMA * (t + 1 != goal)
+            seen.setdefault((column, t), set()).add(goal)
+        for (column, t), goals in seen.items():  # all of them are drawn
+            later = story.final(*divmod(column, ENVS), t) - t
+            assert len(goals) == later or later > 2 or steps > 64
+        assert set(numbers.tolist()) <= {t * 2 * ENVS + column for column, t in seen}
 
 
 def test_a_share_of_goals_stays():
-    held = replay(3000, share=0.7)
-    Story().write(held, 50)
+    story = Story(64)
+    story.write(60)
+    held = HindsightReplay(story.replay, GOALS, 0.7)
     drawn = held.read(held.draw((20_000,), torch.Generator().manual_seed(1)))
     kept = drawn.inputs[:, 2] == -1
     assert float(kept.float().mean()) == pytest.approx(0.3, abs=0.02)
-    assert bool((drawn.rewards[kept] == -7).all()) and bool((drawn.discounts[kept] == 0.9).all())
-    whole = replay(3000, share=0.0)
-    Story().write(whole, 50)
-    assert bool((whole.read(torch.arange(150)).inputs[:, 2] == -1).all())
+    assert bool((drawn.rewards[kept] == -7).all()) and bool((drawn.discounts[kept] == GAMMA).all())
+    none = HindsightReplay(story.replay, GOALS, 0.0)
+    assert bool((none.read(none.draw((100,), torch.Generator())).inputs[:, 2] == -1).all())
 
 
-def test_what_was_written_is_what_is_loaded():
-    held, story = replay(60), Story()
-    story.write(held, 15)
-    story.write(held, 12)
-    other = replay(60)
-    other.load({name: tensor.clone() for name, tensor in held.state().items()})
-    other.generator.set_state(held.generator.get_state())
-    for each in (held, other):
-        again = Story()
-        again.chance, again.step = np.random.default_rng(5), story.step
-        again.write(each, 4)
-    rows = torch.arange(60)
-    for one, two in zip(held.read(rows)[:5], other.read(rows)[:5], strict=True):
-        assert torch.equal(one, two)
+def test_what_a_writer_overwrites_meanwhile_is_drawn_anew():
+    story = Story(64)
+    story.write(60)
+    held = HindsightReplay(story.replay, GOALS, 1.0)
+    numbers = held.draw((64,), torch.Generator().manual_seed(1))
+    story.write(50)
+    drawn = held.read(numbers)
+    assert int(numbers.min()) // ENVS >= 110 + 2 - 64
+    assert (drawn.inputs[:, 1] == numbers // ENVS).all() and (drawn.inputs[:, 2] > drawn.inputs[:, 1]).all()
+    assert held.held == story.replay.held and held.steps == story.replay.steps
 
 
 # -- tasks ------------------------------------------------------------------------------------------
@@ -149,7 +149,8 @@ def test_what_cannot_have_hindsight_is_named(tmp_path):
     for task, settings, words in (
         ("CartPole-v1", {}, "achieved_goal"),
         (f"{GAMES}:NoGoals", flat, "compute_reward"),
-        (FLIP, flat | {"samplers": 1}, "hindsight=0.8 would not be used"),
+        (FLIP, flat | {"n_step": 3, "samplers": 1}, "n_step=3 would not be used"),
+        (FLIP, flat | {"batch_size": 4, "num_envs": 8}, "leave batch_size out"),
         (FLIP, flat | {"hindsight": 1.5}, "hindsight=1.5"),
         (FLIP, flat | {"reward": f"{tmp_path}/rewards.py:mine"}, "leave reward out"),
     ):
@@ -175,10 +176,18 @@ OPTIONS: dict[str, Any] = SMALL | {
 }
 
 
-@pytest.mark.parametrize("share", [0.8, pytest.param(0.0, marks=pytest.mark.nightly)])
-def test_bits_are_flipped_by_hindsight(tmp_path, share):
+NIGHTLY = pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    ("share", "samplers"), [(0.8, 0), pytest.param(0.0, 0, marks=NIGHTLY), pytest.param(0.8, 1, marks=NIGHTLY)]
+)
+def test_bits_are_flipped_by_hindsight(tmp_path, share, samplers):
     """Chance meets a goal of 8 bits in a few episodes of a hundred; at best it takes 4 steps, of which 3 cost 1."""
-    train(FLIP, "dqn", run_dir=tmp_path / "run", hindsight=share, samplers=0, **(OPTIONS | {"total_steps": 12_000}))
+    options = OPTIONS | {"total_steps": 12_000, "samplers": samplers, "hindsight": share}
+    if samplers:
+        del options["num_steps"]
+    train(FLIP, "dqn", run_dir=tmp_path / "run", **options)
     earned = evaluate(tmp_path / "run", episodes=100, which="newest").mean_return
     assert earned > -4.5 if share else earned < -6
 
@@ -191,6 +200,18 @@ def test_a_run_goes_on_as_if_undisturbed(tmp_path):
     train(FLIP, "dqn", run_dir=tmp_path / "broken", **(options | {"total_steps": 700}))
     resume(tmp_path / "broken", total_steps=1500, quiet=True)
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
+
+
+@pytest.mark.parametrize("actor_device", ["", "cpu"])
+def test_it_learns_from_samplers_too(tmp_path, actor_device):
+    """Also where the actor learns in a process of its own."""
+    settings = {
+        name: value for name, value in OPTIONS.items() if not name.startswith("epsilon") and name != "num_steps"
+    }
+    settings |= {"hindsight": 0.8, "total_steps": 1000, "samplers": 1, "evaluate_episodes": 0}
+    train(f"{GAMES}:Reach", "sac", run_dir=tmp_path / "run", actor_device=actor_device, **settings)
+    (*_, last) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert last["updates"] == 200 and np.isfinite(last["loss"]["critic_loss"])
 
 
 @pytest.mark.nightly

@@ -124,6 +124,24 @@ def test_what_was_overwritten_is_drawn_anew_and_keeps_its_hands_off_newer_rows()
     torch.testing.assert_close(prioritised._tree.leaves, before)
 
 
+def test_priorities_go_on_from_a_checkpoint():
+    """Also those that were not drawn yet, and rows that came between the last draw and the checkpoint."""
+    replay, (writer,) = filled([60])
+    one = PrioritisedReplay(replay, exponent=0.7)
+    numbers = one.draw((64,), generator())
+    one.update(numbers, torch.linspace(0.01, 9, 64))
+    go_on(writer, 20)
+    state = {name: tensor.clone() for name, tensor in one.state().items()}
+    two = PrioritisedReplay(replay, exponent=0.7)
+    two.load(state)
+    for turn in range(3):
+        drawn = [each.draw((500,), generator(turn)) for each in (one, two)]
+        assert torch.equal(*drawn)
+        for each in (one, two):
+            each.update(drawn[0], drawn[0].float())
+        go_on(writer, 5)
+
+
 def test_nothing_yet_has_a_name():
     replay, _ = filled([2])
     with pytest.raises(SequenceError, match="nothing to draw"):

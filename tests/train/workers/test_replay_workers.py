@@ -370,7 +370,7 @@ def test_samplers_may_always_go_on_to_the_next_update(ratio: float):
         ("Pendulum-v1", {"batch_size": 2}, r"batch_size=2 would not .* samplers=0"),
         ("TagContinuous-v0", {}, r"continuous actions, not MultiDiscrete"),
         ("CartPole-v1", {}, r"continuous actions, not Discrete\(2\); .* ppo, a2c, pqn, dqn"),
-        ("Pendulum-v1", {"prioritised": True}, r"prioritised=True would not .* for dqn with samplers"),
+        ("Pendulum-v1", {"prioritised": True}, r"prioritised=True would not .* for dqn in tasks with one agent"),
         ("Pendulum-v1", {"replay_ratio": 0.0}, "replay_ratio"),
         ("Pendulum-v1", {"samplers": -2}, "samplers"),
     ],

@@ -23,9 +23,8 @@ from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
 from headrace.train.modules.exploration import EpsilonGreedy
-from headrace.train.modules.network import uses_images
 from headrace.train.modules.q_network import QNetwork, make_q_network
-from headrace.train.storage.device_replay import Recorded, Replay, Transitions
+from headrace.train.storage.device_replay import Transitions
 
 SEEN = 2048
 """number of images whose statistics standardise pixels"""
@@ -73,14 +72,24 @@ class DQN(DQNDeclaration, OffPolicy):
         """Sets the share of random actions to that of agent step `step`."""
         self.distribution.epsilon.fill_(self.config.epsilon_at(step))
 
+    def explore_next(self, step: int, collected: int) -> None:
+        """As `OffPolicy.explore_next`; it depends on the run's steps alone."""
+        self.explore(step)
+
     @torch.inference_mode()
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
-        """Sets the standardisation of pixels, in Q and its targets, from `SEEN` images, if the settings ask for it."""
+        """Sets the standardisation of pixels, in Q and its targets, from `SEEN` images, if the settings ask for it.
+
+        Of several processes, all take the first one's.
+        """
         if self.config.standardise_pixels:
             images = observed(SEEN)
             both: tuple[Any, ...] = self.network.q, self.targets.q
             for q in both:
                 q.trunk.fit(images)
+            if self.others is not None:
+                for parameters in (self.parts["q"], self._targets["q"]):
+                    self.others.broadcast(parameters)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: the value of the best action."""
@@ -146,22 +155,6 @@ class DQN(DQNDeclaration, OffPolicy):
             self._targets["q"].copy_(self.parts["q"])
         else:
             super().move_targets(*names)
-
-    # -- the Trainer -----------------------------------------------------------------------------
-
-    def learn(self, samples: Recorded | None, step: int, generator: torch.Generator) -> None:
-        super().learn(samples, step, generator)
-        if not self.config.frozen:
-            self.explore(step)
-
-    def _ring(self) -> Replay:
-        config = self.config
-        if uses_images(config, self.agent_group.observation):
-            alone = "let samplers collect them, samplers=1"
-            together = "train in one process, whose samplers collect them, on other machines, too, with ray"
-            advice = alone if self.others is None else together
-            raise OptionError(f"images are not kept twice in a replay on the device: {advice}")
-        return super()._ring()
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -4,8 +4,9 @@ An algorithm is a subclass with networks and two losses, of its critics and of i
 so that two processes can make them on two devices. The parameters that act are one flat vector, `OffPolicy.acting`, of
 which other processes get copies.
 
-No update waits for the device. In a run without workers, transitions are stored in a ring on the device
+No update waits for the device. In a run without workers, transitions of vectors are stored in a ring on the device
 (`headrace.train.storage.device_replay`), minibatches are drawn there, and on CUDA one update is one graph (`Updater`).
+Where the replay is one of steps, `headrace.train.algorithms.step_learner` draws from it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from headrace.train.modules.network import input_size
 from headrace.train.processes.others import Others
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
-from headrace.train.storage.hindsight import HindsightReplay, goals_for
 
 
 class Losses(NamedTuple):
@@ -119,7 +119,7 @@ class OffPolicy(Policy):
         # rows of a minibatch and sums of statistics, in memory that CUDA graphs of updates use
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
         self._measured = torch.zeros(len(self.statistics), device=device)
-        self._update = Updater(self, self._batch, config.graphs and not config.host_random and not config.hindsight)
+        self._update = Updater(self, self._batch, config.graphs and not config.host_random)
 
     def _make(self) -> tuple[Any, nn.Module]:
         """Returns the distribution and the network."""
@@ -132,6 +132,15 @@ class OffPolicy(Policy):
     def explore(self, step: int) -> None:
         """Sets the exploration of agent step `step`: over the whole range of actions until the first update."""
         self.distribution.explore(widely=step < self.config.learning_starts)
+
+    def explore_next(self, step: int, collected: int) -> None:
+        """Sets the exploration of the next rollout.
+
+        Args:
+            step: agent steps of the run.
+            collected: those of this process since its replay was empty.
+        """
+        self.explore(collected)
 
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
         """Called before the first update, for instance to compute statistics of observations.
@@ -252,7 +261,7 @@ class OffPolicy(Policy):
             return
         replay = self.record(samples)
         due = self._due()
-        self.explore(self._collected)
+        self.explore_next(step, self._collected)
         if due == 0:
             return
         rates = UpdateRates.of(self.config, step)
@@ -282,15 +291,19 @@ class OffPolicy(Policy):
     def _batch(self) -> Transitions:
         """Returns the transitions numbered ``_rows``."""
         assert self.replay is not None
-        return self.normalised(self.replay.read(self._rows))
+        some = self.replay.read(self._rows)
+        return self.normalised(some._replace(discounts=some.discounts * self.config.gamma))
 
     def normalised(self, some: Transitions) -> Transitions:
-        """Returns transitions normalised by the present statistics, with discounts multiplied by γ."""
+        """Returns transitions normalised by the present statistics; images for a perceptron become vectors first."""
         normaliser, scaler = self.encoder.normaliser, self.reward_scaler
+        if some.inputs.dim() > 2 and not self.encoder.image:
+            out = torch.empty(2, len(some.inputs), *self.encoder.shape, device=self.device)
+            inputs, following = map(self.encoder.plain, (some.inputs, some.following), out)
+            some = some._replace(inputs=inputs, following=following)
         if normaliser is not None:
             inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
             some = some._replace(inputs=inputs, following=following)
-        some = some._replace(discounts=some.discounts * self.config.gamma)
         return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards))
 
     @property
@@ -305,15 +318,8 @@ class OffPolicy(Policy):
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it outside inference mode
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                self.replay = self._new_replay(inputs, actions)
+                self.replay = Replay(config.replay_size, inputs, actions, self.device)
         return self.replay
-
-    def _new_replay(self, inputs: int, actions: int) -> Replay:
-        config = self.config
-        if not config.hindsight:
-            return Replay(config.replay_size, inputs, actions, self.device)
-        sizes = config.replay_size, inputs, actions, self._columns
-        return HindsightReplay(*sizes, goals_for(config), config.hindsight, self.generator, self.device)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The base of collectors: the memory of one rollout, T steps of N environments, and the loop that fills it.
 
 `headrace.train.collect.device` collects where the environments are on the learner's device,
-`headrace.train.collect.host` everywhere else. Both write every step where the learner reads it.
+`headrace.train.collect.host` everywhere else, and `headrace.train.collect.step_collector` into a replay of steps. All
+write every step where the learner reads it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Collector(ABC):
         terminated, truncated: bool[T, N].
         present: agents in the game before the next step, bool[N, agents], or bool[N] for one agent.
         acted: agents in the game before each step of the last rollout, bool[T, N, agents]; None for one agent.
+        taken: steps of the last rollout that were taken, bool[T, N]; None if all were. With next-step autoreset an
+            environment begins its next episode in place of a step.
         experiences: each policy's part of the rollout.
         seconds: time spent in ``env``, in ``inference``, and in ``learning`` (advantages, statistics). Where a whole
             rollout is one CUDA graph, they are those of an earlier rollout that was run step by step, and only their
@@ -77,6 +80,7 @@ class Collector(ABC):
         }  # [now | final, T, N, …]
         self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
         self.acted: Tensor | None = None
+        self.taken: Tensor | None = None
         heads = [masked_heads(p.config, spec, p.agent_group) for p in policies]
         self.masks: dict[str, Tensor] = {}
         if any(heads):

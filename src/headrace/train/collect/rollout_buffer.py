@@ -189,8 +189,7 @@ class Experience:
         if not self.policy.capabilities.replay:
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
-        over = (outcome.terminated | outcome.truncated).flatten()
-        return Recorded(self.transitions(outcome), present, over)
+        return Recorded(self.transitions(outcome), present)
 
     def samples(self, outcome: Outcome) -> Samples:
         """Returns the rollout's samples after all steps, and updates statistics of observations, rewards and values."""
@@ -257,9 +256,7 @@ class Experience:
         if finals is not None:
             last = torch.empty(len(finals.t), *self.encoder.shape, device=self.device)
             following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
-        if self.reward_scaler is not None:
-            self.reward_scaler.update(outcome.rewards, outcome.terminated | outcome.truncated, outcome.present)
-        self._update_normaliser(*self._counted(outcome.present))
+        self.update_statistics(outcome)
         return Transitions(
             seen[:-1].flatten(0, 1),
             self.actions.reshape(len(self.actions) * self.columns, -1),
@@ -267,6 +264,12 @@ class Experience:
             (~outcome.terminated).flatten().float(),
             following[:-1].flatten(0, 1),
         )
+
+    def update_statistics(self, outcome: Outcome) -> None:
+        """Updates the statistics of observations and rewards by a rollout that goes into a replay."""
+        if self.reward_scaler is not None:
+            self.reward_scaler.update(outcome.rewards, outcome.terminated | outcome.truncated, outcome.present)
+        self._update_normaliser(*self._counted(outcome.present))
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -164,6 +164,8 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
         raise OptionError(f"algo={algo!r} is for tasks with one agent, not for {config.task}")
     if masked_heads(config, spec, agent_group) and not can.masks:
         raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
+    if spec.agents and can.replay and uses_images(config, agent_group.observation):
+        raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)
 
 
@@ -204,7 +206,8 @@ def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
     for name, agent_group in agent_groups(config, spec).items():
         own = config.of_policy(name)
         continuous = isinstance(agent_group.action, gym.spaces.Box)
-        setups[name] = PolicySetup(own, network_kind(own, agent_group.observation), continuous, agent_group.width)
+        kind = network_kind(own, agent_group.observation)
+        setups[name] = PolicySetup(own, kind, continuous, agent_group.width, not spec.agents)
     return setups
 
 

@@ -30,6 +30,7 @@ class Use:
         networks: kinds of networks.
         continuous: whether for continuous actions only.
         given: another setting that must have a value, and that value; True stands for every value that is true.
+        alone: whether for tasks with one agent only.
     """
 
     replay: bool | None = None
@@ -37,6 +38,7 @@ class Use:
     networks: tuple[str, ...] = KINDS
     continuous: bool = False
     given: tuple[str, Any] | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ def _words(use: Use, names: list[str]) -> str:
     words += ["with continuous actions"] if use.continuous else []
     words += [f"with a network that is {' or '.join(use.networks)}"] if use.networks != KINDS else []
     words += [f"with {use.ways[0]}"] if len(use.ways) == 1 else []
+    words += ["in tasks with one agent"] if use.alone else []
     if use.given is not None:
         setting, value = use.given
         words += [f"with {setting}" + ("" if value is True else f"={value!r}")]

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.train.config.checks import as_lists
-from headrace.train.config.fields import IN_TURN, WORKERS, Use, setting
+from headrace.train.config.fields import WORKERS, Use, setting
 from headrace.train.config.settings import Config
 
 _WORKERS = Use(ways=(WORKERS,))
+STEPS = Use(given=("hindsight", 0), alone=True)
+"""of settings that need a replay of steps, see `headrace.train.collect.steps`"""
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,13 @@ class ReplayConfig(Config):
         "Number of rewards in a target before the value of the observation that follows.",
         low=1,
         group="learning",
-        use=_WORKERS,
+        use=STEPS,
         speed=True,
     )
     replay_size: int = setting(
         1_000_000,
         "Steps of a policy's agents that its replay holds, on the device. A step of one agent takes 8 bytes "
-        "for each number observed, 4 for each number of an action, and 8.",
+        "for each number observed, 4 for each number of an action, and 8; images are held once, a byte for each value.",
         low=1,
         group="replay",
         speed=True,
@@ -56,7 +58,7 @@ class ReplayConfig(Config):
         low=0,
         high=1,
         group="replay",
-        use=Use(ways=(IN_TURN,)),
+        use=Use(alone=True),
     )
     save_replay: bool = setting(
         True,

@@ -26,12 +26,14 @@ class PolicySetup:
         network: the kind of its network: mlp, cnn, gru, or own for a user's.
         continuous: whether its actions are continuous.
         agents: the number of agents of an environment that it plays.
+        alone: whether the task has one agent.
     """
 
     config: Config
     network: str = "mlp"
     continuous: bool = True
     agents: int = 1
+    alone: bool = True
 
     @property
     def way(self) -> str:
@@ -53,6 +55,8 @@ class PolicySetup:
         if use.replay not in (None, self.capabilities.replay):
             return False
         if self.way not in use.ways or self.network not in use.networks or (use.continuous and not self.continuous):
+            return False
+        if use.alone and not self.alone:
             return False
         if use.given is None:
             return True
@@ -145,6 +149,6 @@ def unused_defaults(setup: PolicySetup) -> Iterator[tuple[str, Any]]:
     """Yields the values of presets, name → value, that this run does not use, which is no error."""
     kind = type(setup.config)
     for name, known in settings_of(kind).items():
-        value, with_workers = getattr(setup.config, name), all(use.ways == (WORKERS,) for use in known.uses)
-        if known.group != "workers" and with_workers and value != default_of(kind, name) and not setup.uses(name):
+        value, some = getattr(setup.config, name), all(use.ways == (WORKERS,) or use.alone for use in known.uses)
+        if known.group != "workers" and some and value != default_of(kind, name) and not setup.uses(name):
             yield name, value

@@ -110,7 +110,7 @@ def why_no_samplers(config: Config) -> str | None:
         return f"{config.task} has several agents"
     if is_known_here_only(config.task):
         return f"{config.task} is registered where no other process can import it, in place of a file"
-    for name in ("deterministic", "devices", "batch_size", "hindsight"):
+    for name in ("deterministic", "devices", "batch_size"):
         if value := getattr(config, name, None):
             return f"{name}={value}"
     if place() is not None:
@@ -164,6 +164,7 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
     from headrace.pool.registry import build_task
     from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, policy_setups, reward_function
+    from headrace.train.collect.steps import replays_steps
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
@@ -177,6 +178,11 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
         reward_function(config.reward)
     if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
+    if config.batch_size and config.samplers == 0 and replays_steps(config):
+        raise OptionError(
+            f"batch_size={config.batch_size} lets groups of environments take turns, but images, n_step, priorities "
+            "and hindsight have a replay whose rows are a step of all environments: leave batch_size out"
+        )
     spec = build_task(config.task, **config.env_options).spec
     setups = policy_setups(config, spec)
     check_loads(config, spec, setups)

@@ -43,16 +43,24 @@ class EpisodeTracker:
         self._summary: _Summary | None = None
         self.everywhere: Tensor | None = None
 
-    def update(self, rewards: Tensor, ends: Tensor, by_type: Sequence[tuple[Tensor, Tensor]] = ()) -> None:
+    def update(
+        self,
+        rewards: Tensor,
+        ends: Tensor,
+        by_type: Sequence[tuple[Tensor, Tensor]] = (),
+        taken: Tensor | None = None,
+    ) -> None:
         """Adds a rollout, on any device.
 
         Args:
             rewards: [T, N].
             ends: where episodes ended, bool[T, N].
             by_type: for each type, its rewards and the step's contribution to its episodes' lengths, [T, N] each.
+            taken: which of the steps were taken, and count for the lengths, bool[T, N]; None if all were.
         """
         self._summary = self.everywhere = None
-        pairs = ((rewards, torch.ones_like(rewards)), *by_type)
+        lengths = torch.ones_like(rewards) if taken is None else taken.to(rewards)
+        pairs = ((rewards, lengths), *by_type)
         values = torch.stack([each for pair in pairs for each in pair]).to(self._running)
         ends = ends.to(self._count.device)
         steps = torch.arange(len(ends), device=ends.device).unsqueeze(1)

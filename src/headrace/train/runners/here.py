@@ -62,11 +62,13 @@ def train_here(
 
 def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup) -> Runner:
     """Returns the runner for these settings."""
+    from headrace.train.collect.steps import replays_steps
     from headrace.train.runners.off_policy import OffPolicyTrainer
     from headrace.train.runners.on_policy import OnPolicyTrainer
+    from headrace.train.runners.step_trainer import StepTrainer
     from headrace.train.runners.synchronous import Trainer
 
     if config.samplers > 0:
         replay = find_algorithm(config.algo).capabilities.replay
         return (OffPolicyTrainer if replay else OnPolicyTrainer)(config, run, point)
-    return Trainer(config, run, point, group)
+    return (StepTrainer if replays_steps(config) else Trainer)(config, run, point, group)

@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from headrace.errors import StateError
-from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.collect.steps import make_replay
 from headrace.train.config.settings import Config
 from headrace.train.runners.asynchronous import AsyncTrainer
 from headrace.train.runners.checks import check_workers
@@ -21,7 +20,6 @@ from headrace.train.workers import actor_learner, replay_sampler
 from headrace.train.workers.actor_learner import Exchange, extras_of
 from headrace.train.workers.learner import Learner
 from headrace.train.workers.rate_limiter import RateLimiter
-from headrace.train.workers.replay_sampler import Frames
 
 HEAD_START = 100  # updates of the critics while the process that learns the actor starts
 
@@ -113,15 +111,10 @@ class OffPolicyTrainer(AsyncTrainer):
 
     def _load_replay(self, written: list[int] | None) -> str | None:
         """Restores the replay, which had `written` rows; returns in words why that failed, or None."""
-        reason = "save_replay=False left it out"
-        if written is not None:
-            try:
-                self._files.load(written)
-                return None
-            except StateError as error:
-                reason = str(error)
         steps = self.config.learning_starts
-        return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
+        if written is None:
+            return self._files.without("save_replay=False left it out", steps)
+        return self._files.load_or_say(written, steps)
 
     def _counters(self) -> dict[str, Any]:
         return super()._counters() | {"emptied": self.emptied}
@@ -147,13 +140,3 @@ class OffPolicyTrainer(AsyncTrainer):
         """As `AsyncTrainer.close`."""
         super().close()
         self.exchange.close()
-
-
-def make_replay(config: Config) -> StepReplay:
-    """Returns the replay of a run with samplers, in memory that they share."""
-    frames = Frames.of(config)
-    spec = build_task(config.task, **frames.options).spec
-    envs, segments = config.num_envs, config.samplers
-    steps = max(config.replay_size // (envs * segments), 2 * (config.n_step + frames.stack + 3))
-    spaces = spec.observation, spec.action
-    return StepReplay(*spaces, segments, steps, envs, config.n_step, config.gamma, frames.stack)

@@ -101,6 +101,14 @@ class ProcessGroup:
         dist.all_reduce(total)
         torch.div(total[:-1], total[-1].clamp(min=1), out=values)
 
+    def total(self, number: int) -> int:
+        """Returns the sum of a number over all processes."""
+        if self.size == 1:
+            return number
+        numbers = torch.tensor([number])
+        dist.all_reduce(numbers, group=self._host)
+        return int(numbers)
+
     def all_reduce(self, values: Tensor) -> None:
         """Replaces values by their sum over all processes, the same in each, bit for bit."""
         dist.all_reduce(values)

@@ -25,6 +25,7 @@ from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.collector import Collector
 from headrace.train.collect.curriculum import options_at, words_of
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.self_play import SelfPlay
@@ -61,6 +62,9 @@ class Trainer(Runner):
 
     SPEEDS = "steps_per_second"
 
+    pool: Any
+    collector: Collector
+
     def __init__(
         self, config: Config, run: RunFolder, resume: Checkpoint | None = None, group: ProcessGroup | None = None
     ):
@@ -69,8 +73,8 @@ class Trainer(Runner):
         super().__init__(config, run, find_device(config.device))
         self._options = options_at(config, 0 if resume is None else resume.counters["step"])
         self.pool = self._training_pool()
-        self.policies = make_policies(config, self.pool, self.device)
-        self.collector = make_collector(config, self.pool, self.policies, self.device)
+        self.policies = self._make_policies()
+        self.collector = self._make_collector()
         self._collect = self._whole_rollout()
         self.generator = torch.Generator("cpu" if config.host_random else self.device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
@@ -127,15 +131,16 @@ class Trainer(Runner):
         ends = self.collector.ends
         for policy in self.policies:
             agent_group = policy.agent_group
-            policy.tracker.update(self.collector.scores(agent_group), ends, self.collector.scores_by_type(agent_group))
-        for policy, samples in zip(self.policies, rollouts, strict=True):
-            policy.learn(samples, self.step, self.generator)
+            scores, by_type = self.collector.scores(agent_group), self.collector.scores_by_type(agent_group)
+            policy.tracker.update(scores, ends, by_type, self.collector.taken)
+        taken = self._steps_taken()
+        self._learn(rollouts, taken)
         if self.device.type == "cpu":  # on a GPU, only reports and checkpoints wait for the losses
             for policy in self.policies:
                 self._check(policy, policy.last_losses())
         self.group.merge(self.policies)
         self._watch.lap("learning")
-        self.step += self.rollout
+        self.step += taken
         self.iteration += 1
         if options_at(self.config, self.step) != self._options:
             self._next_stage()
@@ -144,6 +149,22 @@ class Trainer(Runner):
 
     def _training_pool(self) -> Any:
         return training_pool(dataclasses.replace(self.config, env_options=self._options))
+
+    def _make_policies(self) -> Sequence[Policy]:
+        """Makes the policies, and what they learn from."""
+        return make_policies(self.config, self.pool, self.device)
+
+    def _make_collector(self) -> Collector:
+        return make_collector(self.config, self.pool, self.policies, self.device)
+
+    def _steps_taken(self) -> int:
+        """Returns the agent steps of the last rollout, of all processes together."""
+        return self.rollout
+
+    def _learn(self, rollouts: list[Any], taken: int) -> None:
+        """Makes the updates that are due after a rollout of ``taken`` agent steps."""
+        for policy, samples in zip(self.policies, rollouts, strict=True):
+            policy.learn(samples, self.step, self.generator)
 
     def _whole_rollout(self) -> Graph:
         """Returns the collection of a rollout, as a CUDA graph where it can be one."""
@@ -158,7 +179,7 @@ class Trainer(Runner):
         spent = self.collector.seconds
         self.pool.close()
         self.pool = self._training_pool()
-        self.collector = make_collector(self.config, self.pool, self.policies, self.device)
+        self.collector = self._make_collector()
         self.collector.seconds = spent
         self._collect = self._whole_rollout()
         for experience in self.collector.experiences:
@@ -192,7 +213,7 @@ class Trainer(Runner):
 
     @property
     def rollout(self) -> int:
-        """Agent steps of one rollout of all processes."""
+        """The most agent steps that one rollout of all processes takes."""
         return self.config.num_envs * self.config.num_steps * self.group.size
 
     @property
@@ -322,18 +343,22 @@ class Trainer(Runner):
     def load(self, point: Checkpoint) -> int:
         """As `Runner.load`; environments continue their episodes if their states were saved."""
         metrics_bytes = super().load(point)
-        if "environments" in point.state:
+        if self._continues(point):
             self.pool.load_state(None, checkpoints.unpack_blobs(point.state))
         else:
             self._begin_anew()
         return metrics_bytes
+
+    def _continues(self, point: Checkpoint) -> bool:
+        """Returns whether environments can continue their episodes."""
+        return "environments" in point.state
 
     def _load(self, point: Checkpoint) -> None:
         state, self.iteration = point.state, point.counters["iteration"]
         for experience in self.collector.experiences:
             experience.policy.load_state(state)
             experience.load_state(state)
-        if "environments" in state:
+        if self._continues(point):
             self.collector.load_state(state)
         self.self_play.load_state(state)
         self.generator.set_state(state["generator"])

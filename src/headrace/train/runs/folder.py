@@ -1,7 +1,8 @@
 """The run folder: all files of a run, readable without this library.
 
 ``config.json`` the settings · ``metrics.jsonl`` the metrics, one line for each measurement · ``events.jsonl`` what
-happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming · ``episodes/`` and ``curve.png``
+happened, such as its end · ``checkpoints/`` and ``replay/`` the state for resuming (``replay-1/`` … those of further
+processes that train together) · ``episodes/`` and ``curve.png``
 videos and the return curve · ``tensorboard/`` the metrics for TensorBoard · ``viewer.json`` the viewer's port while
 the run trains · ``live.safetensors`` the newest networks while a page shows the run, and touches ``watched`` ·
 ``train.lock`` the process that trains, while the run trains.
@@ -75,6 +76,16 @@ class RunFolder:
             raise
         return run
 
+    def replay_of(self, rank: int) -> Path:
+        """Returns the folder with the replay of one of the processes that train together, on its own machine."""
+        return self.replay.with_name(f"{self.replay.name}-{rank}") if rank else self.replay
+
+    def drop_replays(self, kept: int) -> None:
+        """Removes the replays of all processes but the first ``kept``."""
+        for folder in self.path.glob(f"{self.replay.name}-*"):
+            if int(folder.name.rpartition("-")[2]) >= kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
     def leave(self) -> None:
         """Removes the files of a run that ended before it reported anything, so that the folder can be used again.
 
@@ -83,7 +94,8 @@ class RunFolder:
         from headrace.train.runs.checkpoint import newest_learnt
 
         if newest_learnt(self.checkpoints) is None:
-            for folder in (self.checkpoints, self.replay, self.tensorboard, self.episodes):
+            replays = self.path.glob(f"{self.replay.name}-*")
+            for folder in (self.checkpoints, self.replay, *replays, self.tensorboard, self.episodes):
                 shutil.rmtree(folder, ignore_errors=True)
             files = (self.config_file, self.metrics_file, self.events.file)
             for file in (*files, self.viewer_file, self.live_file, self.watched_file):

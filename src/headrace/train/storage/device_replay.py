@@ -44,12 +44,10 @@ class Recorded(NamedTuple):
     Attributes:
         transitions: M transitions.
         present: bool[M], whether the agent was in the game; None if all were.
-        over: bool[M], whether an episode ended with the transition, by termination or truncation.
     """
 
     transitions: Transitions
     present: Tensor | None
-    over: Tensor
 
 
 class Replay:
@@ -71,13 +69,12 @@ class Replay:
         self.memory = torch.zeros(capacity + 1, sum(self._widths), device=device)
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
-    def write(self, new: Transitions, present: Tensor | None = None, over: Tensor | None = None) -> None:
+    def write(self, new: Transitions, present: Tensor | None = None) -> None:
         """Writes transitions, replacing the oldest if full.
 
         Args:
             new: M transitions.
             present: bool[M], which of them to write; all by default.
-            over: bool[M], where episodes ended; used by subclasses that need episodes.
         """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
         rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)

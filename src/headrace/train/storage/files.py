@@ -107,6 +107,27 @@ class ReplayFiles:
             raise StateError(f"the replay in {self.folder} cannot be read: {error}") from error
         self._saved = rows
 
+    def load_or_say(self, written: Sequence[int], steps: int) -> str | None:
+        """As `load`, for a run that goes on in any case.
+
+        Args:
+            written: the result of `save`.
+            steps: how many steps come before the first update from an empty replay.
+
+        Returns:
+            In words, that the replay is empty, and why; None if it is restored.
+        """
+        try:
+            self.load(written)
+        except StateError as error:
+            return self.without(str(error), steps)
+        return None
+
+    @staticmethod
+    def without(reason: str, steps: int) -> str:
+        """Returns in words that a run goes on with an empty replay; arguments as above."""
+        return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
+
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
         """Fills the replay's arrays with a saved state, and returns the files that hold it."""
         arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)

@@ -1,12 +1,10 @@
-"""A replay that replaces goals by what was achieved later in the episode, and recomputes the rewards.
+"""Draws from a replay of steps, with goals replaced by what was achieved later in the episode, and rewards for them.
 
 Hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495), with the strategy that it calls *future*: in a
 share of the transitions drawn, the goal becomes what was achieved at a later step of the same episode, drawn uniformly.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -15,71 +13,60 @@ from headrace.errors import OptionError
 from headrace.pool.goals import Goals
 from headrace.pool.registry import build_task
 from headrace.train.config.replay import ReplayConfig
-from headrace.train.storage.device_replay import Replay, Transitions
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.layout import FIRST
+from headrace.train.storage.step_replay import Staleness, StepReplay
+
+AHEAD = 64  # rows of an episode that are looked at together
 
 
-class HindsightReplay(Replay):
-    """As `Replay`, of whole steps of all columns.
+class HindsightReplay:
+    """Reads from a `StepReplay` of single steps; used in its place by the process that reads.
 
     Args:
-        capacity: the largest number of transitions that it holds.
-        inputs, actions: columns of one observation and of one action.
-        columns: transitions of one step, one for each environment.
+        replay: the replay to read from.
         goals: where goals are in observations, and the rewards for reaching them.
         share: the probability that a transition's goal is replaced.
-        generator: draws which goals are replaced, and by which.
-        device: the device of its memory.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        inputs: int,
-        actions: int,
-        columns: int,
-        goals: Goals,
-        share: float,
-        generator: torch.Generator,
-        device: torch.device | str = "cpu",
-    ):
-        super().__init__(capacity // columns * columns, inputs, actions, device)
-        self.columns, self.goals, self.share, self.generator = columns, goals, share, generator
+    def __init__(self, replay: StepReplay, goals: Goals, share: float):
+        self.replay, self.goals, self.share = replay, goals, share
         self._judge = goals.judge()
-        self._steps = self.capacity // columns
-        # for each row the last known step of its episode, and for each column the first step of the unfinished episode
-        self._last = torch.zeros(self.capacity, dtype=torch.int64, device=device)
-        self._began = torch.zeros(columns, dtype=torch.int64, device=device)
+        self._records = torch.from_numpy(replay.arrays["record"]).flatten(0, 2)
+        self._flags = torch.from_numpy(replay.arrays["flags"]).flatten()
 
-    def write(self, new: Transitions, present: Tensor | None = None, over: Tensor | None = None) -> None:
-        """As `Replay.write`, for a rollout [T · columns] in the order of its steps; ``over`` is required."""
-        assert over is not None and present is None, "goals are for environments with one agent"
-        over = over.view(-1, self.columns)
-        first, count = int(self.written) // self.columns, len(over)
-        super().write(new)
-        last = torch.full_like(over, first + count - 1, dtype=torch.int64)
-        for t in range(count - 2, -1, -1):
-            last[t] = torch.where(over[t], first + t, last[t + 1])
-        last[-1] = first + count - 1
-        oldest = max(int(self._began.min()), first + count - self._steps, 0)
-        before = torch.arange(oldest, first, device=last.device).view(-1, 1)
-        goes_on = before >= self._began
-        rows = (before * self.columns + torch.arange(self.columns, device=last.device)) % self.capacity
-        self._last[rows[goes_on]] = last[0].expand(goes_on.shape)[goes_on]
-        places = (
-            torch.arange(first * self.columns, (first + count) * self.columns, device=last.device)
-        ) % self.capacity
-        self._last[places] = last.flatten()
-        for t in range(count):
-            self._began[over[t]] = first + t + 1
+    @property
+    def steps(self) -> int:
+        """As of `StepReplay`."""
+        return self.replay.steps
 
-    def read(self, rows: Tensor) -> Transitions:
-        """As `Replay.read`, with some transitions' goals replaced and their rewards recomputed."""
-        some = super().read(rows)
-        chance = torch.rand(2, len(rows), generator=self.generator, device=self.generator.device).to(rows.device)
+    @property
+    def held(self) -> int:
+        """As of `StepReplay`."""
+        return self.replay.held
+
+    def staleness(self, numbers: Tensor, version: int) -> Staleness:
+        """As of `StepReplay`."""
+        return self.replay.staleness(numbers, version)
+
+    def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """As of `StepReplay`; the generator also draws which goals `read` replaces, and by which."""
+        self._generator = generator
+        return self.replay.draw(shape, generator)
+
+    def read(self, numbers: Tensor) -> Transitions:
+        """As `StepReplay.read`, with some transitions' goals replaced and their rewards recomputed."""
+        chance = torch.rand(2, len(numbers), generator=self._generator)
         chosen = (chance[0] < self.share).nonzero().squeeze(1)
+        while True:
+            some = self.replay.read(numbers)
+            goals = self._achieved_later(numbers[chosen], chance[1, chosen])
+            if self.replay.lost(numbers) is None:  # else later rows may have been overwritten as well
+                return self._with_goals(some, chosen.to(some.rewards.device), goals.to(some.rewards.device))
+
+    def _with_goals(self, some: Transitions, chosen: Tensor, goals: Tensor) -> Transitions:
         if not len(chosen):
             return some
-        goals = self._achieved_later(rows[chosen], chance[1, chosen])
         inputs, following = some.inputs.clone(), some.following.clone()
         rewards, discounts = some.rewards.clone(), some.discounts.clone()
         for seen in (inputs, following):
@@ -88,25 +75,30 @@ class HindsightReplay(Replay):
         earned, ends = self._judge(achieved.cpu().numpy(), goals.cpu().numpy())
         rewards[chosen] = torch.from_numpy(earned).to(rewards.device)
         if ends is not None:
-            discounts[chosen] = torch.from_numpy(~ends).to(discounts)
+            discounts[chosen] = self.replay.gamma * torch.from_numpy(~ends).to(discounts)
         return some._replace(inputs=inputs, following=following, rewards=rewards, discounts=discounts)
 
-    def _achieved_later(self, rows: Tensor, chance: Tensor) -> Tensor:
-        """Returns the goal achieved at a step of a row's episode, its own or a later one, float32[B, G]."""
-        newest = int(self.written) // self.columns - 1
-        step = newest - (newest - rows // self.columns) % self._steps
-        ahead = (chance * (self._last[rows] - step + 1)).to(torch.int64)
-        later = (rows + torch.minimum(ahead, self._last[rows] - step) * self.columns) % self.capacity
-        *_, following = self.memory[later].split(self._widths, 1)
-        return following[:, self.goals.achieved]
+    def _achieved_later(self, numbers: Tensor, chance: Tensor) -> Tensor:
+        """Returns the goals achieved at steps of some rows' episodes, their own or later ones, float32[B, G]."""
+        layout = self.replay.layout
+        steps = (chance * self._steps_left(numbers)).to(torch.int64)
+        rows = (numbers + (steps + 1) * layout.stride).remainder_(layout.size)
+        return self._records.index_select(0, rows)[:, : layout.inputs][:, self.goals.achieved]
 
-    def state(self) -> dict[str, Tensor]:
-        return super().state() | {"last": self._last, "began": self._began}
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        super().load(state)
-        self._last.copy_(state["last"])
-        self._began.copy_(state["began"])
+    def _steps_left(self, numbers: Tensor) -> Tensor:
+        """Returns the number of steps from some rows to the last known observation of their episodes, int64[B]."""
+        layout = self.replay.layout
+        known = self.replay.rows_since(numbers)
+        left, goes_on = torch.zeros_like(known), known > 0
+        for begin in range(0, int(known.max()) if len(known) else 0, AHEAD):
+            ahead = torch.arange(begin + 1, begin + AHEAD + 1).unsqueeze(1)
+            flags = self._flags.take((numbers + ahead * layout.stride).remainder_(layout.size))
+            same = ((flags & FIRST == 0) & (ahead <= known)).to(torch.int64).cumprod(0).sum(0)
+            left += torch.where(goes_on, same, 0)
+            goes_on &= same == AHEAD
+            if not goes_on.any():
+                break
+        return left
 
 
 def goals_for(config: ReplayConfig) -> Goals:

@@ -8,6 +8,7 @@ Unlike in the paper, the draws of a minibatch are independent of each other.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -88,6 +89,22 @@ class PrioritisedReplay:
         self._to_come.append((numbers.clone(), errors, ready))
         if len(self._to_come) > (ready is not None):
             self._take(*self._to_come.pop(0))
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the priorities for a checkpoint: those of all places, float64, the highest, and whose they are.
+
+        Errors of updates that a GPU still computes are waited for.
+        """
+        while self._to_come:
+            self._take(*self._to_come.pop(0))
+        return {"leaves": self._tree.leaves, "highest": self._highest, "known": torch.tensor(self._known)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Restores what `state` returned, over a replay with the same rows."""
+        self._tree.leaves.copy_(state["leaves"])
+        self._tree.add_up(torch.arange(len(self._tree.leaves)))
+        self._highest = state["highest"].clone()
+        self._known = [(low, high) for low, high in state["known"].tolist()]
 
     def _take(self, numbers: Tensor, errors: Tensor, ready: torch.cuda.Event | None) -> None:
         if ready is not None:

@@ -206,7 +206,7 @@ class StepReplay:
         while True:
             transitions = self._read_at(numbers)
             self._fence()
-            lost = self._lost(numbers)
+            lost = self.lost(numbers)
             if lost is None:
                 return transitions
             numbers[lost] = (draw or self._again)(int(lost.sum()))
@@ -219,13 +219,19 @@ class StepReplay:
 
     def staleness(self, numbers: Tensor, version: int) -> Staleness:
         """Returns the age of transitions, by number, int64[B], where the newest weights have this version."""
-        segments = numbers.remainder(self.layout.stride) // self.layout.envs
-        newest = torch.from_numpy(self._written.copy()).index_select(0, segments) - 1
-        rows = numbers // self.layout.stride
+        segments, rows = self._segments(numbers), numbers // self.layout.stride
         versions = torch.from_numpy(self.arrays["version"])[rows % self.layout.steps, segments]
-        return Staleness(newest - rows, version - versions.to(torch.int64))
+        return Staleness(self.rows_since(numbers), version - versions.to(torch.int64))
 
-    def _lost(self, numbers: Tensor) -> Tensor | None:
+    def rows_since(self, numbers: Tensor) -> Tensor:
+        """Returns how many rows have been published since these, by number, int64[B]."""
+        newest = torch.from_numpy(self._written.copy()).index_select(0, self._segments(numbers)) - 1
+        return newest - numbers // self.layout.stride
+
+    def _segments(self, numbers: Tensor) -> Tensor:
+        return numbers.remainder(self.layout.stride) // self.layout.envs
+
+    def lost(self, numbers: Tensor) -> Tensor | None:
         """Returns which of these numbers' rows have been overwritten, bool[B]; None if none has."""
         stride, envs = self.layout.stride, self.layout.envs
         oldest = [row * stride for row in self._whole()]

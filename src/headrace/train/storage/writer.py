@@ -116,6 +116,20 @@ class StepWriter:
         self._next = NEXT[flags]
         self._ages = np.where(self._next == FIRST, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
 
+    def state(self) -> dict[str, Tensor]:
+        """Returns what a writer that goes on in the middle of episodes needs beside the published rows, as copies.
+
+        They are the observations of `row`, float32, int32 or uint8 [N, …], and flags and ages, uint8[N] each.
+        """
+        parts = {"observation": self.row.observation, "flags": self._next, "ages": self._ages}
+        return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Restores what `state` returned, in place of `begin`, after the same rows."""
+        self.row.observation[...] = state["observation"].numpy()
+        self._next, self._ages = (state[name].numpy().copy() for name in ("flags", "ages"))
+        self._begun = True
+
     def stack(self) -> Tensor:
         """Returns the stacked images of `row`, uint8[N, k · C, H, W], oldest frame first, as `read` returns them.
 

@@ -36,8 +36,9 @@ from headrace.train.processes.start import (
     take_cores,
     worker_context,
 )
+from headrace.train.runners.here import runner_for
 from headrace.train.runners.off_policy import OffPolicyTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs.folder import RunFolder
 
 REPLAY = 100_000  # the largest replay of a probe, in steps: more are not collected in so short a time
@@ -235,7 +236,7 @@ def allowance(config: Config, share: float) -> tuple[int, int]:
 
 def _rate(config: Config, device: torch.device, seconds: float, run_dir: Path) -> float:
     """Returns agent steps a second in training, after a warm-up."""
-    trainer = Trainer(config, RunFolder.create(run_dir, config))
+    trainer: Any = runner_for(config, RunFolder.create(run_dir, config), None, ProcessGroup())
     try:
         for _ in range(EAGER_CALLS + 2 if device.type == "cuda" else 1):
             trainer.iterate()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,8 +20,8 @@ from headrace.errors import OptionError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.step_learner import drawn_from
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
-from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.device_mirror import replay_on
@@ -115,7 +116,7 @@ def _moments(policy: OffPolicy) -> Tensor:
     return torch.cat([state.reshape(-1).float() for state in states])
 
 
-def work(config: Config, replay: StepReplay, exchange: Exchange, counters: Counters, life: int) -> None:
+def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, life: int) -> None:
     """The main function of the process that learns the actor."""
     device = find_device(config.actor_device)
     spec = build_task(config.task, **config.env_options).spec
@@ -129,7 +130,7 @@ def work(config: Config, replay: StepReplay, exchange: Exchange, counters: Count
     seed = seed_of(config, 2**30, life, int(counters.begun[0]))
     generator = torch.Generator().manual_seed(seed)
     policy.generator.manual_seed(seed)
-    replay = replay_on(device, replay)
+    drawn = drawn_from(config, replay_on(device, replay))
     kept, last = time.monotonic(), measured
     with torch.inference_mode():
         while not counters.stopped:
@@ -139,7 +140,7 @@ def work(config: Config, replay: StepReplay, exchange: Exchange, counters: Count
                 time.sleep(REST)
                 continue
             exchange.critics.read(policy.parts[CRITIC])
-            batch = replay.read(replay.draw((config.minibatch_size,), generator))
+            batch = policy.normalised(drawn.read(drawn.draw((config.minibatch_size,), generator)))
             rates = UpdateRates.of(config, counters.total_steps())
             last = policy.improve_actor(batch, rates)
             counters.actor_updates[0] = made + 1

@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 from headrace.train.config.algorithms.dqn_presets import dqn_presets
 from headrace.train.config.algorithms.epsilon import EpsilonConfig
-from headrace.train.config.fields import WORKERS, Use, setting
+from headrace.train.config.fields import Use, setting
 from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
-from headrace.train.config.replay import ReplayConfig
+from headrace.train.config.replay import STEPS, ReplayConfig
 from headrace.train.config.rollout import ConvolutionConfig, GradientClipConfig
 
-_WITH_WORKERS = Use(ways=(WORKERS,))
-_PRIORITISED = Use(ways=(WORKERS,), given=("prioritised", True))
+_PRIORITISED = Use(given=("prioritised", True), alone=True)
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
     standardise_pixels: bool = setting(
         False,
         "Give every pixel mean 0 and standard deviation 1, by statistics that are taken once, before the first update.",
-        use=Use(ways=(WORKERS,), networks=("cnn",), given=("trunk", "strided")),
+        use=Use(networks=("cnn",), given=("trunk", "strided")),
         speed=True,
     )
     loss: Literal["huber", "squared"] = setting(
@@ -57,7 +56,7 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
         False,
         "Draw transitions in proportion to their errors to the power of priority_exponent, and weigh them "
         "by (1 / their probability) to the power of importance_exponent.",
-        use=_WITH_WORKERS,
+        use=STEPS,
         speed=True,
     )
     priority_exponent: float = setting(

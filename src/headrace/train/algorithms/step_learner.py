@@ -1,0 +1,137 @@
+"""Learns from a replay of steps: reads minibatches, and makes one update after the other.
+
+Nothing waits for the device: statistics of updates stay in tensors until they are read. Runs in one process use this
+class as it is; with workers, `headrace.train.workers.learner` also publishes what was learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
+from headrace.train.config.replay import ReplayConfig
+from headrace.train.config.settings import Config
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.storage.device_mirror import replay_on
+from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.hindsight import HindsightReplay, goals_for
+from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.storage.step_replay import StepReplay
+
+
+class StepLearner:
+    """A policy that learns from a replay of steps.
+
+    Args:
+        config: the run's settings.
+        policy: the policy.
+        replay: the replay, which may be written to during updates.
+
+    Attributes:
+        replay: what minibatches are drawn from: the replay, or a copy on the policy's device; or what draws from one by
+            priority, or with other goals.
+        updates: number of updates so far, including those before a resumption.
+        generator: draws minibatches.
+    """
+
+    def __init__(self, config: ReplayConfig, policy: OffPolicy, replay: StepReplay):
+        self.config: Config = config
+        self.policy, self._size = policy, config.minibatch_size
+        self.replay = drawn_from(config, replay_on(policy.device, replay))
+        self.updates = 0
+        self.generator = torch.Generator().manual_seed(config.seed)
+        self._rates = UpdateRates.of(config, 0)
+        self._measured = torch.zeros(len(policy.statistics), device=policy.device)
+        self._since = 0
+        self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64)
+        self._batch: Transitions | None = None
+
+    @cached_property
+    def _improve(self) -> Updater:
+        # made with the first update: only then it is known whether others train the same policy
+        alone = self.policy.others is None and not self.config.host_random
+        return Updater(self.policy, self._last_batch, self.config.graphs and alone)
+
+    @torch.inference_mode()
+    def update(self) -> None:
+        """Makes one update."""
+        if not self.updates:
+            self.policy.prepare(self._observed)
+        rows = self._rows = self.replay.draw((self._size,), self.generator)
+        self._batch = self._in_place(self.policy.normalised(self.replay.read(rows)))
+        self.updates += 1
+        self._since += 1
+        self._learn(self._batch)
+        if isinstance(self.replay, PrioritisedReplay):
+            self.replay.update(rows, self.policy.errors)
+
+    def _learn(self, batch: Transitions) -> None:
+        """Makes an update from a batch, and adds its statistics up."""
+        self._measured += self._improve(self._rates)
+
+    def _observed(self, count: int) -> Tensor:
+        return self.replay.read(self.replay.draw((count,), self.generator)).inputs
+
+    def _last_batch(self) -> Transitions:
+        assert self._batch is not None
+        return self._batch
+
+    def _in_place(self, batch: Transitions) -> Transitions:
+        """Copies the batch to the memory that a CUDA graph of an update reads."""
+        if self.policy.device.type == "cpu":
+            return batch
+        if self._batch is None:
+            return Transitions(
+                **{name: tensor.clone() for name, tensor in batch._asdict().items() if tensor is not None}
+            )
+        for name, there in self._batch._asdict().items():
+            if there is not None:
+                there.copy_(getattr(batch, name))
+        return self._batch
+
+    def set_rates(self, step: int) -> None:
+        """Sets scheduled settings to their values at agent step ``step``."""
+        config: Any = self.config
+        self._rates = UpdateRates.of(config, step)
+        if isinstance(self.replay, PrioritisedReplay) and config.priorities is not None:
+            (_, least), progress = config.priorities, min(1.0, step / config.total_steps)
+            self.replay.importance = least + progress * (1 - least)
+
+    def statistics(self) -> Tensor | None:
+        """Returns means over the updates since the last call, see `OffPolicy.statistics`; None if there were none."""
+        if not self._since:
+            return None
+        means = self._measured / self._since
+        self._measured.zero_()
+        self._since = 0
+        return means
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the tensors of a checkpoint: the generator's state, and priorities if transitions have them."""
+        state = {"drawing": self.generator.get_state()}
+        if isinstance(self.replay, PrioritisedReplay):
+            state |= checkpoints.prefixed("priorities", self.replay.state())
+        return state
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Restores what `state` returned, after the replay; priorities that it lacks begin as the highest."""
+        self.generator.set_state(state["drawing"])
+        priorities = checkpoints.group("priorities", state)
+        if isinstance(self.replay, PrioritisedReplay) and priorities:
+            self.replay.load(priorities)
+
+
+def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | PrioritisedReplay | HindsightReplay:
+    """Returns the replay, or one over it that draws transitions by their errors, or that replaces goals."""
+    if config.hindsight:
+        return HindsightReplay(replay, goals_for(config), config.hindsight)
+    return replay if config.priorities is None else PrioritisedReplay(replay, *config.priorities)

@@ -1,0 +1,155 @@
+"""Writes steps to a replay of steps: of samplers, and of runs that collect and learn in turn in one process.
+
+Transitions of vectors over one step lie on the policy's device (`headrace.train.storage.device_replay`) where there are
+no samplers. Images, which are stored once for all their stacks, transitions over several steps, priorities and
+hindsight have a replay of steps in any case.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.pool.registry import build_task
+from headrace.train.algorithms.policy import Policy
+from headrace.train.config.replay import ReplayConfig
+from headrace.train.config.settings import Config
+from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.modules.network import uses_images
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.writer import StepWriter
+
+STACKS = ("stack_num", "frame_stack")  # tasks' names for the number of frames in one observation
+
+
+@dataclasses.dataclass(frozen=True)
+class Frames:
+    """The form in which observations are stored.
+
+    Attributes:
+        options: options of the task whose pool returns the stored observations.
+        stack: number of stored observations in one observation of the policy; 1 if they are the same.
+    """
+
+    options: dict[str, Any]
+    stack: int = 1
+
+    @classmethod
+    def of(cls, config: Config) -> Frames:
+        """Returns the form for a run: stacked images are stored as single frames, other observations unchanged."""
+        spec = build_task(config.task, **config.env_options).spec
+        for name in STACKS:
+            stack = spec.options.get(name)
+            shape, dtype = spec.observation.shape, spec.observation.dtype
+            if stack and stack > 1 and dtype == np.uint8 and len(shape or ()) == 3:
+                return cls({**config.env_options, name: 1}, stack)
+        return cls(dict(config.env_options))
+
+
+def replays_steps(config: Config) -> bool:
+    """Returns whether a run learns from a replay of steps."""
+    if not isinstance(config, ReplayConfig):
+        return False
+    spec = build_task(config.task, **config.env_options).spec
+    if spec.agents:
+        return False
+    several = config.n_step > 1 or config.priorities is not None or config.hindsight > 0
+    return config.samplers > 0 or several or uses_images(config, spec.observation)
+
+
+def make_replay(config: Any) -> StepReplay:
+    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one."""
+    frames = Frames.of(config)
+    spec = build_task(config.task, **frames.options).spec
+    envs, segments = config.num_envs, max(1, config.samplers)
+    n_step = 1 if config.hindsight else config.n_step
+    steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
+    spaces = spec.observation, spec.action
+    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack)
+
+
+class Stepped(NamedTuple):
+    """A step of N environments.
+
+    Attributes:
+        rewards: float[N], to learn from.
+        terminated, truncated: bool[N].
+        taken: bool[N]; False where an environment only began its next episode.
+        scores, ends: the game's own rewards, float[N], and whether it ended, bool[N]; they differ from the others where
+            a task clips rewards, or ends episodes with a lost life.
+    """
+
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    taken: np.ndarray
+    scores: np.ndarray
+    ends: np.ndarray
+
+
+class StepRecorder:
+    """Steps the environments of a pool; each step becomes a row of a replay.
+
+    Args:
+        pool: a pool with ``autoreset="next_step"``, whose observations are those that are stored.
+        policy: the policy that acts.
+        writer: the replay's writer.
+        stack: number of stored observations in one observation of the policy.
+        when: describes, in errors, when a step was taken.
+    """
+
+    def __init__(self, pool: Any, policy: Policy, writer: StepWriter, stack: int, when: Callable[[], str]):
+        self.pool, self.policy, self.writer, self._stack, self._when = pool, policy, writer, stack, when
+        self._resets = np.zeros(pool.num_envs, np.bool_)  # whether an environment's next step only begins an episode
+
+    def begin(self) -> None:
+        """Begins new episodes in all environments."""
+        self.writer.row.observation[...], _ = self.pool.reset()
+        self.writer.begin()
+        self._resets[:] = False
+
+    def observations(self) -> Tensor:
+        """Returns what the policy sees now, [N, …], in memory that the next call may write to."""
+        return torch.from_numpy(self.writer.row.observation) if self._stack == 1 else self.writer.stack()
+
+    def step(self, actions: Tensor, version: int = 0) -> Stepped:
+        """Steps all environments, and publishes a row.
+
+        Args:
+            actions: the policy's actions, [N, *action_shape], on the CPU.
+            version: version of the weights that chose them.
+
+        Raises:
+            NotFiniteError: a reward or an observation is not finite; the row is not published.
+        """
+        row = self.writer.row
+        row.action[...] = actions.numpy()
+        taken = self.policy.distribution.to_env(actions).numpy()
+        seen, reward, terminated, truncated, info = self.pool.step(taken)
+        if not (isfinite(reward.sum()) and (self.policy.encoder.image or isfinite(seen.sum()))):
+            check_rewards(torch.from_numpy(reward)[None], self._when())
+            check_observations({"obs": torch.from_numpy(seen)[None]}, self._when())
+        row.reward[...] = reward
+        self.writer.following.observation[...] = seen
+        self.writer.publish(terminated, truncated, version)
+        ends = np.asarray(info.get("terminated", terminated), bool) | truncated
+        stepped = Stepped(reward, terminated, truncated, ~self._resets, info.get("reward", reward), ends)
+        self._resets = terminated | truncated
+        return stepped
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the tensors of a checkpoint, which `load` needs beside the replay and the environments."""
+        return self.writer.state() | {"resets": torch.from_numpy(self._resets)}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Restores what `state` returned, in place of `begin`."""
+        self.writer.load(state)
+        self._resets = state["resets"].numpy().copy()

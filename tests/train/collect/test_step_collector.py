@@ -1,0 +1,132 @@
+"""What is drawn from a replay of steps is what the environments gave, computed from a second pool of the same seed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+import headrace
+from headrace.errors import NotFiniteError
+from headrace.train.config.settings import make_config
+from headrace.train.runners.step_trainer import StepTrainer
+from headrace.train.runs.folder import RunFolder
+from poisoned_env import OBSERVATION_NAN, REWARD_NAN, TASK
+from whole_runs import SMALL
+
+GAMMA = 0.9
+TASKS: dict[str, dict[str, Any]] = {
+    "Pong-v5": {"max_episode_steps": 9, "img_height": 42, "img_width": 42, "stack_num": 4},
+    "MinAtar-Breakout-v1": {"max_episode_steps": 12},
+    "CartPole-v1": {"max_episode_steps": 15},
+}
+
+
+class Played(NamedTuple):
+    """What a pool gave for given actions: observations [T + 1, N, …], and of each step [T, N]."""
+
+    seen: np.ndarray
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    resets: np.ndarray
+
+
+def played(task: str, options: dict[str, Any], seed: int, actions: np.ndarray) -> Played:
+    with headrace.make(task, num_envs=actions.shape[1], seed=seed, autoreset="next_step", **options) as pool:
+        seen, parts, resets = [np.array(pool.reset()[0])], [], [np.zeros(actions.shape[1], bool)]
+        for row in actions:
+            observations, *step, _ = pool.step(row)
+            seen.append(np.array(observations))
+            parts.append([np.array(part) for part in step])
+            resets.append(parts[-1][1] | parts[-1][2])
+    rewards, terminated, truncated = (np.stack(part) for part in zip(*parts, strict=True))
+    return Played(np.stack(seen), rewards, terminated, truncated, np.stack(resets[:-1]))
+
+
+def a_trainer(tmp_path, task: str, **changes: Any) -> StepTrainer:
+    settings: dict[str, Any] = SMALL | {"num_envs": 3, "num_steps": 10, "gamma": GAMMA, "replay_size": 600}
+    settings |= {"algo": "dqn", "samplers": 0, "learning_starts": 10_000, "torch_threads": 1, "tensorboard": False}
+    config = make_config(task, **(settings | changes))
+    return StepTrainer(config, RunFolder.create(tmp_path / "run", config))
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("task", TASKS)
+def test_transitions_are_those_of_the_recorded_steps(tmp_path, task, n_step):
+    if task == "Pong-v5":
+        pytest.importorskip("headrace_atari._atari")
+    options, envs, steps = TASKS[task], 3, 60
+    more = {"prioritised": True} if n_step == 1 and task == "CartPole-v1" else {}  # else it is no replay of steps
+    trainer = a_trainer(tmp_path, task, n_step=n_step, env_options=options, **more)
+    for _ in range(steps // 10):
+        trainer.iterate()
+    layout, record = trainer.replay.layout, trainer.replay.arrays["record"]
+    actions = record[:steps, 0, :, layout.inputs].view(np.int32)
+    there = played(task, trainer.config.env_options, trainer.config.seed, actions)
+    assert trainer.step == trainer.collected == int((~there.resets).sum())
+    assert there.truncated.any() and there.terminated.any() == (task != "Pong-v5")
+    numbers = trainer.replay.draw((400,), torch.Generator().manual_seed(0))
+    batch = trainer.replay.read(numbers)
+    for i, number in enumerate(numbers.tolist()):
+        t, env = divmod(number, envs)
+        assert not there.resets[t, env], "no transition leads from the last observation of an episode"
+        total, discount, u = 0.0, 1.0, t
+        while u < t + n_step:
+            total, discount, u = total + discount * there.rewards[u, env], discount * GAMMA, u + 1
+            if there.terminated[u - 1, env] or there.truncated[u - 1, env]:
+                break
+        assert batch.rewards[i].item() == pytest.approx(total, abs=1e-6)
+        ended = there.terminated[u - 1, env]
+        assert batch.discounts[i].item() == pytest.approx(0.0 if ended else discount, abs=1e-6)
+        assert batch.actions[i].item() == actions[t, env]
+        assert (batch.inputs[i].numpy() == there.seen[t, env]).all()
+        assert (batch.following[i].numpy() == there.seen[u, env]).all()
+    trainer.close()
+
+
+def test_episodes_are_reported_without_the_steps_that_only_begin_them(tmp_path):
+    """Lengths and returns are those of the episodes, lost lives and clipped rewards aside."""
+    trainer = a_trainer(tmp_path, "CartPole-v1", n_step=2, env_options={"max_episode_steps": 15}, stop_episodes=1000)
+    while trainer.tracker.episodes < 30:
+        trainer.iterate()
+    returns, lengths = trainer.tracker.last()
+    assert returns == lengths and max(lengths) <= 15  # a step earns 1
+    running = float(trainer.tracker.state()["running"][1].sum())
+    assert sum(lengths) + running == trainer.step < trainer.iteration * 30
+    trainer.close()
+
+
+def test_statistics_are_those_of_the_steps_that_were_taken(tmp_path):
+    options = {"max_episode_steps": 6}
+    more: dict[str, Any] = {"algo": "sac", "normalise_observations": True, "normalise_rewards": True, "hidden": (8,)}
+    trainer = a_trainer(tmp_path, "Pendulum-v1", n_step=3, env_options=options, **more)
+    for _ in range(4):
+        trainer.iterate()
+    normaliser, scaler = trainer.policy.encoder.normaliser, trainer.policy.reward_scaler
+    assert normaliser is not None and scaler is not None
+    record, inputs = trainer.replay.arrays["record"][:40, 0], trainer.replay.layout.inputs
+    taken = np.arange(40) % 7 != 6  # after six steps comes the observation of which the seventh only begins an episode
+    torch.testing.assert_close(normaliser.statistics.mean.numpy(), record[taken][..., :inputs].mean((0, 1), np.float64))
+    assert int(normaliser.statistics.count) == trainer.step == int(taken.sum()) * 3
+    batch = trainer.replay.read(trainer.replay.draw((50,), torch.Generator().manual_seed(0)))
+    seen = trainer.policy.normalised(batch)
+    torch.testing.assert_close(seen.inputs, ((batch.inputs - normaliser.mean) * normaliser.scale).clamp(-10, 10))
+    assert torch.equal(seen.discounts, batch.discounts) and not torch.equal(seen.rewards, batch.rewards)
+    trainer.close()
+
+
+@pytest.mark.parametrize("what", [REWARD_NAN, OBSERVATION_NAN])
+def test_what_is_not_finite_is_never_in_the_replay(tmp_path, what):
+    headrace.register("Poisoned-v0", TASK, replace=True)
+    more: dict[str, Any] = {"algo": "sac", "num_envs": 4, "n_step": 2, "hidden": (8,), "env_options": {"what": what}}
+    trainer = a_trainer(tmp_path, "Poisoned-v0", **more)
+    trainer.iterate()
+    trainer.iterate()
+    with pytest.raises(NotFiniteError, match=r"environment 3 .* after 20 of each environment"):
+        trainer.iterate()
+    assert int(trainer.replay.arrays["written"][0]) == 20
+    assert np.isfinite(trainer.replay.arrays["record"][:20]).all()
+    trainer.close()
