@@ -117,7 +117,7 @@ def learn_from_halves(folder: Path) -> None:
         for name, rows in (("together", half), ("alone", slice(0, 64))):
             policy = a_policy(algo)
             if name == "together":
-                policy.learn_with_others(group)
+                policy.join_group(group)
             learn_once(policy, rows, weighted)
             learnt = {n: x for n, x in policy.model().items() if n.startswith("network")}
             found[f"{algo}{' weighted' * weighted}", name] = learnt

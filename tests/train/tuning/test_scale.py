@@ -25,7 +25,7 @@ from headrace.train.config.settings import Config, make_config
 from headrace.train.logging import memory
 from headrace.train.tuning.measure import Probe, Size, measure
 from headrace.train.tuning.scale import CACHE, Scale, _key, cache_file, forget, scale
-from headrace.train.tuning.search import GAIN
+from headrace.train.tuning.size_search import GAIN
 
 CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {"seconds": 0.05, "most_envs": 32}

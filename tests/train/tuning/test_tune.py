@@ -27,7 +27,7 @@ from headrace.train.config.settings import Config, make_config
 from headrace.train.tuning import search
 from headrace.train.tuning import tune as tuner
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.search import GAIN
+from headrace.train.tuning.size_search import GAIN
 from headrace.train.tuning.tune import CACHE, Tuning, WorkersSearch, best_of, forget, holds, limits, tune, usable
 
 CROWDED = f"{Path(__file__).parent / 'crowded_env.py'}:Crowded-v0"

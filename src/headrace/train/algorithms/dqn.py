@@ -46,7 +46,7 @@ class DQN(DQNDeclaration, OffPolicy):
     critic_statistics = ("critic_loss", "q_mean", "gradient_norm")
     statistics = critic_statistics
     clips_gradients = True
-    acting_part = "q"
+    actor_part = "q"
     target_parts = ("q",)
 
     network: QNetwork
@@ -159,7 +159,7 @@ class DQN(DQNDeclaration, OffPolicy):
         if uses_images(config, self.agent_group.observation):
             alone = "let samplers collect them, samplers=1"
             together = "train in one process, whose samplers collect them, on other machines, too, with ray"
-            advice = alone if self.others is None else together
+            advice = alone if self.process_group is None else together
             raise OptionError(f"images are not kept twice in a replay on the device: {advice}")
         return super()._ring()
 

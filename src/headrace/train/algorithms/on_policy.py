@@ -24,7 +24,7 @@ from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
-from headrace.train.processes.others import Others
+from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 
@@ -53,7 +53,7 @@ class OnPolicy(Policy):
         self.distribution = distribution_for(self.agent_group.action, self.device)
         self.network = make_network(self.config, self.agent_group.observation, self.distribution).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
-        self.acting = self.optimiser.parameters
+        self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:
             self.value_normaliser = ValueNormaliser(self.device)
         self._fused = None if self.fused is None else self.fused(self.distribution, self.config)
@@ -75,7 +75,7 @@ class OnPolicy(Policy):
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
             return
         rates, orders = Rates.of(config, step), self.draw_orders(samples, generator)
-        alone = self.others is None
+        alone = self.process_group is None
         if self.device.type == "cuda" and config.graphs and alone and not self.stops_early and samples.rows is None:
             if self._graph is None:
                 self._graph = _UpdateGraph(self)
@@ -98,11 +98,11 @@ class OnPolicy(Policy):
     def updates(self) -> int:
         return int(self.optimiser.steps)
 
-    def learn_with_others(self, others: Others) -> None:
-        super().learn_with_others(others)
-        self.optimiser.reduce = others.average
+    def join_group(self, process_group: Collectives) -> None:
+        super().join_group(process_group)
+        self.optimiser.reduce = process_group.average
         if self.curiosity is not None:
-            self.curiosity.learn_with_others(others)
+            self.curiosity.join_group(process_group)
 
     def update(self, samples: Samples, rates: Rates, orders: Iterable[Tensor | None]) -> Tensor | None:
         """One epoch over a rollout for each of ``orders``; none once the run is `interrupted`.
@@ -118,7 +118,7 @@ class OnPolicy(Policy):
                 break
             measure = self.stops_early or number == len(orders)
             measured.clear()
-            for batch in minibatches(samples, order, self.normalises_advantages, self.others):
+            for batch in minibatches(samples, order, self.normalises_advantages, self.process_group):
                 statistics = self.backward(batch, rates, measure)
                 norm = self.optimiser.step(rates.learning_rate, rates.max_grad_norm)
                 if statistics is not None:

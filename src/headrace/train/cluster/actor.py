@@ -217,14 +217,14 @@ class EvaluatorJob(Job):
 
     def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
         from headrace.train.workers.evaluator import RESULTS
-        from headrace.train.workers.policy_copy import PolicyCopy, acting_policy
+        from headrace.train.workers.policy_copy import PolicyCopy, frozen_policy
 
         self._config, self._beginning = dataclasses.replace(config, video=False), beginning
         self._weights, self._counters = weights, counters
-        acting = PolicyCopy(acting_policy(config))
-        self._results = acting.buffer(len(RESULTS))
-        self._vector = torch.zeros_like(acting.vector)
-        self._extras = torch.zeros(len(RESULTS) + len(acting.known()), dtype=torch.float64)
+        copy = PolicyCopy(frozen_policy(config))
+        self._results = copy.buffer(len(RESULTS))
+        self._vector = torch.zeros_like(copy.vector)
+        self._extras = torch.zeros(len(RESULTS) + len(copy.known()), dtype=torch.float64)
 
     def run(self) -> None:
         from pathlib import Path

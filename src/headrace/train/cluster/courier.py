@@ -23,7 +23,7 @@ import torch
 from headrace.errors import WorkerError
 from headrace.pool.executors.processes.shared import Fence
 from headrace.train.cluster.actor import Actor
-from headrace.train.cluster.board import Board
+from headrace.train.cluster.cluster_status import ClusterStatus
 from headrace.train.cluster.code import Code
 from headrace.train.cluster.connection import connected
 from headrace.train.cluster.messages import Answer, Beginning, Order, Weights
@@ -56,14 +56,14 @@ class Shared:
     Attributes:
         counters, weights, evaluations: as for local workers.
         memory: where steps go.
-        board: the cluster's numbers.
+        status: the shared counters and messages of the cluster.
     """
 
     counters: Counters
     weights: WeightBuffer
     evaluations: WeightBuffer
     memory: StepReplay | Rollouts
-    board: Board
+    status: ClusterStatus
 
 
 @dataclass
@@ -131,12 +131,12 @@ class Courier:
 
     def turn(self) -> None:
         """Hear the members that have answered, and give them new orders."""
-        ray, board = self._ray, self._shared.board
+        ray, status = self._ray, self._shared.status
         waiting = {member.order: member for member in self.members}
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
         if ready:
             ready, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
-        board.pulse += 1
+        status.pulse += 1
         self._put_weights()
         for reference in ready:
             self._hear(waiting[reference])
@@ -145,7 +145,7 @@ class Courier:
             if member.node and now - member.since > HEAR + self._patience:
                 self._lost(member, f"did not answer for {HEAR:.0f} s")
         begun = [member.node for member in self.members if member.node]
-        board.actors[0], board.nodes[0] = len(begun), len(set(begun))
+        status.actors[0], status.nodes[0] = len(begun), len(set(begun))
 
     def _hear(self, member: Member) -> None:
         from ray.exceptions import RayError
@@ -167,7 +167,7 @@ class Courier:
         """Put what an actor sends where the learner finds it."""
         shared, number = self._shared, member.number
         member.node, member.version = answer.node, answer.version
-        shared.board.exchanges += 1
+        shared.status.exchanges += 1
         if member.kind == EVALUATOR:
             shared.counters.played[0] = member.played + answer.played
             if answer.found is not None:
@@ -177,7 +177,7 @@ class Courier:
         counters = shared.counters
         if answer.block is not None:
             member.raised = 0
-            shared.board.received += answer.block.nbytes
+            shared.status.received += answer.block.nbytes
             self._bring(number, answer.block)
         counters.steps[number] = answer.steps
         counters.seconds[number] = member.seconds + answer.seconds
@@ -235,7 +235,7 @@ class Courier:
             return
         newest = Weights(version, self._vector.numpy(), self._extras.numpy())
         self._reference, self._newest, self._put_at = self._ray.put(newest), version, now
-        self._shared.board.sent += newest.nbytes
+        self._shared.status.sent += newest.nbytes
 
     # -- lives -----------------------------------------------------------------------------------
 
@@ -290,8 +290,8 @@ class Courier:
 
     def _again(self, member: Member, words: str) -> None:
         self._kill(member)
-        self._shared.board.restarts += 1
-        self._shared.board.say(f"{words}{RESTARTED}")
+        self._shared.status.restarts += 1
+        self._shared.status.send(f"{words}{RESTARTED}")
         if not member.node:
             time.sleep(PAUSE)  # who never begins would be started again and again
         self._start(member)
@@ -325,7 +325,7 @@ def work(config: Config, shared: Shared, life: int) -> None:
     with connected(config.ray, cpus) as ray:
         # Ray's handler of TERM would end this process; the learner, which hears it too, says when that is to be
         signal.signal(signal.SIGTERM, lambda *_: None)
-        shared.board.connected[0] = 1
+        shared.status.connected[0] = 1
         courier = Courier(ray, config, shared, code)
         while not shared.counters.stopped:
             courier.turn()

@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.machine import cpu_model, usable_cores
 from headrace.train.leaderboard.board import Published, Row
-from headrace.train.leaderboard.measure import Measured, median
+from headrace.train.leaderboard.scores import Measured, median
 from headrace.train.plots.curves import grouped, read_curves
 from headrace.train.runs.writing import replace
 from headrace.version import __version__

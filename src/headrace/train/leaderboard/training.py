@@ -20,8 +20,8 @@ from headrace.train.jobs.processes import Processes
 from headrace.train.launch.checks import side_by_side
 from headrace.train.leaderboard import measure, peers
 from headrace.train.leaderboard.board import Peer, Row
-from headrace.train.leaderboard.measure import Measured
 from headrace.train.leaderboard.report import Entry
+from headrace.train.leaderboard.scores import Measured
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs.status import read_status
 from headrace.train.runs.writing import replace, writing

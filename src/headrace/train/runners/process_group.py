@@ -78,7 +78,7 @@ class ProcessGroup:
         for experience in experiences:
             experience.static = True  # else the number of minibatches would differ between processes
             policy = experience.policy
-            policy.learn_with_others(self)
+            policy.join_group(self)
             model = policy.model()
             for tensor in model.values():
                 self.broadcast(tensor)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.train.processes.others import Others
+from headrace.train.processes.collectives import Collectives
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,20 @@ def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator
 
 
 def minibatches(
-    samples: Samples, order: Tensor | None, normalise: bool, others: Others | None = None
+    samples: Samples, order: Tensor | None, normalise: bool, process_group: Collectives | None = None
 ) -> Iterator[Samples]:
     """The minibatches of one epoch.
 
     Args:
         order: as `draw_order` returns it; None for one minibatch of all rows.
         normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
-        others: the processes whose minibatches are normalised together with these; None where this one trains alone.
+        process_group: the processes whose minibatches are normalised together with these; None for this one alone.
     """
     if order is None:
         whole = samples if samples.rows is None else pick(samples, samples.rows)
         gains = whole.advantages
-        if normalise and (len(gains) > 1 or others):
-            gains = normalised(gains, whole.weights, others)
+        if normalise and (len(gains) > 1 or process_group):
+            gains = normalised(gains, whole.weights, process_group)
         yield replace(whole, advantages=gains)
         return
     # one gather an epoch, and views of it; only the inputs, which may be images, are gathered piece by piece
@@ -93,8 +93,8 @@ def minibatches(
         name: column.index_select(0, order.view(-1)).view(-1, size, *column.shape[1:])
         for name, column in _columns(samples)
     }
-    if normalise and (size > 1 or others):
-        picked["advantages"] = normalised(picked["advantages"], picked.get("weights"), others)
+    if normalise and (size > 1 or process_group):
+        picked["advantages"] = normalised(picked["advantages"], picked.get("weights"), process_group)
     if samples.memory is not None:
         # a piece's first rows are the first steps of its columns
         picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
@@ -104,16 +104,16 @@ def minibatches(
         yield Samples(samples.inputs.index_select(0, rows), **each)
 
 
-def normalised(gains: Tensor, weights: Tensor | None = None, others: Others | None = None) -> Tensor:
+def normalised(gains: Tensor, weights: Tensor | None = None, process_group: Collectives | None = None) -> Tensor:
     """Returns advantages with mean 0 and standard deviation 1.
 
     Args:
         gains: float32[…, size]; each row of `size` is normalised by itself.
         weights: 1 for what counts, 0 for what does not, of the same shape; None for all.
-        others: the processes whose rows are normalised together with these, as one; None where this one trains alone.
+        process_group: the processes whose rows are normalised together with these; None for this one alone.
     """
-    if others is not None:
-        return _normalised_with(others, gains, weights)
+    if process_group is not None:
+        return _normalised_with(process_group, gains, weights)
     if weights is None:
         variance, mean = torch.var_mean(gains, -1, keepdim=True)
         return (gains - mean) / (variance.sqrt() + 1e-8)
@@ -123,12 +123,12 @@ def normalised(gains: Tensor, weights: Tensor | None = None, others: Others | No
     return apart / ((apart.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt() + 1e-8)
 
 
-def _normalised_with(others: Others, gains: Tensor, weights: Tensor | None) -> Tensor:
+def _normalised_with(process_group: Collectives, gains: Tensor, weights: Tensor | None) -> Tensor:
     """As `normalised`, by one sum over all processes; in float64, as squares of large numbers are subtracted."""
     exact = gains.double()
     counted = torch.ones_like(exact) if weights is None else weights.double()
     sums = torch.stack((counted.sum(-1), (exact * counted).sum(-1), (exact.square() * counted).sum(-1)), -1)
-    others.all_reduce(sums)
+    process_group.all_reduce(sums)
     count, total, squares = sums.split(1, -1)
     mean = total / count.clamp(min=1)
     variance = (squares - mean * total).clamp(min=0) / (count - 1).clamp(min=1)

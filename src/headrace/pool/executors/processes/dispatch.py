@@ -18,9 +18,9 @@ from headrace.errors import ClosedError, EnvironmentFailure
 from headrace.pool.executors.processes import control as codes
 from headrace.pool.executors.processes.calls import Sheet
 from headrace.pool.executors.processes.control import Control, Rest, shares
-from headrace.pool.executors.processes.crew import Crew, dumped
 from headrace.pool.executors.processes.mailbox import Mailbox
 from headrace.pool.executors.processes.worker import Orders
+from headrace.pool.executors.processes.worker_processes import WorkerProcesses, dumped
 
 LOOK = 0.0005  # most seconds that the caller spins for results before it sleeps
 ROUND = 0.2  # seconds between checks that all workers are alive
@@ -84,7 +84,7 @@ class Dispatch:
         self._ended = False
         self._sheets, self._calls = [Sheet() for _ in self.workers], 0  # number of calls so far
         each = zip(self._shares, self.mailboxes, self._sheets, strict=True)
-        self._crew = Crew([orders(share, box, sheet) for share, box, sheet in each])
+        self._workers = WorkerProcesses([orders(share, box, sheet) for share, box, sheet in each])
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -172,15 +172,15 @@ class Dispatch:
     def _look(self) -> None:
         """Replace workers that have died or made no progress for ``timeout`` seconds."""
         now, control = time.monotonic(), self._control
-        for worker in self._crew.dead():
-            self._replace(worker, self._crew.end(worker))
+        for worker in self._workers.dead():
+            self._replace(worker, self._workers.end(worker))
         for worker in self.workers:
             served = control.served[worker][0]
             reached, since = self._moved[worker]
             if served != reached or served == control.asked[worker][0] or not since:
                 self._moved[worker] = served, now
             elif now - since > self._timeout:
-                self._crew.end(worker)
+                self._workers.end(worker)
                 self._replace(worker, f"got nothing done for {self._timeout:g} s and was ended")
 
     def _replace(self, worker: int, words: str) -> None:
@@ -204,7 +204,7 @@ class Dispatch:
         self._began[worker] = control.served[worker][0]
         self._moved[worker] = control.served[worker][0], 0.0
         self.mailboxes[worker].forget()
-        self._crew.start(worker)
+        self._workers.start(worker)
 
     def _rewrite(self, worker: int) -> None:
         """Turn the steps that the lost process left unserved into requests for new episodes."""
@@ -285,6 +285,6 @@ class Dispatch:
     def close(self) -> None:
         """End all workers."""
         self.ask({worker: [codes.STOP] for worker in self.workers})
-        self._crew.close()
+        self._workers.close()
         for file in (*self.mailboxes, *self._sheets):
             file.close()

@@ -23,10 +23,10 @@ from headrace.pool.executors.processes import slots
 from headrace.pool.executors.processes.arena import Arena
 from headrace.pool.executors.processes.calls import Sheet
 from headrace.pool.executors.processes.control import Control, Share
-from headrace.pool.executors.processes.crew import dumped
 from headrace.pool.executors.processes.dispatch import Dispatch
 from headrace.pool.executors.processes.mailbox import Letter, Mailbox
 from headrace.pool.executors.processes.worker import Orders
+from headrace.pool.executors.processes.worker_processes import dumped
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 FAILURE = {"failed": True}  # the info of a row that holds no result

@@ -31,7 +31,7 @@ FILES_TO_START = 16  # temporarily open files, for the server and one worker
 PATIENCE = 2.0  # seconds that workers have to end by themselves once they are told to stop
 
 
-class Crew:
+class WorkerProcesses:
     """One worker process for each element of ``orders``."""
 
     def __init__(self, orders: list[Orders]):
