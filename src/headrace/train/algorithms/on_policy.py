@@ -1,7 +1,6 @@
-"""A policy that learns from rollouts, whatever its loss: epochs, minibatches, gradients, CUDA graphs.
+"""The base of algorithms that learn from rollouts: epochs, minibatches, gradients, CUDA graphs.
 
-An algorithm is a subclass that says its loss. Nothing here waits for the device: all statistics stay tensors until the
-caller wants to print them.
+An algorithm is a subclass with a `loss`. No update waits for the device: statistics stay tensors until they are read.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class OnPolicy(Policy):
     """One network for actions and values, and its optimiser.
 
     Attributes:
-        fused: the hand-written gradient of the loss, for an `MLP`; None where `loss` is what runs.
-        optimiser: of all the network's parameters.
-        stops_early: whether `is_over` is asked after each epoch.
-        curiosity: what gives a bonus for exploration; None without one.
+        fused: the hand-written gradient of the loss, for an `MLP`; None to differentiate `loss` by autograd.
+        optimiser: the optimiser of all the network's parameters.
+        stops_early: whether `is_over` is called after each epoch.
+        curiosity: the source of the exploration bonus; None without one.
     """
 
     fused: ClassVar[type[FusedRollouts] | None] = None
@@ -62,14 +61,22 @@ class OnPolicy(Policy):
             self.curiosity = Curiosity(self.config, self.agent_group, self.device)
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
-        """The order of the rows in each epoch, as `headrace.train.storage.samples.minibatches` takes it."""
+        """Returns the order of the rows in each epoch.
+
+        Args:
+            samples: the samples of the rollout.
+            generator: the source of the permutations.
+
+        Returns:
+            For each epoch int64[minibatches, size], or None for one minibatch of all rows.
+        """
         config = self.config
         return [draw_order(samples, config.minibatch_size, generator) for _ in range(config.epochs)]
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
-        """All updates from one rollout, ``step`` agent steps into the run.
+        """Makes all updates from one rollout, as `Policy.learn`.
 
-        There are none for a frozen policy, nor where all its agents were out of the game.
+        A frozen policy makes none, nor does one whose agents had all left the game.
         """
         config = self.config
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
@@ -88,7 +95,7 @@ class OnPolicy(Policy):
             self.curiosity.learn(seen, rates.learning_rate, generator)
 
     def last_losses(self) -> dict[str, float]:
-        """As `Policy.last_losses`, with what an exploration bonus gave and how well it is predicted."""
+        """Returns `Policy.last_losses`, and the statistics of the exploration bonus if there is one."""
         known, curiosity = super().last_losses(), self.curiosity
         if curiosity is None or not known:
             return known
@@ -105,11 +112,16 @@ class OnPolicy(Policy):
             self.curiosity.join_group(process_group)
 
     def update(self, samples: Samples, rates: Rates, orders: Iterable[Tensor | None]) -> Tensor | None:
-        """One epoch over a rollout for each of ``orders``; none once the run is `interrupted`.
+        """Makes one epoch over a rollout for each of ``orders``; begins none once the run is `interrupted`.
+
+        Args:
+            samples: the samples of the rollout.
+            rates: the scheduled settings.
+            orders: as `draw_orders` returns them.
 
         Returns:
-            `statistics` averaged over the last epoch that ran, as one tensor on the network's device; None if they were
-            not measured, as it should not have been the last.
+            `statistics` averaged over the last epoch, as one tensor on the network's device; None if the run was
+            interrupted before the epoch in which they are measured.
         """
         measured: list[Tensor] = []
         orders = list(orders)
@@ -128,21 +140,25 @@ class OnPolicy(Policy):
         return torch.stack(measured).mean(0) if measured else None
 
     def is_over(self, measured: Tensor) -> bool:
-        """Whether no further epoch is to begin, given the `statistics` of the last minibatch."""
+        """Returns whether to begin no further epoch, given the `statistics` of the last minibatch, float32[S]."""
         raise NotImplementedError
 
     # -- gradients -------------------------------------------------------------------------------
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
-        """What the policy descends, in plain autograd.
+        """Returns the loss of a minibatch, differentiable by autograd.
+
+        Args:
+            batch: the samples of the minibatch.
+            rates: the scheduled settings.
 
         Returns:
-            The loss, a 0-d tensor, and `statistics` but for the last, the gradient's norm, as one tensor.
+            The loss, a 0-d tensor, and all `statistics` but the last, the gradient's norm, as one tensor.
         """
         raise NotImplementedError
 
     def evaluate(self, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-probabilities of a minibatch's actions, the entropies, and values, float32[B] each."""
+        """Returns log-probabilities of a minibatch's actions, entropies, and values, float32[B] each."""
         if batch.memory is None:
             params, values = self.forward(batch.inputs)
         else:
@@ -153,7 +169,12 @@ class OnPolicy(Policy):
         return log_probs, entropies, values
 
     def backward(self, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
-        """Fill the gradient buffer for one minibatch; returns the second part of `loss`, if ``measure``."""
+        """Computes the gradient of one minibatch into the optimiser's buffer.
+
+        Args:
+            batch, rates: as for `loss`.
+            measure: whether to return the statistics that `loss` returns, instead of None.
+        """
         self.optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
         if self._fused is not None and isinstance(self.forward, MLP):
             return self._fused.backward(self.forward, batch, rates, measure)
@@ -184,7 +205,7 @@ class OnPolicy(Policy):
 
 
 class _UpdateGraph:
-    """A policy's updates from one rollout as a CUDA graph; what changes is copied to where the graph reads it."""
+    """A policy's updates from one rollout as a CUDA graph, with copies of its inputs in fixed memory."""
 
     def __init__(self, policy: OnPolicy):
         self._policy = policy
@@ -205,7 +226,7 @@ class _UpdateGraph:
             self._samples = samples
         for field in dataclasses.fields(samples):
             kept, given = getattr(self._samples, field.name), getattr(samples, field.name)
-            # where the rollout is a graph too, they are the same memory
+            # a rollout that is a graph as well writes to the same memory
             if isinstance(kept, Tensor) and kept.data_ptr() != given.data_ptr():
                 kept.copy_(given)
         return self._graph()

@@ -1,4 +1,4 @@
-"""A run's cluster, as the learner sees it: a worker like others, and numbers to report."""
+"""The learner's view of a run's cluster: one worker process, the courier, and counts to report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,13 @@ class Cluster:
         evaluations: WeightBuffer,
         memory: StepReplay | Rollouts,
     ) -> None:
-        """Start the process that talks to the cluster, with what the learner shares with its workers."""
+        """Starts the courier.
+
+        Args:
+            supervisor: supervises the courier as a worker.
+            counters, weights, evaluations: those of local workers.
+            memory: the replay, or the slots of rollouts, into which the samplers' steps go.
+        """
         status = self._status
         shared = courier.Shared(counters, weights, evaluations, memory, status)
         supervisor.start(
@@ -51,25 +57,25 @@ class Cluster:
 
     @property
     def connected(self) -> bool:
-        """Whether the cluster is there."""
+        """Whether the courier is connected to the cluster."""
         return bool(self._status.connected[0])
 
     @property
     def restarts(self) -> int:
-        """Actors that were lost and started again."""
+        """The number of actors that were lost and started again."""
         return int(self._status.restarts[0])
 
     def new_messages(self) -> list[str]:
-        """Returns what became of actors since the last call."""
+        """Returns messages of actors lost and started again since the last call."""
         return self._status.new_messages()
 
     def numbers(self) -> dict[str, Any]:
-        """Returns what a line of metrics says: nodes, actors, their restarts, and bytes a second in and out."""
+        """Returns the numbers for a line of metrics: nodes, actors, restarts, and bytes a second received and sent."""
         status = self._status
         self._bytes.note(int(status.received[0]), int(status.sent[0]))
         received, sent = self._bytes.per_second() or (0.0, 0.0)
         return status.counts() | {"received_bytes": round(received), "sent_bytes": round(sent)}
 
     def close(self) -> None:
-        """Free the shared memory."""
+        """Frees the shared memory."""
         self._status.close()

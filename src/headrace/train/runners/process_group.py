@@ -202,7 +202,7 @@ class ProcessGroup:
 
 
 def _gathers(policy: Policy) -> bool:
-    """Whether a policy has running statistics of what it sees or earns."""
+    """Returns whether a policy has running statistics of what it sees or earns."""
     return bool(policy.normalisers or policy.reward_scaler or getattr(policy, "curiosity", None))
 
 

@@ -92,7 +92,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         batch.binding = _Binding()
 
     def step(self, actions: Tensors, env_ids: torch.Tensor | None, batch: TorchBatch) -> None:
-        """Advance k environments by one agent step and fill the k rows of the batch.
+        """Advances k environments by one agent step and fills the k rows of the batch.
 
         Raises:
             ActionError: shape, dtype or device of the actions is wrong; nothing was stepped.
@@ -111,7 +111,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         binding.some()
 
     def advance(self, batch: TorchBatch) -> None:
-        """Step all environments, in order, with the actions copied by `Guards.taking`."""
+        """Steps all environments, in order, with the actions copied by `Guards.taking`."""
         batch.check_place()
         if self.guards.manual:
             self.guards.refuse_finished(self.everyone.arrays["env_id"], batch.rows)
@@ -137,7 +137,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
     # -- errors ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Wait for the device and raise errors in earlier arguments, once; see `TorchPool.check_errors`."""
+        """Waits for the device and raises errors in earlier arguments, once; see `TorchPool.check_errors`."""
         with self.faults_named():
             self.guards.check()
 

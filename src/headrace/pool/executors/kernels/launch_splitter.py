@@ -58,13 +58,13 @@ class LaunchSplitter:
         return partial(self._learn, rows, record(0, rows), parts)
 
     def close(self) -> None:
-        """End the helper threads. Calling it again does nothing."""
+        """Ends the helper threads. Calling it again does nothing."""
         helpers, self._helpers = self._helpers, None
         if helpers is not None:
             helpers.close()
 
     def _learn(self, rows: int, whole: Run, parts: list[Run]) -> None:
-        """Run a launch that was prepared before the measurements were complete, and measure it."""
+        """Runs a launch that was prepared before the measurements were complete, and measures it."""
         if rows < self._split_from:
             whole()
         elif len(self._alone) < PROBES:
@@ -85,7 +85,7 @@ class LaunchSplitter:
 
 
 def _timed(run: Run) -> int:
-    """Run it; returns the time in nanoseconds."""
+    """Runs it; returns the time in nanoseconds."""
     start = time.perf_counter_ns()
     run()
     return time.perf_counter_ns() - start
