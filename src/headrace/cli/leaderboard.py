@@ -40,7 +40,7 @@ class LeaderboardArgs:
     board: Annotated[Path, optional("FILE")] = DEFAULT
     """a TOML file with rows; by default the one that comes with Headrace"""
     seeds: str = "1"
-    """how many seeds of each row, such as 3, or which, such as 1,2,7"""
+    """how many seeds of each row, such as 3, or which, such as 1,2,7, or 3, for seed 3 alone"""
     jobs: int = 0
     """how many runs at once; 0 for as many as the cores allow"""
     out: Path = Path("runs/leaderboard")

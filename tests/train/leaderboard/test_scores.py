@@ -31,7 +31,9 @@ def test_what_a_run_had_of_the_cores_is_summed_up_until_then() -> None:
     assert core_seconds(lines, 2.0) == 1.0
     assert core_seconds(lines, 6.0) == 7.0
     assert core_seconds(lines, None) is None
-    assert core_seconds([*lines, {"time": {"seconds": 8.0}}], 8.0) is None
+    assert core_seconds([*lines, {"time": {"seconds": 8.0}}], 8.0) == 10.0  # as the line before
+    assert core_seconds([{"time": {"seconds": 1.0}}, *lines], 2.0) == 1.0  # the first line has none yet
+    assert core_seconds([{"time": {"seconds": 1.0}}, *lines], 1.0) is None
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:

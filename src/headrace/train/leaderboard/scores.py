@@ -121,23 +121,26 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
 def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> float | None:
     """Returns the processor seconds that a run had used after some seconds of training, from its metrics.
 
+    A line without the cores in use, as a run's first may be, counts with those of its neighbour.
+
     Args:
         lines: the lines of the metrics, in their order.
         until: seconds of training; None for a goal that was not reached.
 
     Returns:
-        The processor seconds; None for such a goal, or if a line does not hold the cores in use.
+        The processor seconds; None for such a goal, or if no line holds the cores in use.
     """
     if until is None:
         return None
+    times = [line["time"] for line in lines if "time" in line and _seconds(line) <= until]
+    share = next((time["cores"] for time in times if "cores" in time), None)
+    if share is None:
+        return None
     spent, before = 0.0, 0.0
-    for line in lines:
-        if (now := _seconds(line)) > until:
-            break
-        if "cores" not in line.get("time", {}):
-            return None
-        spent += line["time"]["cores"] * (now - before)
-        before = now
+    for time in times:
+        share = time.get("cores", share)
+        spent += share * (time["seconds"] - before)
+        before = time["seconds"]
     return round(spent, 1)
 
 
