@@ -30,7 +30,7 @@ KEPT = "row.json"
 """file, in the folder of a row or of a peer, with the values on which its results depend"""
 PUBLISHED = "published"
 """key in that file of published results, on which no results depend"""
-PAUSE = 0.1  # seconds between two checks of the runs
+PAUSE = 0.1  # seconds between two checks of a peer's process
 GRACE = 60.0  # seconds after twice its minutes when a peer's process is killed
 
 
@@ -58,16 +58,18 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     failures: dict[int, str] = {}
     with Interrupt() as interrupt, Processes(jobs or most) as processes, Display(config.total_steps, quiet) as display:
         left = [seed for seed in waiting if not _is_over(folder / f"seed-{seed}", row)]
-        while (left and not interrupt) or processes.running:
-            if interrupt:
-                for job in processes.running:
-                    job.stop()
-            elif left and not processes.full:
-                seed = left.pop(0)
-                name = f"{row.name}, seed {seed}"
-                trained[name] = seed
-                processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
-            for job in processes.ended():
+
+        def start_next() -> bool:
+            if not left:
+                return False
+            seed = left.pop(0)
+            name = f"{row.name}, seed {seed}"
+            trained[name] = seed
+            processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
+            return True
+
+        for done in processes.follow(interrupt, start_next):
+            for job in done:
                 display.say(f"{job.name} {ending_words(job)}")
                 if "error" in (job.ending or {}):
                     failures[trained[job.name]] = (job.ending or {})["error"]
@@ -75,7 +77,6 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
                 if job.seconds >= 60 * row.minutes:
                     job.stop()
             display.update(processes.running, f"{row.name}: {row.task}, {config.algo} · {folder}")
-            time.sleep(PAUSE)
         if interrupt:
             return False
         for seed in waiting:

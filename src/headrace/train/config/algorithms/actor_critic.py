@@ -44,6 +44,11 @@ PENDULUM: dict[str, Any] = {
 }
 
 
+def flat_observations(task: str) -> dict[str, Any]:
+    """Returns the settings with which dm_control's observations are one vector, and none for other tasks."""
+    return {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
+
+
 @dataclass(frozen=True)
 class NoisyActorConfig(ActorCriticConfig):
     """Settings of an algorithm with a deterministic actor."""
@@ -71,6 +76,5 @@ class ActorCriticDeclaration:
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task and network begins."""
-        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
         pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}
-        return only(cls.settings, COMMON | cls.own_presets | flat | pendulum)
+        return only(cls.settings, COMMON | cls.own_presets | flat_observations(task) | pendulum)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from headrace.envs import dm_control
+from headrace.train.config.algorithms.actor_critic import flat_observations
 from headrace.train.config.algorithms.sac import SACConfig
 from headrace.train.config.fields import setting
 from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
@@ -72,9 +72,14 @@ class CrossQConfig(SACConfig):
 
 
 class CrossQDeclaration:
-    """The declaration of CrossQ; see `Algorithm`."""
+    """The declaration of CrossQ; see `Algorithm`.
 
-    settings = CrossQConfig
+    Attributes:
+        known_presets: the settings of each preset.
+    """
+
+    settings: ClassVar[type[Any]] = CrossQConfig
+    known_presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     capabilities = Capabilities(
         replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=tuple(PRESETS)
     )
@@ -82,5 +87,4 @@ class CrossQDeclaration:
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task and network begins."""
-        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
-        return PRESETS[preset] | flat
+        return cls.known_presets[preset] | flat_observations(task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.envs import dm_control
+from headrace.train.config.algorithms.crossq import CrossQDeclaration
 from headrace.train.config.algorithms.xqc import XQCConfig
 from headrace.train.config.fields import setting
 from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
@@ -73,16 +73,11 @@ class FlashSACConfig(XQCConfig):
         return ActorCriticConfig.followed(self, times, limited)
 
 
-class FlashSACDeclaration:
+class FlashSACDeclaration(CrossQDeclaration):
     """The declaration of FlashSAC; see `Algorithm`."""
 
     settings = FlashSACConfig
+    known_presets = PRESETS
     capabilities = Capabilities(
         replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=tuple(PRESETS)
     )
-
-    @classmethod
-    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task and network begins."""
-        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
-        return PRESETS[preset] | flat
