@@ -198,7 +198,7 @@ def learn_once(policy: Any, rows: slice, weighted: bool = False) -> None:
     if hasattr(policy, "optimiser"):
         (gains,), (weights,) = uneven_advantages(1)
         known = Samples(inputs, actions, first - 1, gains, third, fourth, weights=weights if weighted else None)
-        (batch,) = minibatches(pick(known, rows), None, True, policy.others)
+        (batch,) = minibatches(pick(known, rows), None, True, policy.process_group)
         policy.backward(batch, Rates.of(policy.config, 0), True)
         policy.optimiser.step(policy.config.learning_rate, policy.config.max_grad_norm)
         return
