@@ -44,6 +44,16 @@ from headrace.train.plots.figures import plot_returns
 
 NAME = "learning"
 SMALL = {"use_combined_action": True, "img_height": 48, "img_width": 64}
+EXAMPLES = os.path.relpath(Path(__file__).parents[1] / "examples")
+DOORKEY: dict[str, Any] = {"task": f"{EXAMPLES}/doorkey.py:doorkey", "total_steps": 1_000_000, "stop_at_return": 0.8}
+DOORKEY |= {
+    "env_options": {"size": 8},
+    "num_envs": 16,
+    "num_steps": 128,
+    "minibatch_size": 256,
+    "entropy_coef": 0.01,
+    "stop_episodes": 100,
+}
 GRU, A2C = {"network": "gru", "deterministic": True}, {"algo": "a2c", "deterministic": True}
 RUNS: dict[str, dict[str, Any]] = {
     "pong": {"task": "Pong-v5", "bf16": True, "total_steps": 5_000_000, "stop_at_return": 0.0},
@@ -56,6 +66,9 @@ RUNS: dict[str, dict[str, Any]] = {
     "cartpole-pqn": {"task": "CartPole-v1", "algo": "pqn"},
     "mountain-car": {"task": "MountainCar-v0", "algo": "ppo", "curiosity": 0.1, "total_steps": 500_000},
     "mountain-car-without": {"task": "MountainCar-v0", "algo": "ppo", "total_steps": 500_000},
+    "doorkey": {**DOORKEY, "curiosity": 0.002},
+    "doorkey-much": {**DOORKEY, "curiosity": 0.02},
+    "doorkey-without": DOORKEY,
     "half-cheetah": {"task": "HalfCheetah-v5", "total_steps": 1_000_000},
     "ant": {"task": "Ant-v5", "total_steps": 1_000_000},
     "cartpole-gru": {"task": "CartPole-v1", "total_steps": 400_000, **GRU},

@@ -6,7 +6,7 @@ episodes; a bonus for what was seldom seen leads there sooner (`headrace.train.t
     pip install minigrid
     python examples/doorkey.py [TOTAL_STEPS]
 
-The commands know its task by the file's name: ``headrace train examples/doorkey.py:doorkey --curiosity 0.02``.
+The commands know its task by the file's name: ``headrace train examples/doorkey.py:doorkey --curiosity 0.002``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OneHot(gym.ObservationWrapper[np.ndarray, Any, dict[str, Any]]):
         return np.concatenate([np.eye(n, dtype=np.float32)[cells[..., k]].ravel() for k, n in enumerate(KINDS)])
 
 
-def doorkey(size: int = 6) -> gym.Env[Any, Any]:
+def doorkey(size: int = 8) -> gym.Env[Any, Any]:
     """Makes the environment; ``size`` is a side of the room, 5, 6, 8 or 16 cells."""
     import minigrid  # noqa: F401, registers the tasks
 
@@ -47,7 +47,7 @@ SETTINGS: dict[str, Any] = {
     "num_steps": 128,
     "minibatch_size": 256,
     "entropy_coef": 0.01,
-    "curiosity": 0.02,
+    "curiosity": 0.002,
     "stop_at_return": 0.8,
 }
 

@@ -19,6 +19,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*.py"))
 ARGUMENTS = {
     "cartpole_10000.py": ["--total-steps", "40000", "--num-envs", "1000"],
+    "doorkey.py": ["2048"],
     "guard_and_thieves.py": ["10000"],
     "kernel_environment.py": ["20000"],
     "ppo.py": ["--total-steps", "8192"],

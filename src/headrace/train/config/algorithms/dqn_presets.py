@@ -50,9 +50,9 @@ ATARI: dict[str, Any] = {
     "epsilon_end": 0.01,
     "env_options": {"episodic_life": True, "reward_clip": True},
 }
-# For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 32 steps, and
+# For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 64 steps, and
 # targets of 5 steps. Pixels are standardised, as small objects such as a ball would hardly count. The replay takes
-# 0.4 GB.
+# 0.8 GB. With twice the updates a step and half the replay, Breakout learns less from each step, at half the rate.
 FAST_ATARI: dict[str, Any] = {
     "total_steps": 1_000_000,
     "stop_episodes": 20,
@@ -66,8 +66,8 @@ FAST_ATARI: dict[str, Any] = {
     "bf16": True,
     "minibatch_size": 128,
     "learning_rate": 5e-4,
-    "replay_size": 200_000,
-    "replay_ratio": 1 / 32,
+    "replay_size": 400_000,
+    "replay_ratio": 1 / 64,
     "learning_starts": 8000,
     "n_step": 5,
     "target_update": 150,
