@@ -112,7 +112,7 @@ class _Copies(Dashboard):
         trainer = self.trainer
         marks = [(step, seconds, 0.0) for step, seconds, _ in self.taken]
         if force or self.judging.due(marks, trainer.step, trainer.seconds):
-            self.taken.append((trainer.step, trainer.seconds, trainer.policies[0].acting.clone()))
+            self.taken.append((trainer.step, trainer.seconds, trainer.policies[0].actor_parameters.clone()))
 
 
 def beside(trainer: OffPolicyTrainer, turns: Callable[[], None]) -> None:
@@ -151,10 +151,10 @@ def ours(config: Config, judging: Judging) -> Outcome:
             policy: Any = trainer.policies[0]
             spec = build_task(config.task, **config.env_options).spec
             agent = Agent(config, spec, Checkpoint(policy.model(), {}, {}, {}))
-            acting: Any = agent.policies[0]
+            policy: Any = agent.policies[0]
             with closing(judges(config.task, judging)) as envs:
                 for step, seconds, weights in copies.taken:
-                    acting.acting.copy_(weights)
+                    policy.actor_parameters.copy_(weights)
                     mean = judged(lambda obs: agent.act(obs, True), envs)
                     outcome.curve.append((step, round(seconds, 2), round(mean, 2)))
                     if judging.satisfied(outcome.curve):

@@ -24,7 +24,7 @@ import tyro
 from common import RESULTS, heading, tell
 from headrace.train.cluster.courier import LEAST, PATIENCE, PATIENCE_EACH, PUT
 from headrace.train.config.settings import make_config
-from headrace.train.workers.policy_copy import acting_policy
+from headrace.train.workers.policy_copy import frozen_policy
 from headrace.train.workers.rate_limiter import SLACK
 
 JITTER = 0.1  # of a sampler's pace: its standard deviation over a block
@@ -89,7 +89,7 @@ class Costs:
         update = statistics.median(each["learner_seconds_an_update"] for each in learning)
         version = statistics.median(each["seconds_a_version"] * each["updates"] for each in learning)
         step, envs = one["sampler_seconds_a_step"], one["envs"]
-        weights = 4 * acting_policy(make_config(one["task"], algo=one["algo"])).acting.numel()
+        weights = 4 * frozen_policy(make_config(one["task"], algo=one["algo"])).actor_parameters.numel()
         return cls(step, envs, answer, byte, one["bytes_a_step"], update, version, weights)
 
 

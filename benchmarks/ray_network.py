@@ -81,10 +81,10 @@ class Behind(Sampling):
         """Rates, the age of the newest rows, and what the parts cost: all but the courier's in seconds of the clock."""
         assert self.cluster is not None
         self._learn(seconds / 4)
-        board, couriers = self.cluster._board, self.couriers()
+        status, couriers = self.cluster._status, self.couriers()
         began, lost, version, updates = time.perf_counter(), self._lost, self.weights.version, self.learner.updates
         steps, worked = self.counters.total_steps(), self.counters.seconds[:, WORK].sum()
-        answers, received, spent = int(board.exchanges[0]), int(board.received[0]), used(couriers)
+        answers, received, spent = int(status.exchanges[0]), int(status.received[0]), used(couriers)
         ages = []
         while (took := time.perf_counter() - began) < seconds:
             self._learn(0.1)
@@ -101,8 +101,8 @@ class Behind(Sampling):
             "seconds_a_step": (self.counters.seconds[:, WORK].sum() - worked) / steps,
             "seconds_an_update": (took - (self._lost - lost)) / made,
             "updates_a_version": made / version,
-            "courier_seconds_an_answer": (used(couriers) - spent) / (int(board.exchanges[0]) - answers),
-            "bytes_a_step": (int(board.received[0]) - received) / steps,
+            "courier_seconds_an_answer": (used(couriers) - spent) / (int(status.exchanges[0]) - answers),
+            "bytes_a_step": (int(status.received[0]) - received) / steps,
             "weights_bytes": 4.0 * self.policy_copy.vector.numel(),
         }
 

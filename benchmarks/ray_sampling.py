@@ -90,17 +90,17 @@ class Sampling(OffPolicyTrainer):
         assert self.cluster is not None
         with going(self.processes()):
             time.sleep(SETTLE)
-            board, before = self.cluster._board, self._costs()
-            exchanges, received = int(board.exchanges[0]), int(board.received[0])
+            status, before = self.cluster._status, self._costs()
+            exchanges, received = int(status.exchanges[0]), int(status.received[0])
             time.sleep(seconds)
             after = self._costs()
-            answers = int(board.exchanges[0]) - exchanges
+            answers = int(status.exchanges[0]) - exchanges
             steps = after[2] - before[2]
             return {
                 "sampler_seconds_a_step": (after[0] - before[0]) / steps,
                 "courier_seconds_an_answer": (after[1] - before[1]) / answers,
-                "bytes_an_answer": (int(board.received[0]) - received) / answers,
-                "bytes_a_step": (int(board.received[0]) - received) / steps,
+                "bytes_an_answer": (int(status.received[0]) - received) / answers,
+                "bytes_a_step": (int(status.received[0]) - received) / steps,
                 "answers_a_second": answers / seconds,
             }
 

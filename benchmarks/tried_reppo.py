@@ -12,8 +12,9 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import gymnasium as gym
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -117,12 +118,12 @@ class REPPO(OnPolicy):
 
     def _build(self) -> None:
         super()._build()
-        config, space = self.config, self.agent_group.action
+        config, space = self.config, cast(gym.spaces.Box, self.agent_group.action)
         self.distribution = SquashedNormal(space.low, space.high, space.dtype, self.device)
         inputs, actions = input_size(self.agent_group.observation), self.distribution.noise_size
         self.network = Network(inputs, actions, config.hidden, config.log_std_init).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=config.adam_epsilon)
-        self.acting = self.optimiser.parameters
+        self.actor_parameters = self.optimiser.parameters
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
         """Returns the loss of critic, actor and multipliers together."""

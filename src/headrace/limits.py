@@ -67,7 +67,7 @@ def _files_refused() -> str:
 
 
 def need_files(number: int, what: str) -> None:
-    """Raise `LimitError` unless ``number`` further files can be opened.
+    """Raises `LimitError` unless ``number`` further files can be opened.
 
     Call it before many are needed: Python leaks some if it runs out of them while it starts a process.
     """

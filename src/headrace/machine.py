@@ -76,7 +76,7 @@ def _group() -> int | None:
 
 
 def is_lack(error: BaseException) -> bool:
-    """Whether an exception, or its cause, reports a lack of memory; torch's and Warp's are RuntimeErrors."""
+    """Returns whether an exception, or its cause, reports a lack of memory; torch's and Warp's are RuntimeErrors."""
     if error.__cause__ is not None and is_lack(error.__cause__):
         return True
     words = str(error).lower()

@@ -59,11 +59,11 @@ class NativeModule:
         return self.package.replace("_", "-")
 
     def installed(self) -> bool:
-        """Whether its package is there, without loading it."""
+        """Returns whether its package is there, without loading it."""
         return find_spec(self.package) is not None and find_spec(f"{self.package}.{self.module}") is not None
 
     def outdated(self) -> bool:
-        """Whether it was built from this checkout's sources before they changed."""
+        """Returns whether it was built from this checkout's sources before they changed."""
         note = self._note()
         return note is not None and note.is_file() and self._sources.is_file() and note.read_text() != self._digest()
 
@@ -97,7 +97,7 @@ class NativeModule:
             raise OptionError(f"{self.package}.{self.module} cannot be loaded: {error}") from error
 
     def can_build(self) -> bool:
-        """Whether this is a checkout that may be built from."""
+        """Returns whether this is a checkout that may be built from."""
         return self._sources.is_file() and NEVER not in os.environ
 
     def remedy(self, again: bool = False) -> str:
@@ -108,7 +108,7 @@ class NativeModule:
         return f"pip install {force}'headrace[{self.extra}]'"
 
     def build(self) -> None:
-        """Build it from the checkout's sources and install it, with a line or a bar of progress on standard error.
+        """Builds it from the checkout's sources and installs it, with a line or a bar of progress on standard error.
 
         Of several processes that ask at the same time, one builds and the others wait.
 

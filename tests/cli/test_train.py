@@ -123,7 +123,7 @@ def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.Capture
         (["CartPole-v1", "--algo"], "algo"),
         (["CartPole-v1", "--learning-rate", "inf"], "learning_rate=inf must be a finite number"),
         (["Pendulum-v1", "--algo", "sac", "--target-entropy", "nan"], "target_entropy=nan must be a finite number"),
-        (["CartPole-v1", "--frozen"], "frozen=True would let nobody learn"),
+        (["CartPole-v1", "--frozen"], "with frozen=True no policy would learn"),
         (["CartPole-v1", "--option", "max_episode_stepz=3"], "max_episode_steps"),
         (["--resume", "nowhere"], "nowhere"),
         (["TagGridWorld-v0", "--policies", '{"all": {"agents": ["tager"]}}'], "tager"),

@@ -10,7 +10,7 @@ from kernel_states import arrays_of
 import headrace
 from headrace.envs.minatar import TASKS, build
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels import sharing
+from headrace.pool.executors.kernels import launch_splitter
 
 BREAKOUT, INVADERS = "MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v1"
 CHANNELS = {"Breakout": 4, "SpaceInvaders": 6}
@@ -81,9 +81,9 @@ def test_what_happens_follows_from_seed_and_actions(task, mode, monkeypatch):
     assert_equal(whole, play(task, autoreset=mode, order=np.random.default_rng(2).permutation))
     assert any((a != b).any() for a, b in zip(whole, play(task, autoreset=mode, seed=4), strict=True))
 
-    monkeypatch.setattr(sharing, "PROBE_ROWS", 4)
-    monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
-    monkeypatch.setattr(sharing, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 4)
+    monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
+    monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
     assert_equal(whole, play(task, autoreset=mode, num_threads=3))
 
 

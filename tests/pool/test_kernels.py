@@ -11,7 +11,7 @@ from kernel_plays import assert_equal, asynchronously, in_shuffled_parts, play, 
 import headrace
 from headrace.envs.classic_control import TASKS
 from headrace.errors import StateError
-from headrace.pool.executors.kernels import sharing
+from headrace.pool.executors.kernels import launch_splitter
 
 MODES = ["next_step", "same_step"]
 SOME = ["CartPole-v1", "MountainCarContinuous-v0", "KernelTestCounter-v0"]
@@ -42,9 +42,9 @@ def test_results_do_not_depend_on_how_many_environments_there_are(task):
 
 
 def test_results_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(sharing, "PROBE_ROWS", 8)
-    monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
-    monkeypatch.setattr(sharing, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
+    monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
+    monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
     alone = play("CartPole-v1", n=101, num_threads=1)
     for threads in (2, 3, 8):
         assert_equal(alone, play("CartPole-v1", n=101, num_threads=threads))
@@ -52,9 +52,9 @@ def test_results_do_not_depend_on_threads(monkeypatch):
 
 
 def test_helper_threads_end_with_the_pool_and_can_be_pinned(monkeypatch):
-    monkeypatch.setattr(sharing, "PROBE_ROWS", 8)
-    monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
-    monkeypatch.setattr(sharing, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
+    monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
+    monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
     before = threading.active_count()
     pool = headrace.make("CartPole-v1", num_envs=64, num_threads=4, thread_affinity_offset=0, seed=0)
     pool.reset()

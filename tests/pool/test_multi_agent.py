@@ -25,7 +25,7 @@ import headrace
 import headrace.testing
 import multi_agent_games as games
 from headrace.errors import SequenceError
-from headrace.pool.executors.kernels import sharing
+from headrace.pool.executors.kernels import launch_splitter
 from nightly import rest_nightly
 
 # -- what happens ------------------------------------------------------------------------------------------
@@ -128,9 +128,9 @@ def test_results_do_not_depend_on_how_calls_are_cut(task, mode):
 
 
 def test_results_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(sharing, "PROBE_ROWS", 8)
-    monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
-    monkeypatch.setattr(sharing, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
+    monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
+    monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
     alone = play(RING, n=51, num_threads=1)
     for threads in (2, 5):
         assert_equal(alone, play(RING, n=51, num_threads=threads))

@@ -19,15 +19,15 @@ torch = pytest.importorskip("torch")
 
 from torch_pools import N, flat, sampled, tensors  # noqa: E402
 
-from headrace.pool.executors.kernels import sharing  # noqa: E402
+from headrace.pool.executors.kernels import launch_splitter  # noqa: E402
 
 
 @pytest.fixture
 def share_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches of eight rows are shared with helpers, without a look at whether it pays."""
-    monkeypatch.setattr(sharing, "PROBE_ROWS", 8)
-    monkeypatch.setattr(sharing, "HANDOVER_NS", 1)
-    monkeypatch.setattr(sharing, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
+    monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
+    monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
 
 
 @pytest.mark.usefixtures("share_at_once")
@@ -62,7 +62,7 @@ def test_helper_threads_end_with_a_pool_that_is_dropped() -> None:
     action = torch.zeros(64, dtype=torch.int64)
     pool = headrace.make_torch("CartPole-v1", 64, seed=1, num_threads=3)
     pool.reset()
-    for _ in range(sharing.PROBES + 1):
+    for _ in range(launch_splitter.PROBES + 1):
         pool.step(action)
     assert helpers() == 2
     child = os.fork()

@@ -50,7 +50,7 @@ class Reinforce(OnPolicy):
         rates = Rates.of(self.config, step)
         gain = samples.returns - self.config.baseline * samples.values
         if self.config.normalise_advantages:
-            gain = normalised(gain, others=self.others)
+            gain = normalised(gain, process_group=self.process_group)
         params, values = self.network(samples.inputs)
         log_prob, entropy, _ = self.distribution.evaluate(params, samples.actions)
         policy_loss = -(gain * log_prob).mean()

@@ -81,13 +81,13 @@ class DmEnvironment(dm_env.Environment):
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
     def reset(self) -> dm_env.TimeStep:
-        """Begin an episode."""
+        """Begins an episode."""
         obs, _ = self.pool.reset()
         self._over = False
         return dm_env.restart(row_of(obs, 0))
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """Take one step; if no episode is running, begin one and ignore the action.
+        """Takes one step; if no episode is running, begins one and ignores the action.
 
         Raises:
             ActionError: the action is not in the action space.
@@ -101,7 +101,7 @@ class DmEnvironment(dm_env.Environment):
         return dm_env.TimeStep(kind, reward[0], np.float32(discount), row_of(obs, 0))
 
     def close(self) -> None:
-        """Free the pool's threads, processes and memory."""
+        """Frees the pool's threads, processes and memory."""
         self.pool.close()
 
     def _specs(self, which: str) -> Any:

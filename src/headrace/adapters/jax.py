@@ -65,16 +65,16 @@ class JaxPool:
     def reset(
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes; see `Pool.reset`."""
+        """Starts new episodes; see `Pool.reset`."""
         obs, info = self.pool.reset(on_host(env_id), seed=seed, options=options)
         return shared(obs), info
 
     def step(self, action: Any, env_id: Any = None) -> StepResult:
-        """Advance all environments, or those named, by one agent step; see `Pool.step`."""
+        """Advances all environments, or those named, by one agent step; see `Pool.step`."""
         return self._returned(self.pool.step(on_host(action), on_host(env_id)))
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step and return immediately; see `Pool.send`."""
+        """Starts one step and returns immediately; see `Pool.send`."""
         self.pool.send(on_host(action), on_host(env_id))
 
     def recv(self, timeout: float | None = None) -> StepResult:

@@ -96,7 +96,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Agents, Agents]:
-        """Begin an episode; returns observations and infos of the agents in it.
+        """Begins an episode; returns observations and infos of the agents in it.
 
         Args:
             seed: restarts the random streams; None continues them.
@@ -138,7 +138,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Close the pool."""
+        """Closes the pool."""
         self.pool.close()
 
     # -- between dictionaries and dense rows -----------------------------------------------------
@@ -190,7 +190,7 @@ def _size(column: Column) -> int:
 
 
 def _fits(action: Any, space: gym.Space) -> bool:
-    """Whether the pool takes this action; environments clip to a `Box`, so of it only shape and type count."""
+    """Returns whether the pool takes this action; environments clip to a `Box`, so of it only shape and type count."""
     if isinstance(space, gym.spaces.Dict):
         same = isinstance(action, Mapping) and action.keys() == space.spaces.keys()
         return same and all(_fits(action[key], sub) for key, sub in space.spaces.items())

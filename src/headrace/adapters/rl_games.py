@@ -30,7 +30,7 @@ VECENV = "HEADRACE"
 
 
 def register(name: str, task: TaskLike, **options: Any) -> None:
-    """Register a task with rl_games under a name, for ``env_name`` in its configurations.
+    """Registers a task with rl_games under a name, for ``env_name`` in its configurations.
 
     The configuration's ``num_actors`` is the number of environments; its ``env_config``, where rl_games puts its seed,
     overrides the options given here. Players get a pool of one environment.
@@ -82,12 +82,12 @@ class HeadraceVecEnv(IVecEnv):
         self.observation_space, self.action_space = _observation_space(pool.spec.task, self._parts), acted
 
     def reset(self) -> Any:
-        """Begin new episodes; returns one row of observations for each agent."""
+        """Begins new episodes; returns one row of observations for each agent."""
         obs, _ = self.pool.reset()
         return self._array(self._rows(obs))
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Step all environments; returns rows of observations, rewards, ends, and infos."""
+        """Steps all environments; returns rows of observations, rewards, ends, and infos."""
         action = torch.as_tensor(actions).reshape(self.pool.num_envs, -1)
         obs, reward, terminated, truncated, info = self.pool.step(given(self.pool, action))
         over, cut = (kept(flags).repeat_interleave(self._agents) for flags in (terminated, truncated))
@@ -104,7 +104,7 @@ class HeadraceVecEnv(IVecEnv):
         return spaces | {"agents": self._agents, "value_size": 1}
 
     def close(self) -> None:
-        """Close the pool."""
+        """Closes the pool."""
         self.pool.close()
 
     def _rows(self, obs: Any) -> torch.Tensor:

@@ -114,7 +114,7 @@ class PoolVecEnv(VecEnv):
     # -- stepping --------------------------------------------------------------------------------
 
     def reset(self) -> VecEnvObs:
-        """Start new episodes in all environments, with the seeds of `seed` if it was called since the last reset."""
+        """Starts new episodes in all environments, with the seeds of `seed` if it was called since the last reset."""
         if any(options != self._options[0] for options in self._options):
             raise OptionError(f"a pool's environments are reset with the same options, not {self._options}")
         seeds = None if self._seeds[0] is None else self._seeds
@@ -125,11 +125,11 @@ class PoolVecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Keep the actions for `step_wait`."""
+        """Keeps the actions for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Step all environments; returns ``(obs, reward, done, infos)`` as stable-baselines3 defines them."""
+        """Steps all environments; returns ``(obs, reward, done, infos)`` as stable-baselines3 defines them."""
         actions = whole_numbers(self._actions, self.action_space)
         obs, reward, terminated, truncated, info = self.pool.step(actions)
         info["TimeLimit.truncated"] = truncated & ~terminated
@@ -145,7 +145,7 @@ class PoolVecEnv(VecEnv):
         return obs, reward, done, infos
 
     def close(self) -> None:
-        """Close the pool."""
+        """Closes the pool."""
         self.pool.close()
 
     # -- pictures --------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class PoolVecEnv(VecEnv):
             raise
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute of each environment; raises `OptionError` if they are not Python objects."""
+        """Sets an attribute of each environment; raises `OptionError` if they are not Python objects."""
         ids = self._ids(indices)
         self.pool.set_attr(attr_name, [value] * len(ids), env_ids=ids)
 
@@ -186,7 +186,7 @@ class PoolVecEnv(VecEnv):
         return self.pool.call(method_name, *method_args, env_ids=self._ids(indices), **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """Whether each environment has a wrapper of this class; environments that are not Python objects have none."""
+        """Returns whether each environment has a wrapper of this class; only Python objects can have one."""
         ids = self._ids(indices)
         try:
             found = self.pool.call(_wrappers(), env_ids=ids)

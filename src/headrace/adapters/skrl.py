@@ -74,7 +74,7 @@ class HeadraceWrapper(Wrapper):
         return self._newest
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Any]:
-        """Step all environments with actions [num_envs, size]; returns observations, rewards, ends and infos."""
+        """Steps all environments with actions [num_envs, size]; returns observations, rewards, ends and infos."""
         action = given(self.pool, unflatten_tensorized_space(self.action_space, actions))
         obs, reward, terminated, truncated, info = self.pool.step(action)
         self._newest = self._flat(obs), info
@@ -89,7 +89,7 @@ class HeadraceWrapper(Wrapper):
         return self.pool.render()
 
     def close(self) -> None:
-        """Close the pool."""
+        """Closes the pool."""
         self.pool.close()
 
     def _flat(self, obs: Any) -> Any:

@@ -21,7 +21,7 @@ AnyPool = Pool | TorchPool
 
 
 def check_pool(pool: Any, library: str, modes: Collection[AutoresetMode] = ("same_step",)) -> None:
-    """Raise `OptionError` unless a library can use this pool: a synchronous one with one of these autoreset modes."""
+    """Raises `OptionError` unless a library can use this pool: a synchronous one with one of these autoreset modes."""
     if not isinstance(pool, AnyPool):
         raise OptionError(f"{library} needs a pool, of headrace.make or make_torch, not {pool!r}")
     if isinstance(pool, Pool) and pool.is_async:

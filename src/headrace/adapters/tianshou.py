@@ -91,7 +91,7 @@ class PoolVectorEnv(BaseVectorEnv):
     def reset(  # type: ignore[override]
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Start new episodes in all environments, or those named, which must not be stepping; see `Pool.reset`."""
+        """Starts new episodes in all environments, or those named, which must not be stepping; see `Pool.reset`."""
         ids: Any = np.arange(self.env_num) if env_id is None else np.atleast_1d(env_id)
         if not self.is_async:
             return self._rows(self.pool.reset(ids, seed=seed, options=options))
@@ -132,7 +132,7 @@ class PoolVectorEnv(BaseVectorEnv):
         return _joined([self._rows(result) for result in arrived])
 
     def seed(self, seed: Any = None) -> list[Any]:
-        """Seed all environments by resetting them, as Gymnasium does; returns their seeds."""
+        """Seeds all environments by resetting them, as Gymnasium does; returns their seeds."""
         seeds = [seed + i for i in range(self.env_num)] if isinstance(seed, int) else seed
         self.reset(seed=seeds)
         return [None] * self.env_num if seeds is None else list(seeds)
@@ -142,7 +142,7 @@ class PoolVectorEnv(BaseVectorEnv):
         return list(self.pool.render(self.pool.all_env_ids))
 
     def close(self) -> None:
-        """Close the pool."""
+        """Closes the pool."""
         self.pool.close()
         self.is_closed = True
 
@@ -156,7 +156,7 @@ class PoolVectorEnv(BaseVectorEnv):
         return self.pool.get_attr(key, list(ids))
 
     def set_env_attr(self, key: str, value: Any, id: Any = None) -> None:
-        """Set an attribute of each environment to one value; an `OptionError` where they are no Python objects."""
+        """Sets an attribute of each environment to one value; an `OptionError` where they are no Python objects."""
         ids = list(range(self.env_num)) if id is None else np.atleast_1d(id).tolist()
         self.pool.set_attr(key, [value] * len(ids), ids)
 

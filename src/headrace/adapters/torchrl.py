@@ -66,7 +66,7 @@ class HeadraceEnv(EnvBase):
         self._begun = torch.zeros(self._rows, dtype=torch.bool, device=self.device)  # which TorchRL has yet to reset
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the pool; once more does nothing."""
+        """Closes the pool; once more does nothing."""
         self.is_closed = True
         self.pool.close()
 

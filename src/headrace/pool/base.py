@@ -106,7 +106,7 @@ class BasePool(Turns, Generic[E]):
 
     @exclusive
     def load_state(self, env_ids: Any, blobs: Sequence[bytes]) -> None:
-        """Load saved states into the environments named (None: all), from any pool of the same task.
+        """Loads saved states into the environments named (None: all), from any pool of the same task.
 
         Raises:
             StateError: a state is damaged or belongs to another task; no environment has changed.
@@ -164,12 +164,12 @@ class BasePool(Turns, Generic[E]):
         return ids
 
     def _settled(self) -> None:
-        """Mark the status as consistent, and compute whether `step` may skip its checks."""
+        """Marks the status as consistent, and computes whether `step` may skip its checks."""
         self._ready = self._status.all_steppable() and not self.settings.is_async and self._closed is None
         self._unsure = None
 
     def _recover(self) -> None:
-        """Clean up after a call that an exception interrupted: its environments must be reset."""
+        """Cleans up after a call that an exception interrupted: its environments must be reset."""
         if self._unsure is not None:
             self._status.note_broken(self._unsure)
         self._settled()
@@ -177,7 +177,7 @@ class BasePool(Turns, Generic[E]):
     # -- lifetime --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Free threads, processes and memory immediately. Calling it again does nothing.
+        """Frees threads, processes and memory immediately. Calling it again does nothing.
 
         A call in another thread ends first; one that waits for results raises `ClosedError`.
         """

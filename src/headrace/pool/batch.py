@@ -133,7 +133,7 @@ class Batch:
         return (renewed(self._obs) if self._nested else self._obs, *self._earned, info)
 
     def seal(self) -> None:
-        """Record the present reference counts as those of an unused batch."""
+        """Records the present reference counts as those of an unused batch."""
         self._counts = tuple(map(sys.getrefcount, self._owned))
 
     def hold(self) -> tuple[np.ndarray, ...]:
@@ -141,7 +141,7 @@ class Batch:
         return tuple(self.arrays.values())
 
     def is_free(self) -> bool:
-        """Whether only this batch refers to its arrays (a view counts as a reference)."""
+        """Returns whether only this batch refers to its arrays (a view counts as a reference)."""
         return tuple(map(sys.getrefcount, self._owned)) == self._counts
 
 
@@ -169,7 +169,7 @@ class BatchRing:
         self._batches: dict[int, deque[Batch]] = {}
 
     def serve(self, bind: Bind, allocate: Allocate) -> None:
-        """Prepare every new batch with an executor's methods `bind` and `allocate`.
+        """Prepares every new batch with an executor's methods `bind` and `allocate`.
 
         They are referred to weakly, since the executor refers to the ring: with a reference cycle, a closed pool's
         memory would wait for the garbage collector, which does not know its size.

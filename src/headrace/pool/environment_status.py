@@ -31,17 +31,17 @@ class EnvironmentStatus:
         return int(np.count_nonzero(self.in_flight))
 
     def all_steppable(self) -> bool:
-        """Whether every environment may be stepped now."""
+        """Returns whether every environment may be stepped now."""
         return bool(self.started.all()) and not self.in_flight.any() and not (self.manual and self.finished.any())
 
     def check_idle(self, ids: np.ndarray) -> None:
-        """Raise `SequenceError` if any of the environments ``ids``, int32[k], is in flight."""
+        """Raises `SequenceError` if any of the environments ``ids``, int32[k], is in flight."""
         busy = ids[self.in_flight[ids]]
         if busy.size:
             raise SequenceError(f"environment {busy[0]} is in flight: recv its result first")
 
     def check_started(self, ids: np.ndarray) -> None:
-        """Raise `SequenceError` unless all of the environments ``ids``, int32[k], have been reset."""
+        """Raises `SequenceError` unless all of the environments ``ids``, int32[k], have been reset."""
         fresh = ids[~self.started[ids]]
         if fresh.size and self.broken[fresh[0]]:
             raise SequenceError(f"an exception interrupted what environment {fresh[0]} was doing: reset it first")
@@ -49,7 +49,7 @@ class EnvironmentStatus:
             raise SequenceError(f"environment {fresh[0]} was never reset: call reset() first")
 
     def check_steppable(self, ids: np.ndarray) -> None:
-        """Raise `SequenceError` unless all of the environments ``ids``, int32[k], may be stepped now."""
+        """Raises `SequenceError` unless all of the environments ``ids``, int32[k], may be stepped now."""
         self.check_idle(ids)
         self.check_started(ids)
         if self.manual:
@@ -58,27 +58,27 @@ class EnvironmentStatus:
                 raise SequenceError(f"environment {over[0]} has finished and autoreset is disabled: reset it first")
 
     def note_started(self, ids: np.ndarray | None) -> None:
-        """Record that these environments (None: all) have begun an episode."""
+        """Records that these environments (None: all) have begun an episode."""
         where = slice(None) if ids is None else ids
         self.broken[where] = False
         self.finished[where] = False
         self.started[where] = True
 
     def note_broken(self, ids: np.ndarray) -> None:
-        """Record that these environments are in an unknown state and must be reset."""
+        """Records that these environments are in an unknown state and must be reset."""
         self.broken[ids] = True
         self.started[ids] = False
 
     def note_sent(self, ids: np.ndarray) -> None:
-        """Record that a step or reset of these environments is in flight."""
+        """Records that a step or reset of these environments is in flight."""
         self.in_flight[ids] = True
 
     def note_received(self, ids: np.ndarray) -> None:
-        """Record that the results of these environments have been received."""
+        """Records that the results of these environments have been received."""
         self.in_flight[ids] = False
 
     def note_results(self, batch: Batch) -> None:
-        """Record which environments of a batch have finished their episodes; does nothing unless resets are manual."""
+        """Records which environments of a batch have finished their episodes; does nothing unless resets are manual."""
         if self.manual:
             arrays = batch.arrays
             self.finished[arrays["env_id"]] = arrays["terminated"] | arrays["truncated"]

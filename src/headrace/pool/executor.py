@@ -32,17 +32,17 @@ class Executor(Protocol[B, A]):
 
     @abstractmethod
     def bind(self, batch: B) -> None:
-        """Prepare a batch for writing, once; may keep a handle in ``batch.binding``."""
+        """Prepares a batch for writing, once; may keep a handle in ``batch.binding``."""
         ...
 
     @abstractmethod
     def step(self, actions: A, env_ids: Any, batch: B) -> None:
-        """Advance k environments by one agent step and fill the k rows of the batch."""
+        """Advances k environments by one agent step and fills the k rows of the batch."""
         ...
 
     @abstractmethod
     def reset(self, env_ids: np.ndarray | None, seeds: np.ndarray | None, batch: B) -> None:
-        """Start new episodes and fill the k rows of the batch."""
+        """Starts new episodes and fills the k rows of the batch."""
         ...
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Executor(Protocol[B, A]):
 
     @abstractmethod
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
-        """Restore what `save_state` returned; raises `StateError` for anything else, before any state changes."""
+        """Restores what `save_state` returned; raises `StateError` for anything else, before any state changes."""
         ...
 
     @abstractmethod
@@ -66,11 +66,11 @@ class Executor(Protocol[B, A]):
         ...
 
     def wake(self) -> None:
-        """Make other threads' waiting calls raise `ClosedError`; `close` follows once no thread is inside."""
+        """Makes other threads' waiting calls raise `ClosedError`; `close` follows once no thread is inside."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free threads, processes and memory immediately. Idempotent."""
+        """Frees threads, processes and memory immediately. Idempotent."""
         ...
 
 
@@ -101,17 +101,17 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
 
     @abstractmethod
     def send(self, actions: Actions, env_ids: np.ndarray) -> None:
-        """Start k steps and return immediately."""
+        """Starts k steps and returns immediately."""
         ...
 
     @abstractmethod
     def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
-        """Start k resets and return immediately."""
+        """Starts k resets and returns immediately."""
         ...
 
     @abstractmethod
     def recv(self, timeout: float | None) -> Batch:
-        """Wait for the next ``batch_size`` finished rows, in the order in which they finish.
+        """Waits for the next ``batch_size`` finished rows, in the order in which they finish.
 
         In a synchronous pool each call returns the rows of one `send` or `send_reset`, oldest first, in
         the order sent. Raises `RecvTimeoutError` after ``timeout`` seconds, `KeyboardInterrupt` on Ctrl-C.
@@ -120,5 +120,5 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
 
     @abstractmethod
     def discard(self) -> None:
-        """Wait until nothing is in flight, and drop all results not yet received."""
+        """Waits until nothing is in flight, and drops all results not yet received."""
         ...

@@ -45,7 +45,7 @@ class Flights(BasePool[HostExecutor]):
     def _send_reset(
         self, ids: np.ndarray | None, seeds: np.ndarray | None, *options: Any, received_next: bool = False
     ) -> None:
-        """Start resets (of all where ``ids`` is None) and return.
+        """Starts resets (of all where ``ids`` is None) and returns.
 
         Args:
             received_next: the next batch must be of these environments alone.
@@ -59,7 +59,7 @@ class Flights(BasePool[HostExecutor]):
         self._sending(ids, lambda: self._executor.send_reset(ids, seeds, *options), starts=True)
 
     def _check_received_next(self, ids: np.ndarray) -> None:
-        """Raise `SequenceError` where the next batch would wait for other environments than these, or be of them."""
+        """Raises `SequenceError` where the next batch would wait for other environments than these, or be of them."""
         if self._status.num_in_flight:
             busy = np.flatnonzero(self._status.in_flight)[0]
             raise SequenceError(
@@ -73,7 +73,7 @@ class Flights(BasePool[HostExecutor]):
             )
 
     def _sending(self, ids: np.ndarray, send: Callable[[], None], starts: bool = False) -> None:
-        """Send and update the status, while another thread may receive."""
+        """Sends and updates the status, while another thread may receive."""
         self._unsure = ids
         if self._executor.background:  # the results may be received before `send` returns
             self._status.note_sent(ids)
@@ -148,7 +148,7 @@ class Flights(BasePool[HostExecutor]):
     # -- cleaning up -----------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Clean up after a call that an exception interrupted.
+        """Cleans up after a call that an exception interrupted.
 
         Its progress is unknown, so all results in flight are dropped, and the environments in flight or in the call
         must be reset.
@@ -159,7 +159,7 @@ class Flights(BasePool[HostExecutor]):
         self._forget()
 
     def _discard(self) -> None:
-        """Wait for results in flight and drop them."""
+        """Waits for results in flight and drops them."""
         if self._status.num_in_flight:
             self._unsure = self.all_env_ids
             self._forget()

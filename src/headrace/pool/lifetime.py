@@ -17,11 +17,11 @@ class Mortal(Protocol):
     """An object that owns threads, processes or memory of this process."""
 
     def end(self, reason: str) -> None:
-        """Free them immediately; ``reason`` appears in later errors."""
+        """Frees them immediately; ``reason`` appears in later errors."""
         ...
 
     def disown(self) -> Any:
-        """Leave them to the parent process; returns objects that must never be run or freed in this one."""
+        """Leaves them to the parent process; returns objects that must never be run or freed in this one."""
         ...
 
 
@@ -30,7 +30,7 @@ _orphans: list[Any] = []  # the parent process's objects, kept so that their fin
 
 
 def watch(one: Mortal) -> None:
-    """End an object at the interpreter's exit, and disown it in forked children."""
+    """Ends an object at the interpreter's exit, and disowns it in forked children."""
     _watched.add(one)
 
 

@@ -72,7 +72,7 @@ class Pool(Flights):
         seed: SeedLike = None,
         options: Mapping[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes, in all environments or those named, and return (obs, info).
+        """Starts new episodes, in all environments or those named, and returns (obs, info).
 
         Args:
             env_id: the environments, in the order of the result's rows; all by default, in which case
@@ -103,7 +103,7 @@ class Pool(Flights):
     def step(
         self, action: Any, env_id: Any = None, *, out: Batch | Mapping[str, np.ndarray] | None = None
     ) -> StepResult:
-        """Advance all environments, or those named, by one agent step.
+        """Advances all environments, or those named, by one agent step.
 
         Args:
             action: [k, *action_space.shape], row i for ``env_id[i]``, or EnvPool's dict form
@@ -133,7 +133,7 @@ class Pool(Flights):
 
     @exclusive
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step in all environments, or those named, and return immediately; see `step`."""
+        """Starts one step in all environments, or those named, and returns immediately; see `step`."""
         action, env_id = unpacked(action, env_id, self.action_space)
         ids = self.all_env_ids if env_id is None else check_env_ids(env_id, self.num_envs)
         self._status.check_steppable(ids)
@@ -141,7 +141,7 @@ class Pool(Flights):
         self._sending(ids, lambda: self._executor.send(actions, ids))
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
-        """Wait for results: the ``batch_size`` rows finished first, or (synchronous) all that was sent.
+        """Waits for results: the ``batch_size`` rows finished first, or (synchronous) all that was sent.
 
         Args:
             timeout: seconds to wait, or None for as long as it takes. Ctrl-C is honoured either way.
@@ -163,7 +163,7 @@ class Pool(Flights):
     def async_reset(
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Start new episodes, in all environments or those named, and return immediately.
+        """Starts new episodes, in all environments or those named, and returns immediately.
 
         `recv` returns their first observations, with reward 0 and ``elapsed_step`` 0, like results of steps.
 
@@ -173,7 +173,7 @@ class Pool(Flights):
         self._send_reset(*self._reset_arguments(env_id, seed, options))
 
     def make_batch(self, arrays: Mapping[str, Any] | None = None, **more: Any) -> Batch:
-        """Bind the caller's own arrays as the ones into which a step writes its results.
+        """Binds the caller's own arrays as the ones into which a step writes its results.
 
         Args:
             arrays, more: batch field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → array
@@ -215,7 +215,7 @@ class Pool(Flights):
 
     @exclusive
     def set_attr(self, name: str, values: Any, env_ids: Any = None) -> None:
-        """Set an attribute of the environments named: a list or tuple holds one value each, anything else is for all.
+        """Sets an attribute of the environments named: a list or tuple holds one value each, anything else is for all.
 
         Raises:
             OptionError: the list's length is not the number of environments, or these are not Python objects.
@@ -235,7 +235,7 @@ class Pool(Flights):
 
     @exclusive
     def check_steppable(self, env_ids: np.ndarray) -> None:
-        """Raise `SequenceError` unless these environments may be stepped now."""
+        """Raises `SequenceError` unless these environments may be stepped now."""
         self._status.check_steppable(env_ids)
 
     # -- status ----------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Pool(Flights):
         return batch
 
     def _advance(self, actions: Any, ids: np.ndarray | None, batch: Batch) -> None:
-        """Step the environments and update their status."""
+        """Steps the environments and updates their status."""
         self._unsure = self.all_env_ids if ids is None else ids
         try:
             self._executor.step(actions, ids, batch)

@@ -36,7 +36,7 @@ _sources: dict[str, tuple[str, ...]] = {}  # files and modules imported by name,
 
 
 def register(task_id: str, build: Build | str, *, replace: bool = False) -> None:
-    """Make a task known by name.
+    """Makes a task known by name.
 
     Args:
         task_id: the task's name, such as ``"MyTask-v0"``.
@@ -57,18 +57,18 @@ def register(task_id: str, build: Build | str, *, replace: bool = False) -> None
 
 
 def register_family(tasks: Iterable[str], build: str) -> None:
-    """Register many names with one lazily imported function."""
+    """Registers many names with one lazily imported function."""
     for task in tasks:
         register(task, build)
 
 
 def is_registered(task: str) -> bool:
-    """Whether a task of exactly this name is registered; names with a file or module in front never are."""
+    """Returns whether a task of exactly this name is registered; names with a file or module in front never are."""
     return task in _builders
 
 
 def is_known_here_only(task: str) -> bool:
-    """Whether a task was registered in a notebook, or by a script from standard input, which no process can import."""
+    """Returns whether a task was registered by a notebook or a script from standard input, which cannot be imported."""
     return _registrars.get(task) == "__main__" and not is_importable_main()
 
 
@@ -191,7 +191,7 @@ def _registered_by(source: str) -> tuple[str, ...]:
 
 
 def _is_ours(task: str) -> bool:
-    """Whether a task is one that comes with Headrace."""
+    """Returns whether a task is one that comes with Headrace."""
     return _registrars[task].startswith("headrace.")
 
 
@@ -207,7 +207,7 @@ def make_pool(
     max_num_players: int = 1,
     **options: Any,
 ) -> Pool:
-    """Make a pool of one task; see `headrace.make` for the options and errors."""
+    """Makes a pool of one task; see `headrace.make` for the options and errors."""
     if max_num_players != 1:
         raise OptionError(f"max_num_players must be 1 for a pool of dense rows, not {max_num_players!r}: see make")
     settings = pool_settings(num_envs, batch_size, num_threads, seed, autoreset, device, thread_affinity_offset)
@@ -271,7 +271,7 @@ def autoreset_mode(mode: Any) -> AutoresetMode:
 
 
 def check_int(name: str, value: Any, low: int, high: int | None = None) -> None:
-    """Raise `OptionError` unless the value is an integer in [low, high]."""
+    """Raises `OptionError` unless the value is an integer in [low, high]."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < low or (high is not None and value > high):
         span = f"at least {low}" if high is None else f"in [{low}, {high}]"

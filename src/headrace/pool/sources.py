@@ -90,7 +90,7 @@ def module_of(source: str) -> ModuleType:
 
 
 def is_loaded(source: str) -> bool:
-    """Whether this file or module has been imported."""
+    """Returns whether this file or module has been imported."""
     return _loaded(source) is not None
 
 
@@ -102,7 +102,7 @@ def _loaded(source: str) -> ModuleType | None:
 
 
 def is_importable_main() -> bool:
-    """Whether another process can import this program's script: not in a notebook, nor one from standard input."""
+    """Returns whether another process can import this program's script, so not of a notebook or standard input."""
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     return getattr(main, "__spec__", None) is not None or (file is not None and Path(file).is_file())

@@ -21,7 +21,7 @@ def leaves(space: gym.Space) -> dict[Path, gym.Space]:
 
 
 def is_array(space: gym.Space) -> bool:
-    """Whether values of a leaf are arrays of one shape, rather than objects."""
+    """Returns whether values of a leaf are arrays of one shape, rather than objects."""
     return isinstance(space, ARRAYS)
 
 

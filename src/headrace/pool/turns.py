@@ -98,7 +98,7 @@ class Turns:
         self._free = weakref.finalize(self, free)
 
     def end(self, reason: str) -> None:
-        """Free threads, processes and memory immediately. A call in another thread ends first.
+        """Frees threads, processes and memory immediately. A call in another thread ends first.
 
         Args:
             reason: completes "this pool is …" in the `ClosedError` of later calls.
@@ -112,7 +112,7 @@ class Turns:
         self._end_if_closed()  # within a signal handler that interrupted a call, that call's end does it
 
     def disown(self) -> Any:
-        """Leave all resources to the parent process; returns objects that must never be run or freed in this one."""
+        """Leaves all resources to the parent process; returns objects that must never be run or freed in this one."""
         detached = self._free.detach()
         if self._closed is None:
             self._closed = "of the process that forked this one"
@@ -125,12 +125,12 @@ class Turns:
             raise ClosedError(f"this pool of {self._name} is {self._closed}: make a new one")
 
     def _end_if_closed(self) -> None:
-        """Free all resources if the pool is closed and no thread is inside."""
+        """Frees all resources if the pool is closed and no thread is inside."""
         if self._closed is not None and not self._caller and not self._receiver:
             self._free()
 
     def _wait_for_turn(self, me: int) -> None:
-        """Sleep for a moment while another thread's call runs.
+        """Sleeps for a moment while another thread's call runs.
 
         Raises:
             SequenceError: the pool is synchronous, or the running call is this thread's own.
@@ -142,7 +142,7 @@ class Turns:
         time.sleep(MOMENT)
 
     def _recover(self) -> None:
-        """Clean up after a call that an exception interrupted."""
+        """Cleans up after a call that an exception interrupted."""
         raise NotImplementedError
 
     @exclusive

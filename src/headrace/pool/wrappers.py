@@ -60,7 +60,7 @@ class PoolWrapper:
         return obs, info
 
     def takes(self, name: str) -> bool:
-        """Whether it writes the array of a batch of this name itself."""
+        """Returns whether it writes the array of a batch of this name itself."""
         return False
 
     # -- the pool's calls ------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class TransformReward(PoolWrapper):
         return obs, info
 
     def _keep(self, reward: Any, info: dict[str, Any], own: Mapping[str, Any]) -> None:
-        """Put the pool's reward into info, of an episode that has ended too."""
+        """Puts the pool's reward into info, of an episode that has ended too."""
         kept = own.get(INFO + REWARD)
         if kept is None:
             kept = _copy(reward)

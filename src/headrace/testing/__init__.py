@@ -71,7 +71,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check(task: str, **options: Any) -> Report:
-    """Run all checks on a task.
+    """Runs all checks on a task.
 
     Args:
         task: a registered name.

@@ -64,7 +64,7 @@ def _begun(pool: Pool, ids: np.ndarray, like: Frame | None) -> Frame:
 
 
 def _expect_new_games(trial: Trial) -> None:
-    """Skip a check that compares autoreset with manual resets for a task in which the two differ by design."""
+    """Skips a check that compares autoreset with manual resets for a task in which the two differ by design."""
     if make_spec(trial.task, **trial.options).options.get("episodic_life"):
         raise NotApplicable("after a lost life autoreset plays on in the same game, a reset by hand begins another")
 

@@ -37,7 +37,7 @@ def kept_results(trial: Trial) -> None:
 
 
 def keep_all(results: Iterator[Any], where: str) -> None:
-    """Keep all results, and raise `Mismatch` if one has changed, or shares a dict with another."""
+    """Keeps all results, and raises `Mismatch` if one has changed, or shares a dict with another."""
     kept = []
     for number, result in enumerate(results):
         if path := marked(result):
@@ -111,7 +111,7 @@ def changed(value: Any, before: Any, path: str = "") -> str:
 
 
 def mark(value: Any) -> None:
-    """Add something to every dict of a result."""
+    """Adds something to every dict of a result."""
     for _, part in parts(value):
         mark(part)
     if isinstance(value, dict):

@@ -84,7 +84,7 @@ def conformance(check: Callable[[Trial], None]) -> Check:
 def run_checks(
     task: str, checks: Iterable[Check], *, watch: Callable[[Result], object] | None = None, **options: Any
 ) -> Report:
-    """Run all checks, also after failures, and return a report; ``watch`` is called with each result."""
+    """Runs all checks, also after failures, and returns a report; ``watch`` is called with each result."""
     settings = {name: value for name, value in options.items() if name not in ("seed", "num_envs", "steps")}
     make_pool(task, **settings).close()  # a task that cannot be made at all says so itself
     results = []

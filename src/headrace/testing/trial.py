@@ -104,13 +104,13 @@ def on_device(action: Any, device: Any) -> Any:
 
 
 def start(pool: Pool, env_ids: Any = None, seed: Any = None) -> Frame:
-    """Reset; returns the frame of the result."""
+    """Resets; returns the frame of the result."""
     obs, info = host(pool.reset(env_ids, seed=seed))
     return _ordered({**_named("obs", obs), **_infos(pool, info)})
 
 
 def advance(pool: Pool, action: Any, env_ids: Any = None) -> Frame:
-    """Step; returns the frame of the result."""
+    """Steps; returns the frame of the result."""
     return frame(pool, pool.step(action, env_ids))
 
 
@@ -151,7 +151,7 @@ def rows_of(frames: Sequence[Frame], rows: Any) -> list[Frame]:
 
 
 def play(pool: Pool, actions: Actions, seed: Any = None) -> list[Frame]:
-    """Reset, then take all actions; returns one frame more than there are actions."""
+    """Resets, then takes all actions; returns one frame more than there are actions."""
     return [start(pool, seed=seed), *(advance(pool, action) for action in actions)]
 
 
@@ -211,7 +211,7 @@ def _ordered(fields: Frame) -> Frame:
 
 
 def same(expected: Sequence[Frame], seen: Sequence[Frame], claim: str, tolerance: float = 0.0) -> None:
-    """Raise `Mismatch` at the first difference; floats may differ by ``tolerance``, integers never."""
+    """Raises `Mismatch` at the first difference; floats may differ by ``tolerance``, integers never."""
     for step, (one, other) in enumerate(zip(expected, seen, strict=True)):
         if one.keys() != other.keys():
             raise Mismatch(f"{claim}: fields {sorted(one)} were expected, {sorted(other)} came")
@@ -224,7 +224,7 @@ def same(expected: Sequence[Frame], seen: Sequence[Frame], claim: str, tolerance
 
 
 def differ(one: Sequence[Frame], other: Sequence[Frame]) -> bool:
-    """Whether two runs differ in observations or rewards."""
+    """Returns whether two runs differ in observations or rewards."""
     return any(
         difference(a[name], b[name]) is not None
         for a, b in zip(one, other, strict=True)

@@ -65,7 +65,7 @@ def until(true: Callable[[], Any], seconds: float = 30.0) -> bool:
 
 
 def workers(pool: Any) -> list[int]:
-    return [process.pid for process in pool._executor._dispatch._crew._processes]
+    return [process.pid for process in pool._executor._dispatch._workers._processes]
 
 
 def test_engines_end_with_the_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_a_call_that_finds_its_worker_gone_says_so() -> None:
     with headrace.make(Sleeper, num_envs=2, num_threads=1, on_failure="restart") as pool:
         pool.set_attr("name", ["a", "b"])  # before the first reset
         pool.reset()
-        (worker,) = pool._executor._dispatch._crew._processes  # type: ignore[attr-defined]
+        (worker,) = pool._executor._dispatch._workers._processes  # type: ignore[attr-defined]
         worker.kill()
         worker.join()
         with pytest.raises(EnvironmentFailure, match="not answered"):

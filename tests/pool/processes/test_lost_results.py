@@ -91,7 +91,7 @@ def test_environments_that_began_anew_say_so(autoreset: Any) -> None:
 
 
 def kill_workers(pool: Any) -> None:
-    for worker in pool._executor._dispatch._crew._processes:
+    for worker in pool._executor._dispatch._workers._processes:
         worker.kill()
         worker.join()
 

@@ -60,7 +60,7 @@ class Clinging(Mortal):
 
 
 def workers(pool: headrace.Pool) -> list[int]:
-    return [process.pid for process in pool._executor._dispatch._crew._processes]  # type: ignore[attr-defined]
+    return [process.pid for process in pool._executor._dispatch._workers._processes]  # type: ignore[attr-defined]
 
 
 def alive(pid: int) -> bool:
@@ -178,7 +178,7 @@ class Mine(__import__("gymnasium").Env):
 
 pool = headrace.make(Mine, num_envs=4, num_threads=2)  # a script without a main guard
 pool.reset()
-print(*[p.pid for p in pool._executor._dispatch._crew._processes], flush=True)
+print(*[p.pid for p in pool._executor._dispatch._workers._processes], flush=True)
 end = sys.argv[1]
 if end == "exit":
     sys.exit(0)

@@ -220,7 +220,7 @@ def test_actions_may_come_as_numbers_of_a_ring():
     batch = some_transitions(VECTORS, 8, 0)
     policies[0].improve(batch, RATES)
     policies[1].improve(batch._replace(actions=batch.actions.float().unsqueeze(1)), RATES)
-    assert torch.equal(policies[0].acting, policies[1].acting)
+    assert torch.equal(policies[0].actor_parameters, policies[1].actor_parameters)
 
 
 def test_it_finds_the_values_of_a_chain():
@@ -334,7 +334,7 @@ def test_observations_may_be_numbers(tmp_path):
     batch = some_transitions(VECTORS, 8, 0)._replace(inputs=seen[0], following=seen[1])
     policies[0].improve(batch, RATES)
     policies[1].improve(batch._replace(inputs=torch.eye(5)[seen[0] - 2], following=torch.eye(5)[seen[1] - 2]), RATES)
-    assert torch.equal(policies[0].acting, policies[1].acting)
+    assert torch.equal(policies[0].actor_parameters, policies[1].actor_parameters)
 
 
 @pytest.mark.parametrize("samplers", [0, 1])

@@ -18,7 +18,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import BatchRenorm
 from headrace.train.modules.repeated_noise import RepeatedNoise
-from headrace.train.modules.residual_tower import ResidualTower, normalise_units
+from headrace.train.modules.residual_network import ResidualNetwork, normalise_units
 from headrace.train.play.evaluate import evaluate
 from headrace.train.storage.device_replay import Transitions
 from updates import a_policy, assert_same_parameters, some_transitions
@@ -48,8 +48,8 @@ def test_updates_are_those_of_autograd(activation: str):
             torch.testing.assert_close(measured[2:], torch.stack(expected), rtol=1e-3, atol=1e-3, check_dtype=False)
     assert_same_parameters(policy.network, plain.network, rtol=1e-2, atol=2e-3)
     mine, theirs = policy.targets.critic.critics, plain.target.critics
-    for tower, other in zip(mine, theirs, strict=True):
-        torch.testing.assert_close(tower.last.weight, other.last.weight, check_dtype=False, rtol=1e-2, atol=2e-3)
+    for one, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(one.last.weight, other.last.weight, check_dtype=False, rtol=1e-2, atol=2e-3)
 
 
 def normalised(norm: Any, x: Tensor, learns: bool) -> Tensor:
@@ -92,16 +92,16 @@ class PlainUpdate:
         }
         self.values = policy.network.critic.values.double()
 
-    def tower(self, tower: Any, x: Tensor, learns: bool) -> Tensor:
-        x = normalised(tower.norm, x, learns) @ tower.first.weight.t()
-        for block in tower.blocks:
+    def outputs(self, module: Any, x: Tensor, learns: bool) -> Tensor:
+        x = normalised(module.norm, x, learns) @ module.first.weight.t()
+        for block in module.blocks:
             inside = self.act(normalised(block.inner, x @ block.widen.weight.t(), learns))
             x = x + self.act(normalised(block.outer, inside @ block.narrow.weight.t(), learns))
-        x = x / (x.square().mean(1, keepdim=True) + 1e-6).sqrt() * tower.size.weight
-        return x @ tower.last.weight.t() + tower.last.bias
+        x = x / (x.square().mean(1, keepdim=True) + 1e-6).sqrt() * module.size.weight
+        return x @ module.last.weight.t() + module.last.bias
 
     def drawn(self, inputs: Tensor, noise: Tensor, learns: bool) -> tuple[Tensor, Tensor]:
-        params = self.tower(self.network.actor, inputs, learns)[: len(noise)]
+        params = self.outputs(self.network.actor, inputs, learns)[: len(noise)]
         mean, raw = params.chunk(2, 1)
         normal = Normal(mean, (-10 + 6 * (1 + raw.tanh())).exp())
         before = mean + normal.stddev * noise
@@ -109,7 +109,7 @@ class PlainUpdate:
 
     def logits(self, critic: Any, inputs: Tensor, actions: Tensor, learns: bool) -> Tensor:
         x = torch.cat((inputs, actions), 1)
-        return torch.stack([self.tower(each, x, learns) for each in critic.critics])
+        return torch.stack([self.outputs(each, x, learns) for each in critic.critics])
 
     def descend(self, loss: Tensor, name: str) -> None:
         self.adams[name].zero_grad()
@@ -162,16 +162,16 @@ def test_a_row_is_answered_alone_as_among_others():
 
 
 def test_features_keep_their_size_whatever_comes_in():
-    tower = a_policy("flashsac", **SMALL).network.actor
-    assert isinstance(tower, ResidualTower)
-    normalise_units(tower)
+    actor = a_policy("flashsac", **SMALL).network.actor
+    assert isinstance(actor, ResidualNetwork)
+    normalise_units(actor)
     features: list[Tensor] = []
-    tower.size.register_forward_hook(lambda *seen: features.append(seen[-1]))
-    tower(torch.randn(50, 105) * 1e4)
-    torch.testing.assert_close((features[0] / tower.size.weight).square().mean(1), torch.ones(50), rtol=1e-3, atol=0)
-    before = {name: x.clone() for name, x in tower.named_parameters()}
-    normalise_units(tower)
-    for name, parameter in tower.named_parameters():
+    actor.size.register_forward_hook(lambda *seen: features.append(seen[-1]))
+    actor(torch.randn(50, 105) * 1e4)
+    torch.testing.assert_close((features[0] / actor.size.weight).square().mean(1), torch.ones(50), rtol=1e-3, atol=0)
+    before = {name: x.clone() for name, x in actor.named_parameters()}
+    normalise_units(actor)
+    for name, parameter in actor.named_parameters():
         torch.testing.assert_close(parameter, before[name], msg=f"{name} had its length")
 
 

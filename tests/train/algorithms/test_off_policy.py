@@ -46,7 +46,7 @@ def test_what_acts_is_one_vector_that_learning_changes(algo):
     for _ in range(2):  # of which TD3's actor learns in the second
         policy.improve(batch, UpdateRates(1e-2, 1e-2, 0.5))
     before = copy.forward(batch.inputs)[0]
-    copy.acting.copy_(policy.acting)
+    copy.actor_parameters.copy_(policy.actor_parameters)
     assert torch.equal(copy.forward(batch.inputs)[0], policy.forward(batch.inputs)[0])
     assert not torch.equal(copy.forward(batch.inputs)[0], before)
 
@@ -55,7 +55,7 @@ def test_what_acts_is_one_vector_that_learning_changes(algo):
 def test_a_frozen_policy_has_nothing_to_learn_with(algo):
     policy = a_policy(algo, frozen=True)
     assert policy.replay is None and not policy.optimisers() and not list(policy.targets.parameters())
-    assert sum(parameter.numel() for parameter in policy.network.actor.parameters()) <= len(policy.acting)
+    assert sum(parameter.numel() for parameter in policy.network.actor.parameters()) <= len(policy.actor_parameters)
 
 
 @pytest.mark.parametrize("algo", CONTINUOUS)
@@ -66,7 +66,7 @@ def test_equal_seeds_make_equal_updates(algo):
     for _ in range(4):
         measured = first.improve(batch, UpdateRates(1e-2, 1e-2, 0.5))
         assert torch.equal(measured, read(UpdateRates(1e-2, 1e-2, 0.5)))
-    assert torch.equal(first.acting, second.acting)
+    assert torch.equal(first.actor_parameters, second.actor_parameters)
 
 
 @pytest.mark.parametrize("algo", CONTINUOUS)

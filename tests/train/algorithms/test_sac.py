@@ -154,14 +154,14 @@ def test_critics_and_actor_improve_apart():
     noise = torch.randn(64, 8)
     whole.noise = lambda rows: noise[:rows]
     measured = whole.improve(batch, rates)
-    before = apart.acting.clone()
+    before = apart.actor_parameters.clone()
     apart.noise = lambda rows: noise[32:]
     critics = apart.improve_critics(batch, rates)
-    assert torch.equal(apart.acting, before)
+    assert torch.equal(apart.actor_parameters, before)
     apart.noise = lambda rows: noise[:32]
     critic_before = apart.parts["critic"].clone()
     actor = apart.improve_actor(batch, rates)
-    assert torch.equal(apart.parts["critic"], critic_before) and not torch.equal(apart.acting, before)
+    assert torch.equal(apart.parts["critic"], critic_before) and not torch.equal(apart.actor_parameters, before)
     apart.move_targets("critic")
     torch.testing.assert_close(torch.cat((critics, actor)), measured)
     assert_same_parameters(apart.network, whole.network)

@@ -131,8 +131,8 @@ def test_a_policy_of_its_own_algorithm_uses_what_is_for_it():
 @pytest.mark.parametrize(
     ("algo", "settings", "words"),
     [
-        ("ppo", {"frozen": True}, "frozen=True would let nobody learn"),
-        ("sac", {"frozen": True, "samplers": 0}, "frozen=True would let nobody learn"),
+        ("ppo", {"frozen": True}, "with frozen=True no policy would learn"),
+        ("sac", {"frozen": True, "samplers": 0}, "with frozen=True no policy would learn"),
         ("sac", {"samplers": 0, "replay_ratio": None}, "replay_ratio=None .* samplers=0 it must be a number"),
         ("sac", {"deterministic": True, "replay_ratio": None}, r"samplers=0 \(as it is since deterministic=True\)"),
         ("td3", {"learning_starts": 65, "total_steps": 64}, "learning_starts=65 and total_steps=64 nothing would be"),

@@ -7,8 +7,8 @@ import pytest
 import headrace.train
 from headrace.train.logging.curve import MARK, draw_curve
 from headrace.train.logging.dashboard import duration
-from headrace.train.logging.events import EventsFile
 from headrace.train.logging.metrics import MetricsWriter, read_metrics
+from headrace.train.logging.tensorboard import EventsFile
 
 
 def test_what_lies_behind_the_offset_is_cut_off(tmp_path):

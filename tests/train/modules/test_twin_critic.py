@@ -44,7 +44,7 @@ def test_values_and_gradients_are_those_of_autograd(critics, hidden, activation)
         for (name, parameter), gradient in zip(module.named_parameters(), expected, strict=False):
             torch.testing.assert_close(parameter.grad, gradient, msg=name)
         torch.testing.assert_close(d_actions, expected[-1])
-        values, saved = module.forward_saving(x, towers=1)
+        values, saved = module.forward_saving(x, critics=1)
         torch.testing.assert_close(values, plain[:1])
         torch.testing.assert_close(module.input_gradient(saved, d[:1], 3), first_alone)
 

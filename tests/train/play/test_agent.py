@@ -18,7 +18,7 @@ import headrace
 import masked_games  # noqa: F401  (registers the test tasks)
 import multi_agent_games  # noqa: F401
 from headrace.errors import NotFiniteError, OptionError
-from headrace.train.play.layout import batched
+from headrace.train.play.observation_batches import batched
 from whole_runs import SMALL
 
 train: Any = headrace.train

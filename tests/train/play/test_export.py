@@ -20,7 +20,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.play.agent import Agent
 from headrace.train.play.export import METADATA, export_policy
 from headrace.train.runs.checkpoint import Checkpoint
-from headrace.train.workers.policy_copy import acting_policy
+from headrace.train.workers.policy_copy import frozen_policy
 from nightly import rest_nightly
 from whole_runs import SMALL
 
@@ -52,7 +52,7 @@ def untrained(task: str, wild: bool = True, **settings: Any) -> Agent:
     """An agent whose weights and statistics are those of chance; if not ``wild``, as runs begin."""
     config = make_config(task, **settings)
     torch.manual_seed(4)
-    model = acting_policy(config).model()
+    model = frozen_policy(config).model()
     for name, tensor in model.items() if wild else ():
         if tensor.is_floating_point() and tensor.dim():
             model[name] = torch.randn_like(tensor) * 0.3 if "variance" not in name else torch.rand_like(tensor) + 0.5

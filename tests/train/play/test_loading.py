@@ -47,10 +47,10 @@ def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
         if not isinstance(trainer, Trainer):  # samplers begin with it, too
             if isinstance(trainer, OffPolicyTrainer):
                 trainer.learner.begin()
-            acting = trainer.policy.acting.clone()
-            trainer.policy.acting.zero_()
+            before = trainer.policy.actor_parameters.clone()
+            trainer.policy.actor_parameters.zero_()
             assert trainer.policy_copy.read(trainer.weights)
-            assert torch.equal(trainer.policy.acting, acting)
+            assert torch.equal(trainer.policy.actor_parameters, before)
     finally:
         trainer.close()
 

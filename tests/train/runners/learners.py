@@ -127,7 +127,7 @@ def learn_from_halves(folder: Path) -> None:
         for name, rows in (("together", half), ("alone", slice(0, 64))):
             policy = a_policy(algo)
             if name == "together":
-                policy.learn_with_others(group)
+                policy.join_group(group)
             learn_once(policy, rows, weighted)
             learnt = {n: x for n, x in policy.model().items() if n.startswith("network")}
             found[f"{algo}{' weighted' * weighted}", name] = learnt
@@ -208,7 +208,7 @@ def learn_once(policy: Any, rows: slice, weighted: bool = False) -> None:
     if hasattr(policy, "optimiser"):
         (gains,), (weights,) = uneven_advantages(1)
         known = Samples(inputs, actions, first - 1, gains, third, fourth, weights=weights if weighted else None)
-        (batch,) = minibatches(pick(known, rows), None, True, policy.others)
+        (batch,) = minibatches(pick(known, rows), None, True, policy.process_group)
         policy.backward(batch, Rates.of(policy.config, 0), True)
         policy.optimiser.step(policy.config.learning_rate, policy.config.max_grad_norm)
         return

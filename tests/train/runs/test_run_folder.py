@@ -228,7 +228,7 @@ def test_a_full_disk_ends_a_run_whose_last_checkpoint_is_whole(tmp_path, task, a
 
 def test_what_is_told_to_tensorboard_is_told_in_one_line_where_there_is_no_room(tmp_path):
     code = (
-        "import resource, sys; from pathlib import Path; from headrace.train.logging.events import EventsFile\n"
+        "import resource, sys; from pathlib import Path; from headrace.train.logging.tensorboard import EventsFile\n"
         "from headrace.errors import StorageError\n"
         "events = EventsFile(Path(sys.argv[1])); events.write([('a', 1.0)], 1)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"

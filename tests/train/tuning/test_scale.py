@@ -22,10 +22,10 @@ import torch
 from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.train.config.settings import Config, make_config
-from headrace.train.logging import memory
+from headrace.train.logging import memory_use
 from headrace.train.tuning.measure import Probe, Size, measure
 from headrace.train.tuning.scale import CACHE, Scale, _key, cache_file, forget, scale
-from headrace.train.tuning.search import GAIN
+from headrace.train.tuning.size_search import GAIN
 
 CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {"seconds": 0.05, "most_envs": 32}
@@ -70,7 +70,7 @@ def test_it_picks_the_last_size_that_paid_and_remembers_it() -> None:
 
 def test_memory_stops_it_before_the_device_does() -> None:
     one = probe_of(config(num_envs=16))
-    share = one.memory / memory.free(CPU)  # beside what a process has from its beginning; twice as much is expected
+    share = one.memory / memory_use.free(CPU)  # beside what a process has from its beginning; twice as much is expected
     found = scale(config(), memory_share=share, **QUICK)
     assert [probe.size.num_envs for probe in found.probes] == [16] and "would need about" in found.ended[0]
     with pytest.raises(OptionError, match="do not fit"):
@@ -78,7 +78,7 @@ def test_memory_stops_it_before_the_device_does() -> None:
 
 
 def test_a_probe_that_needs_more_than_it_may_is_stopped_and_says_so() -> None:
-    probe = probe_of(config(num_envs=1 << 22, num_steps=64), 256 * 2**20 / memory.free(CPU))
+    probe = probe_of(config(num_envs=1 << 22, num_steps=64), 256 * 2**20 / memory_use.free(CPU))
     assert probe.note == "out of memory" and probe.sampling == 0
     assert probe.memory < 2**30, "all of it would be many times as much"
 
@@ -138,11 +138,11 @@ def test_nothing_is_left_of_a_probe_that_ctrl_c_ends(tmp_path: Path, monkeypatch
 def test_a_limit_that_the_system_sets_stays() -> None:
     code = """
 import resource, torch
-from headrace.train.logging import memory
+from headrace.train.logging import memory_use
 resource.setrlimit(resource.RLIMIT_DATA, (1 << 40, 1 << 40))
-memory.limit(torch.device("cpu"), 1 << 50)
+memory_use.limit(torch.device("cpu"), 1 << 50)
 assert resource.getrlimit(resource.RLIMIT_DATA) == (1 << 40, 1 << 40)
-memory.limit(torch.device("cpu"), 1 << 30)
+memory_use.limit(torch.device("cpu"), 1 << 30)
 assert 1 << 30 < resource.getrlimit(resource.RLIMIT_DATA)[0] < 1 << 40
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -160,7 +160,7 @@ def test_mistakes_are_named() -> None:
 def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`headrace scale` shows its probes; `headrace train --scale` uses what it found."""
     words = ["FrozenLake-v1", "--num-steps", "8"]
-    share = probe_of(make_config("FrozenLake-v1", num_envs=16)).memory / memory.free(CPU)
+    share = probe_of(make_config("FrozenLake-v1", num_envs=16)).memory / memory_use.free(CPU)
     assert main(["scale", *words, "--seconds", "0.05", "--memory-share", str(share)]) == 0
     said = capfd.readouterr().out
     assert "steps/s" in said and "best: " in said

@@ -24,10 +24,10 @@ from headrace.errors import OptionError, UnknownTaskError, WorkerError
 from headrace.pool.executors.processes import shared
 from headrace.train.config.batch_rule import TIMES, follow_batch, largest_batch
 from headrace.train.config.settings import Config, make_config
-from headrace.train.tuning import search
+from headrace.train.tuning import size_search
 from headrace.train.tuning import tune as tuner
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.search import GAIN
+from headrace.train.tuning.size_search import GAIN
 from headrace.train.tuning.tune import CACHE, Tuning, WorkersSearch, best_of, forget, holds, limits, tune, usable
 
 CROWDED = f"{Path(__file__).parent / 'crowded_env.py'}:Crowded-v0"
@@ -218,7 +218,7 @@ def test_one_lucky_measurement_does_not_end_the_search(luck: float, turns: int) 
 
 def test_it_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(search.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(size_search.time, "monotonic", lambda: now[0])
     fast = Machine(batch=1 << 14, threads=64, envs=1 << 14, samplers=64, shared=64)
 
     def measured(size: Size) -> Probe:

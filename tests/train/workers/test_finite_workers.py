@@ -65,7 +65,7 @@ def test_a_loss_that_is_not_finite_is_named(tmp_path: Path) -> None:
     def poisoned() -> None:
         update()
         if trainer.learner.updates == 20:
-            trainer.policy.acting[0] = torch.nan
+            trainer.policy.actor_parameters[0] = torch.nan
 
     trainer.learner.update = poisoned  # type: ignore[method-assign]
     try:

@@ -384,11 +384,11 @@ def test_best_weights_are_those_that_were_evaluated(tmp_path):
     config = make_config("Pendulum-v1", **with_evaluator())
     trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
     try:
-        learning = trainer.policy.acting.clone()
+        learning = trainer.policy.actor_parameters.clone()
         evaluated = torch.randn_like(learning)
         trainer.evaluations.publish(evaluated, torch.tensor([-100.0, 200.0, 123.0, 1.0], dtype=torch.float64))
         trainer._read_counters()
-        assert torch.equal(trainer.policy.acting, learning)
+        assert torch.equal(trainer.policy.actor_parameters, learning)
         trainer.evaluations.publish(-evaluated, torch.tensor([-200.0, 200.0, 456.0, 2.0], dtype=torch.float64))
         trainer._read_counters()
         assert trainer.best_return == -100.0

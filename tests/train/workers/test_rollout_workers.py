@@ -27,7 +27,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.rollout_slots import Slot
 from headrace.train.workers.rollout_sampler import RolloutSampler
-from headrace.train.workers.seeds import seed_of
+from headrace.train.workers.worker_seeds import seed_of
 
 SETTINGS: dict[str, Any] = {
     "samplers": 1,
@@ -91,8 +91,8 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
     alone = Trainer(config, RunFolder.create(tmp_path / "0", config))
     apart = begun(tmp_path / "1", task, **settings)
     try:
-        assert torch.equal(alone.policies[0].acting, apart.policy.acting)
-        before = apart.policy.acting.clone()
+        assert torch.equal(alone.policies[0].actor_parameters, apart.policy.actor_parameters)
+        before = apart.policy.actor_parameters.clone()
         alone.collector.draw(alone.generator)
         (samples,) = alone.collector.collect()
         slot = apart.rollouts.free(0)
@@ -103,8 +103,10 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
         alone.policies[0].learn(samples, 0, alone.generator)
         assert apart.learner.learn()
         assert int(slot.ended) == (4 if task == "Pendulum-v1" else 0)
-        assert (apart.policy.acting - before).abs().max() > 1e-3
-        torch.testing.assert_close(apart.policy.acting, alone.policies[0].acting, rtol=1e-3, atol=2e-5)
+        assert (apart.policy.actor_parameters - before).abs().max() > 1e-3
+        torch.testing.assert_close(
+            apart.policy.actor_parameters, alone.policies[0].actor_parameters, rtol=1e-3, atol=2e-5
+        )
         assert apart.learner.staleness()["divergence"] == pytest.approx(0.0, abs=1e-6)
         assert apart.learner.updates == int(alone.policies[0].optimisers()["steps"])
         if config.normalise_observations:
@@ -175,11 +177,11 @@ def test_all_kinds_of_observations_are_learnt_from(tmp_path, task, settings):
     try:
         sampler = sampler_of(trainer)
         for _ in range(2):
-            before = trainer.policy.acting.clone()
+            before = trainer.policy.actor_parameters.clone()
             filled(sampler)
             assert trainer.learner.learn()
-            assert not torch.equal(trainer.policy.acting, before)
-            assert torch.isfinite(trainer.policy.acting).all()
+            assert not torch.equal(trainer.policy.actor_parameters, before)
+            assert torch.isfinite(trainer.policy.actor_parameters).all()
             assert abs(trainer.learner.staleness()["divergence"]) < 1e-5
         sampler.close()
     finally:
@@ -293,7 +295,7 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
         assert trainer.restarts >= 2
         assert trainer.learner.steps == -(-100_000 // 256) * 256
         assert (trainer.counters.steps > 0).all()
-        assert torch.isfinite(trainer.policy.acting).all()
+        assert torch.isfinite(trainer.policy.actor_parameters).all()
     finally:
         trainer.close()
 

@@ -20,7 +20,7 @@ from headrace.pool.spec import ARRAYS, Field, TaskSpec
 
 
 def check_simulator(simulator: Any, spec: TaskSpec) -> None:
-    """Raise `SimulatorError` if a simulator and the task's spec differ; the message names the field and both sides."""
+    """Raises `SimulatorError` if a simulator and the task's spec differ; the message names the field and both sides."""
     infos = [Field(INFO + f.name, f.dtype, f.shape) for f in spec.info]
     _check_one_agent(spec)
     _check_fields(spec.task, [_field(f) for f in simulator.fields], [*observation_fields(spec.observation), *infos])

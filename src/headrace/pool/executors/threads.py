@@ -187,7 +187,7 @@ class ThreadsExecutor(HostExecutor):
         self._fresh = self._used = None
 
     def _prime(self) -> None:
-        """Provide the engine with its first batches."""
+        """Provides the engine with its first batches."""
         if not self._filling:
             filling = []
             for _ in range(self._engine.num_slots):
@@ -202,7 +202,7 @@ class ThreadsExecutor(HostExecutor):
         self._begin_next()
 
     def _begin_next(self) -> None:
-        """Start the oldest unfinished call in the engine, unless it has begun."""
+        """Starts the oldest unfinished call in the engine, unless it has begun."""
         for sent in self._sent:
             if not sent.done:
                 if not sent.begun:
@@ -211,7 +211,7 @@ class ThreadsExecutor(HostExecutor):
                 return
 
     def _finished(self, sent: Sent, timeout: float | None = None) -> bool:
-        """Wait until the engine has finished ``sent``, the oldest unfinished call; returns whether it has."""
+        """Waits until the engine has finished ``sent``, the oldest unfinished call; returns whether it has."""
         if not sent.done:
             self._begin_next()
             try:
@@ -223,7 +223,7 @@ class ThreadsExecutor(HostExecutor):
         return True
 
     def _finish_sent(self) -> None:
-        """Wait for all calls sent, since the engine runs one loop at a time."""
+        """Waits for all calls sent, since the engine runs one loop at a time."""
         for sent in self._sent:
             self._finished(sent)
 

@@ -75,7 +75,7 @@ class TorchBatch:
         return _own(obs), reward, terminated, truncated, _own(info)
 
     def check_place(self) -> None:
-        """Raise `OptionError` if a tensor's memory has moved since it was bound."""
+        """Raises `OptionError` if a tensor's memory has moved since it was bound."""
         if self._addresses and [tensor.data_ptr() for tensor in self.held.values()] != self._addresses:
             places = zip(self.held.items(), self._addresses, strict=True)
             moved = next(name for (name, tensor), address in places if tensor.data_ptr() != address)

@@ -67,7 +67,7 @@ class TorchPool(BasePool[DeviceExecutor]):
     def reset(
         self, env_id: Any = None, *, seed: SeedLike = None, out: TorchBatch | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes, in all environments or those named, and return (obs, info).
+        """Starts new episodes, in all environments or those named, and returns (obs, info).
 
         Arguments as in `Pool.reset`. It may wait for the device, so it cannot be part of a CUDA graph.
 
@@ -88,7 +88,7 @@ class TorchPool(BasePool[DeviceExecutor]):
     def step(
         self, action: Any, env_id: torch.Tensor | Sequence[int] | None = None, *, out: TorchBatch | None = None
     ) -> TorchResult:
-        """Advance all environments, or those named, by one agent step.
+        """Advances all environments, or those named, by one agent step.
 
         Args:
             action: tensor [k, *action_space.shape] on the pool's device, contiguous, of the action space's
@@ -109,7 +109,7 @@ class TorchPool(BasePool[DeviceExecutor]):
         return batch.result()
 
     def bind(self, action: Any, out: TorchBatch) -> Callable[[], TorchResult]:
-        """Check a step's tensors once, for a learner that uses the same ones for every step.
+        """Checks a step's tensors once, for a learner that uses the same ones for every step.
 
         Returns:
             A function without arguments that does what ``step(action, out=out)`` does with the tensors' contents at
@@ -131,7 +131,7 @@ class TorchPool(BasePool[DeviceExecutor]):
         return step
 
     def make_batch(self, tensors: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> TorchBatch:
-        """Bind the caller's own tensors as the ones into which a step writes its results.
+        """Binds the caller's own tensors as the ones into which a step writes its results.
 
         Args:
             tensors, more: field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → contiguous tensor
@@ -150,7 +150,7 @@ class TorchPool(BasePool[DeviceExecutor]):
         return self._new_batch(rows, given)
 
     def check_errors(self) -> None:
-        """Wait for the device, and raise an error of earlier steps, once.
+        """Waits for the device, and raises an error of earlier steps, once.
 
         Raises:
             ActionError: actions were outside the action space or not finite; they were clipped, or taken as 0.
@@ -194,7 +194,7 @@ class TorchPool(BasePool[DeviceExecutor]):
     # -- lifetime --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Free the device's memory, and raise what `check_errors` raises. Calling it again does nothing."""
+        """Frees the device's memory, and raises what `check_errors` raises. Calling it again does nothing."""
         if self._closed is None:
             guards = self._executor.guards
             super().close()
@@ -215,7 +215,7 @@ class TorchPool(BasePool[DeviceExecutor]):
 
     @exclusive
     def _check_started(self, env_ids: np.ndarray) -> None:
-        """Raise `SequenceError` unless these environments have been reset."""
+        """Raises `SequenceError` unless these environments have been reset."""
         self._status.check_started(env_ids)
 
     def _step_some(self, action: Any, env_id: Any, out: TorchBatch | None) -> TorchResult:

@@ -55,14 +55,14 @@ class DmPool(EnvPool, dm_env.Environment):
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
-        """Start new episodes in all environments, or those named."""
+        """Starts new episodes in all environments, or those named."""
         obs, info = self.pool.reset(env_id)
         zero = np.zeros((len(info["env_id"]), *self.pool.spec.reward_shape), np.float32)
         never = np.zeros(len(zero), np.bool_)
         return self._presented((obs, zero, never, never, info))
 
     def step(self, action: Any, env_id: Any = None) -> dm_env.TimeStep:
-        """Advance all environments, or those named, by one agent step."""
+        """Advances all environments, or those named, by one agent step."""
         return self._presented(self._step(action, env_id))
 
     def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> dm_env.TimeStep:

@@ -88,13 +88,13 @@ class EnvPool:
         warnings.warn("seed() does nothing: use make(…, seed=…) or reset(seed=…)", stacklevel=2)
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step in all environments, or those named, and return immediately; see `Pool.send`."""
+        """Starts one step in all environments, or those named, and returns immediately; see `Pool.send`."""
         self.pool.send(self._numbers(action), env_id)
 
     def async_reset(
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Start new episodes and return immediately; `recv` returns the observations. See `Pool.async_reset`."""
+        """Starts new episodes and returns immediately; `recv` returns the observations. See `Pool.async_reset`."""
         self.pool.async_reset(env_id, seed=seed, options=options)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
@@ -106,7 +106,7 @@ class EnvPool:
         return self.pool.save_state(env_ids)
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Load saved states into the environments named; see `Pool.load_state`."""
+        """Loads saved states into the environments named; see `Pool.load_state`."""
         self.pool.load_state(env_ids, blobs)
 
     def xla(self) -> tuple[Any, Any, Any, Any]:
@@ -116,7 +116,7 @@ class EnvPool:
         return functions(self)
 
     def close(self, **kwargs: Any) -> None:
-        """Free threads, processes and memory immediately."""
+        """Frees threads, processes and memory immediately."""
         self._pictures.close()
         self.pool.close()
         self.closed = True
@@ -144,7 +144,7 @@ class EnvPool:
         return self.pool.step(self._numbers(action), env_id)
 
     def _first_step(self, action: Any, ids: np.ndarray, new: np.ndarray) -> StepResult:
-        """Reset environments that have never been reset, and step the others."""
+        """Resets environments that have never been reset, and steps the others."""
         action = self._check_action(action, len(ids))
         obs, info = self.pool.reset(ids[new])
         never = np.zeros(len(obs if not isinstance(obs, dict) else info["env_id"]), np.bool_)
@@ -175,11 +175,11 @@ class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
     def reset(  # type: ignore[override]
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes, in all environments or those named, and return (obs, info); see `Pool.reset`."""
+        """Starts new episodes, in all environments or those named, and returns (obs, info); see `Pool.reset`."""
         return self.pool.reset(env_id, seed=seed, options=options)
 
     def step(self, action: Any, env_id: Any = None) -> StepResult:  # type: ignore[override]
-        """Advance all environments, or those named, by one agent step; see `Pool.step`."""
+        """Advances all environments, or those named, by one agent step; see `Pool.step`."""
         return self._step(action, env_id)
 
     def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> Any:

@@ -46,7 +46,7 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
     def reset(
         self, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None, env_id: Any = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes; with ``options={"reset_mask": …}`` only in the environments of the mask.
+        """Starts new episodes; with ``options={"reset_mask": …}`` only in the environments of the mask.
 
         With a mask every environment has a row: environments that are not reset return their last observation (zeros
         before the first), and zeros in ``info``, where the mask ``_<key>`` marks rows that have a value, as usual in
@@ -74,7 +74,7 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return obs, info
 
     def step(self, actions: Any, env_id: Any = None, *, out: Batch | None = None) -> StepResult:
-        """Advance by one agent step; see `Pool.step`."""
+        """Advances by one agent step; see `Pool.step`."""
         return self._returned(self.pool.step(actions, env_id, out=out))
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
@@ -85,7 +85,7 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return (obs, *rest, info)
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Load saved states into the environments named (None: all); see `Pool.load_state`."""
+        """Loads saved states into the environments named (None: all); see `Pool.load_state`."""
         super().load_state(env_ids, blobs)
         self._unseen[slice(None) if env_ids is None else np.asarray(env_ids)] = True
 
@@ -111,7 +111,7 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return obs, reward, terminated, truncated, info
 
     def _remember(self, obs: Any, ids: np.ndarray) -> None:
-        """Keep every environment's newest observation, for `reset`; without a copy if these are of all environments."""
+        """Keeps every environment's newest observation, for `reset`; without a copy if ``obs`` has all environments."""
         if self._unseen.any():
             self._unseen[ids] = False
         if len(ids) < self.num_envs:
@@ -165,13 +165,13 @@ class GymnasiumEnv(gym.Env):
         self.action_space = self.pool.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; returns ``(obs, info)`` of one environment, without a batch dimension."""
+        """Begins an episode; returns ``(obs, info)`` of one environment, without a batch dimension."""
         super().reset(seed=seed)
         obs, info = self.pool.reset(seed=seed)
         return _observed(self.observation_space, obs), row_of(info, 0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Advance by one agent step; returns ``(obs, reward, terminated, truncated, info)`` without a batch dimension.
+        """Advances by one agent step; returns ``(obs, reward, terminated, truncated, info)`` without a batch dimension.
 
         The reward is a float, or float32[agents] of a multi-agent task.
         """
@@ -185,7 +185,7 @@ class GymnasiumEnv(gym.Env):
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Close the pool."""
+        """Closes the pool."""
         self.pool.close()
 
 
@@ -202,7 +202,7 @@ def metadata(pool: Pool) -> dict[str, Any]:
 
 
 def register_with_gymnasium(families: Mapping[str, Iterable[str]]) -> None:
-    """Make the tasks of all families known to Gymnasium, for `gymnasium.make` and `make_vec`; see `gymnasium_ids`."""
+    """Registers all families' tasks with Gymnasium, for `gymnasium.make` and `make_vec`; see `gymnasium_ids`."""
     for task, name in gymnasium_ids(families).items():
         if name not in gym.registry:
             gym.register(

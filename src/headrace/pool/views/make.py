@@ -50,7 +50,7 @@ def make(task_id: TaskLike, env_type: None = None, **options: Any) -> Pool: ...
 def make(
     task_id: TaskLike, env_type: EnvType | None = None, **options: Any
 ) -> Pool | GymPool | GymnasiumPool | DmPool | PlayersPool | TorchPool:
-    """Make a pool of environments.
+    """Makes a pool of environments.
 
     Args:
         task_id: a name from `list_all_envs`, such as ``"Pong-v5"``; or a file that registers one, ``"my_env.py"``; or
@@ -108,7 +108,7 @@ def make(
 
 
 def _settle(options: dict[str, Any]) -> None:
-    """Check and remove EnvPool's options that a pool has under another name or does not use."""
+    """Checks and removes EnvPool's options that a pool has under another name or does not use."""
     if options.pop("gym_reset_return_info", True) is not True:
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
     options.pop("base_path", None)  # EnvPool's folder of asset files, which pools do not need
@@ -120,7 +120,7 @@ def _settle(options: dict[str, Any]) -> None:
 
 
 def _viewed(task_id: TaskLike, options: dict[str, Any]) -> dict[str, Any]:
-    """Remove and return the options of the view itself, most of which concern `render`."""
+    """Removes and returns the options of the view itself, most of which concern `render`."""
     found = {name: options.pop(name) for name in VIEWED & options.keys()}
     mode = found.get("render_mode")
     if mode not in (None, "rgb_array"):

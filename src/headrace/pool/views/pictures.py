@@ -56,7 +56,7 @@ class Pictures:
         return frames if frames.shape[1:3] == (height, width) else _scaled(frames, width, height)
 
     def close(self) -> None:
-        """Close the pools that draw from other cameras."""
+        """Closes the pools that draw from other cameras."""
         for twin in self._twins.values():
             twin.close()
         self._twins.clear()

@@ -72,17 +72,17 @@ class PlayersPool:
     def reset(
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes; see `Pool.reset`."""
+        """Starts new episodes; see `Pool.reset`."""
         obs, info = self.pool.reset(env_id, seed=seed, options=options)
         shown = self._note(info, np.zeros(len(info["env_id"]), np.bool_))
         return self._players(obs, shown), info
 
     def step(self, action: Any, env_id: Any = None) -> StepResult:
-        """Advance all environments, or those named, by one step of all their players; see `send`, `Pool.step`."""
+        """Advances all environments, or those named, by one step of all their players; see `send`, `Pool.step`."""
         return self._stepped(*self.pool.step(*self._dense(action, env_id)))
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Start one step and return immediately.
+        """Starts one step and returns immediately.
 
         Args:
             action: one row for each player, in the order of the last results, with or without rows for players that
@@ -110,7 +110,7 @@ class PlayersPool:
         return [blob + rows[i].tobytes() for i, blob in zip(ids, self.pool.save_state(ids), strict=True)]
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Load saved states into the environments named (None: all); see `Pool.load_state`."""
+        """Loads saved states into the environments named (None: all); see `Pool.load_state`."""
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
         size = 2 * self._alive.shape[1]
         if any(len(blob) <= size or max(blob[-size:]) > 1 for blob in blobs):
@@ -120,7 +120,7 @@ class PlayersPool:
         self._alive[ids], self._shown[ids] = np.hsplit(rows, 2)
 
     def close(self) -> None:
-        """Close the pool."""
+        """Closes the pool."""
         self.pool.close()
 
     def __enter__(self) -> PlayersPool:
@@ -248,7 +248,7 @@ def _agents_in_order(rows: np.ndarray, env_id: np.ndarray, alive: np.ndarray, sh
 
 
 def _check_each_acts_once(rows: np.ndarray, agents: np.ndarray, ids: np.ndarray, alive: np.ndarray) -> None:
-    """Raise `ActionError` unless every living player has one action, and none has two."""
+    """Raises `ActionError` unless every living player has one action, and none has two."""
     if len(agents) != len(rows):
         raise ActionError(f"players.id has {len(agents)} rows, players.env_id {len(rows)}")
     times = np.zeros(alive.shape, int)

@@ -90,9 +90,9 @@ class CrossQ(CrossQDeclaration, OffPolicy):
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
         """As `OffPolicy.improve_with`; also averages running statistics over the processes that train together."""
         measured = super().improve_with(batch, rates, actor)
-        if self.others is not None:
+        if self.process_group is not None:
             for each in (*running_statistics(self.network), *running_statistics(self.targets)):
-                self.others.average(each, len(batch.rewards))
+                self.process_group.average(each, len(batch.rewards))
         return measured
 
     def _sample(self, params: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from headrace.train.modules.layers import initialised
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.processes.others import Others
+from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 
 FEATURES = 64
@@ -48,7 +48,7 @@ class Curiosity:
         self.scaler = RewardScaler(config.num_envs * agent_group.width, config.gamma, device)
         self.normaliser = None if self.images else ObservationNormaliser(input_size(space), device)
         self.measured = torch.zeros(2, device=device)
-        self._others: Others | None = None
+        self._process_group: Collectives | None = None
 
     @torch.inference_mode()
     def bonus(self, inputs: Tensor, over: Tensor, present: Tensor | None = None) -> Tensor:
@@ -69,14 +69,14 @@ class Curiosity:
         self.measured[0] = scaled.mean()
         return scaled * self.config.curiosity
 
-    def learn_with_others(self, others: Others) -> None:
-        """Begin with the first process's networks, and learn and measure together with the others from now on."""
-        self._others, self.optimiser.reduce = others, others.average
+    def join_group(self, process_group: Collectives) -> None:
+        """Copies the networks of rank 0, and averages gradients and statistics over the group from now on."""
+        self._process_group, self.optimiser.reduce = process_group, process_group.average
         for known in (self.scaler, self.normaliser):
             if known is not None:
-                known.statistics.gather = others.all_gather
+                known.statistics.gather = process_group.all_gather
         for tensor in (self.optimiser.parameters, *self.target.state_dict().values()):
-            others.broadcast(tensor)
+            process_group.broadcast(tensor)
 
     def learn(self, inputs: Tensor, learning_rate: float | Tensor, generator: torch.Generator) -> None:
         """Trains on the observations of a rollout, [M, …], once, in minibatches if the algorithm has them."""
@@ -91,8 +91,8 @@ class Curiosity:
             self.optimiser.step(learning_rate, 0.5)
             losses.append(loss.detach())
         self.measured[1] = torch.stack(losses).mean()
-        if self._others is not None:
-            self._others.average(self.measured, 1.0)
+        if self._process_group is not None:
+            self._process_group.average(self.measured, 1.0)
 
     def _errors(self, inputs: Tensor) -> Tensor:
         """Returns half the mean squared difference of the two networks' outputs for each row, float32[M]."""

@@ -45,7 +45,7 @@ class DQN(DQNDeclaration, OffPolicy):
     critic_statistics = ("critic_loss", "q_mean", "gradient_norm")
     statistics = critic_statistics
     clips_gradients = True
-    acting_part = "q"
+    actor_part = "q"
     target_parts = ("q",)
 
     network: QNetwork
@@ -87,9 +87,9 @@ class DQN(DQNDeclaration, OffPolicy):
             both: tuple[Any, ...] = self.network.q, self.targets.q
             for q in both:
                 q.trunk.fit(images)
-            if self.others is not None:
+            if self.process_group is not None:
                 for parameters in (self.parts["q"], self._targets["q"]):
-                    self.others.broadcast(parameters)
+                    self.process_group.broadcast(parameters)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: the value of the best action."""

@@ -2,7 +2,7 @@
 
 Many environments fill a replay faster than a learner can use it. There are few updates, each from a large batch, of
 deep and wide networks. These stay trainable because weights, features and gradients are bounded
-(`headrace.train.modules.residual_tower`). Critics return distributions, and targets follow slowly. For exploration,
+(`headrace.train.modules.residual_network`). Critics return distributions, and targets follow slowly. For exploration,
 noise is kept for a number of steps drawn from a zeta distribution, and actions are uniform before the first update, as
 an actor begins with small deviations.
 
@@ -31,7 +31,7 @@ from headrace.train.modules.categorical_critics import CategoricalCritics
 from headrace.train.modules.exploration import WideGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.repeated_noise import RepeatedNoise
-from headrace.train.modules.residual_tower import ResidualActor, ResidualTower, normalise_units
+from headrace.train.modules.residual_network import ResidualActor, ResidualNetwork, normalise_units
 from headrace.train.storage.device_replay import Transitions
 
 NEVER = 2**62  # batches
@@ -45,7 +45,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
     Values, rewards and α are in units of the size that returns are estimated to have.
 
     Attributes:
-        network: a `SoftActorCritic` of residual towers.
+        network: a `SoftActorCritic` of residual networks.
         target_entropy: the entropy that the temperature keeps the actor at, in nats.
 
     Raises:
@@ -66,8 +66,8 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         how = config.activation, Renorm(config.batch_momentum, warm_up=NEVER)
         actor = ResidualActor(inputs, 2 * actions, *_blocks("hidden", config.hidden), *how)
         shape = _blocks("critic_hidden", config.critic_hidden or config.hidden)
-        towers = [ResidualTower(inputs + actions, config.atoms, *shape, *how) for _ in range(2)]
-        critic = CategoricalCritics(towers, config.atoms, config.value_bound)
+        critics = [ResidualNetwork(inputs + actions, config.atoms, *shape, *how) for _ in range(2)]
+        critic = CategoricalCritics(critics, config.atoms, config.value_bound)
         network = SoftActorCritic(actor, critic, config.initial_temperature)
         normalise_units(network)
         return distribution, network

@@ -1,8 +1,8 @@
 """The base of algorithms with a replay: targets, updates of critics and actor, when they are due, and checkpoints.
 
 An algorithm is a subclass with networks and two losses, of its critics and of its actor. The two updates can run alone,
-so that two processes can make them on two devices. The parameters that act are one flat vector, `OffPolicy.acting`, of
-which other processes get copies.
+so that two processes can make them on two devices. The actor's parameters are one flat vector,
+`OffPolicy.actor_parameters`, of which other processes get copies.
 
 No update waits for the device. In a run without workers, transitions of vectors are stored in a ring on the device
 (`headrace.train.storage.device_replay`), minibatches are drawn there, and on CUDA one update is one graph (`Updater`).
@@ -29,7 +29,7 @@ from headrace.train.algorithms.updater import Updater
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.network import input_size
-from headrace.train.processes.others import Others
+from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Replay, Transitions
 
@@ -55,11 +55,11 @@ class OffPolicy(Policy):
     Attributes:
         clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics as well.
         critic_statistics, actor_statistics: names of the elements that `improve_critics` and `improve_actor` return.
-        acting_part: name of the child of the network that chooses actions.
+        actor_part: name of the child of the network that chooses actions.
         target_parts: names of the children that have targets.
         parts: name of a child → its parameters, float32[P], as one vector of which they are views; of a frozen policy
-            only the acting part.
-        acting: the parameters of the acting part, float32[P].
+            only the actor.
+        actor_parameters: the parameters of the actor, float32[P].
         targets: the target networks, by the names of their parts.
         actor_every: updates of the critics for each update of the actor and the targets.
         betas: Adam's decay rates of the means of gradients and of their squares.
@@ -71,7 +71,7 @@ class OffPolicy(Policy):
     clips_gradients: ClassVar[bool] = False
     critic_statistics: tuple[str, ...] = ()
     actor_statistics: tuple[str, ...] = ()
-    acting_part: str = "actor"
+    actor_part: str = "actor"
     target_parts: tuple[str, ...] = ("actor", "critic")
     actor_every: int = 1
     betas: tuple[float, float] = (0.9, 0.999)
@@ -94,8 +94,8 @@ class OffPolicy(Policy):
             0  # agent steps since the replay was empty; agents that had left count, as counting others waits
         )
         if config.frozen:
-            self.parts = {self.acting_part: flatten(getattr(self.network, self.acting_part))[0]}
-            self.acting = self.parts[self.acting_part]
+            self.parts = {self.actor_part: flatten(getattr(self.network, self.actor_part))[0]}
+            self.actor_parameters = self.parts[self.actor_part]
             return
         for name, part in self.network.named_children():
             self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon, betas=self.betas)
@@ -104,7 +104,7 @@ class OffPolicy(Policy):
             for name, part in self.network.named_children()
         }
         self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
-        self.acting = self.parts[self.acting_part]
+        self.actor_parameters = self.parts[self.actor_part]
         for name in self.target_parts:
             self.targets[name] = copy.deepcopy(getattr(self.network, name)).requires_grad_(False)
             self._targets[name], _ = flatten(self.targets[name])
@@ -246,10 +246,10 @@ class OffPolicy(Policy):
     def _draw_noise(self, rows: int) -> Tensor:
         return self.noise(rows)
 
-    def learn_with_others(self, others: Others) -> None:
-        super().learn_with_others(others)
+    def join_group(self, process_group: Collectives) -> None:
+        super().join_group(process_group)
         for optimiser in self._optimisers.values():
-            optimiser.reduce = others.average
+            optimiser.reduce = process_group.average
         if self._optimisers:
             self._update = Updater(self, self._batch, False)
 

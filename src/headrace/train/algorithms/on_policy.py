@@ -1,7 +1,6 @@
-"""A policy that learns from rollouts, whatever its loss: epochs, minibatches, gradients, CUDA graphs.
+"""The base of algorithms that learn from rollouts: epochs, minibatches, gradients, CUDA graphs.
 
-An algorithm is a subclass that says its loss. Nothing here waits for the device: all statistics stay tensors until the
-caller wants to print them.
+An algorithm is a subclass with a `loss`. No update waits for the device: statistics stay tensors until they are read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
-from headrace.train.processes.others import Others
+from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 
@@ -33,10 +32,10 @@ class OnPolicy(Policy):
     """One network for actions and values, and its optimiser.
 
     Attributes:
-        fused: the hand-written gradient of the loss, for an `MLP`; None where `loss` is what runs.
-        optimiser: of all the network's parameters.
-        stops_early: whether `is_over` is asked after each epoch.
-        curiosity: what gives a bonus for exploration; None without one.
+        fused: the hand-written gradient of the loss, for an `MLP`; None to differentiate `loss` by autograd.
+        optimiser: the optimiser of all the network's parameters.
+        stops_early: whether `is_over` is called after each epoch.
+        curiosity: the source of the exploration bonus; None without one.
     """
 
     fused: ClassVar[type[FusedRollouts] | None] = None
@@ -53,7 +52,7 @@ class OnPolicy(Policy):
         self.distribution = distribution_for(self.agent_group.action, self.device)
         self.network = make_network(self.config, self.agent_group.observation, self.distribution).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
-        self.acting = self.optimiser.parameters
+        self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:
             self.value_normaliser = ValueNormaliser(self.device)
         self._fused = None if self.fused is None else self.fused(self.distribution, self.config)
@@ -62,20 +61,28 @@ class OnPolicy(Policy):
             self.curiosity = Curiosity(self.config, self.agent_group, self.device)
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
-        """The order of the rows in each epoch, as `headrace.train.storage.samples.minibatches` takes it."""
+        """Returns the order of the rows in each epoch.
+
+        Args:
+            samples: the samples of the rollout.
+            generator: the source of the permutations.
+
+        Returns:
+            For each epoch int64[minibatches, size], or None for one minibatch of all rows.
+        """
         config = self.config
         return [draw_order(samples, config.minibatch_size, generator) for _ in range(config.epochs)]
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
-        """All updates from one rollout, ``step`` agent steps into the run.
+        """Makes all updates from one rollout, as `Policy.learn`.
 
-        There are none for a frozen policy, nor where all its agents were out of the game.
+        A frozen policy makes none, nor does one whose agents had all left the game.
         """
         config = self.config
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
             return
         rates, orders = Rates.of(config, step), self.draw_orders(samples, generator)
-        alone = self.others is None
+        alone = self.process_group is None
         if self.device.type == "cuda" and config.graphs and alone and not self.stops_early and samples.rows is None:
             if self._graph is None:
                 self._graph = _UpdateGraph(self)
@@ -88,7 +95,7 @@ class OnPolicy(Policy):
             self.curiosity.learn(seen, rates.learning_rate, generator)
 
     def last_losses(self) -> dict[str, float]:
-        """As `Policy.last_losses`, with what an exploration bonus gave and how well it is predicted."""
+        """Returns `Policy.last_losses`, and the statistics of the exploration bonus if there is one."""
         known, curiosity = super().last_losses(), self.curiosity
         if curiosity is None or not known:
             return known
@@ -98,18 +105,23 @@ class OnPolicy(Policy):
     def updates(self) -> int:
         return int(self.optimiser.steps)
 
-    def learn_with_others(self, others: Others) -> None:
-        super().learn_with_others(others)
-        self.optimiser.reduce = others.average
+    def join_group(self, process_group: Collectives) -> None:
+        super().join_group(process_group)
+        self.optimiser.reduce = process_group.average
         if self.curiosity is not None:
-            self.curiosity.learn_with_others(others)
+            self.curiosity.join_group(process_group)
 
     def update(self, samples: Samples, rates: Rates, orders: Iterable[Tensor | None]) -> Tensor | None:
-        """One epoch over a rollout for each of ``orders``; none once the run is `interrupted`.
+        """Makes one epoch over a rollout for each of ``orders``; begins none once the run is `interrupted`.
+
+        Args:
+            samples: the samples of the rollout.
+            rates: the scheduled settings.
+            orders: as `draw_orders` returns them.
 
         Returns:
-            `statistics` averaged over the last epoch that ran, as one tensor on the network's device; None if they were
-            not measured, as it should not have been the last.
+            `statistics` averaged over the last epoch, as one tensor on the network's device; None if the run was
+            interrupted before the epoch in which they are measured.
         """
         measured: list[Tensor] = []
         orders = list(orders)
@@ -118,7 +130,7 @@ class OnPolicy(Policy):
                 break
             measure = self.stops_early or number == len(orders)
             measured.clear()
-            for batch in minibatches(samples, order, self.normalises_advantages, self.others):
+            for batch in minibatches(samples, order, self.normalises_advantages, self.process_group):
                 statistics = self.backward(batch, rates, measure)
                 norm = self.optimiser.step(rates.learning_rate, rates.max_grad_norm)
                 if statistics is not None:
@@ -128,21 +140,25 @@ class OnPolicy(Policy):
         return torch.stack(measured).mean(0) if measured else None
 
     def is_over(self, measured: Tensor) -> bool:
-        """Whether no further epoch is to begin, given the `statistics` of the last minibatch."""
+        """Returns whether to begin no further epoch, given the `statistics` of the last minibatch, float32[S]."""
         raise NotImplementedError
 
     # -- gradients -------------------------------------------------------------------------------
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
-        """What the policy descends, in plain autograd.
+        """Returns the loss of a minibatch, differentiable by autograd.
+
+        Args:
+            batch: the samples of the minibatch.
+            rates: the scheduled settings.
 
         Returns:
-            The loss, a 0-d tensor, and `statistics` but for the last, the gradient's norm, as one tensor.
+            The loss, a 0-d tensor, and all `statistics` but the last, the gradient's norm, as one tensor.
         """
         raise NotImplementedError
 
     def evaluate(self, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-probabilities of a minibatch's actions, the entropies, and values, float32[B] each."""
+        """Returns log-probabilities of a minibatch's actions, entropies, and values, float32[B] each."""
         if batch.memory is None:
             params, values = self.forward(batch.inputs)
         else:
@@ -153,7 +169,12 @@ class OnPolicy(Policy):
         return log_probs, entropies, values
 
     def backward(self, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
-        """Fill the gradient buffer for one minibatch; returns the second part of `loss`, if ``measure``."""
+        """Computes the gradient of one minibatch into the optimiser's buffer.
+
+        Args:
+            batch, rates: as for `loss`.
+            measure: whether to return the statistics that `loss` returns, instead of None.
+        """
         self.optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
         if self._fused is not None and isinstance(self.forward, MLP):
             return self._fused.backward(self.forward, batch, rates, measure)
@@ -184,7 +205,7 @@ class OnPolicy(Policy):
 
 
 class _UpdateGraph:
-    """A policy's updates from one rollout as a CUDA graph; what changes is copied to where the graph reads it."""
+    """A policy's updates from one rollout as a CUDA graph, with copies of its inputs in fixed memory."""
 
     def __init__(self, policy: OnPolicy):
         self._policy = policy
@@ -205,7 +226,7 @@ class _UpdateGraph:
             self._samples = samples
         for field in dataclasses.fields(samples):
             kept, given = getattr(self._samples, field.name), getattr(samples, field.name)
-            # where the rollout is a graph too, they are the same memory
+            # a rollout that is a graph as well writes to the same memory
             if isinstance(kept, Tensor) and kept.data_ptr() != given.data_ptr():
                 kept.copy_(given)
         return self._graph()

@@ -18,7 +18,7 @@ from headrace.train.logging.progress import PolicyProgress
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.processes.others import Others
+from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 
 
@@ -39,11 +39,11 @@ class Policy:
         reward_scaler: scales rewards; None without scaling.
         value_normaliser: normalises the critic's values; None without normalisation.
         network, forward: the module, and the function to call, which is compiled if the settings ask for it.
-        acting: the parameters that choose actions, float32[P], as one vector of which they are views.
+        actor_parameters: the parameters that choose actions, float32[P], as one vector of which they are views.
         memory_size: columns of a recurrent network's memory; 0 for other networks.
         tracker: returns and lengths of this policy's episodes.
         losses: the last update's statistics; None before the first.
-        others: the processes that train this policy together with this one; None if it trains alone.
+        process_group: the processes that train this policy together with this one; None if it trains alone.
         interrupted: called before each epoch over a rollout; once it returns True, no epoch is begun.
         caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
     """
@@ -56,7 +56,7 @@ class Policy:
     value_normaliser: ValueNormaliser | None = None
     distribution: Any
     network: Any
-    acting: Tensor
+    actor_parameters: Tensor
 
     def __init__(self, name: str, config: Config, agent_group: AgentGroup, device: torch.device):
         self.name, self.config, self.agent_group, self.device = name, config, agent_group, device
@@ -69,7 +69,7 @@ class Policy:
         self.step: Any = getattr(self.network, "step", None)
         self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(agent_group.types))
         self.losses: Tensor | None = None
-        self.others: Others | None = None
+        self.process_group: Collectives | None = None
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
@@ -83,7 +83,7 @@ class Policy:
         return {}
 
     def _build(self) -> None:
-        """Makes ``distribution``, ``network``, ``acting`` and the optimisers."""
+        """Makes ``distribution``, ``network``, ``actor_parameters`` and the optimisers."""
         raise NotImplementedError
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
@@ -114,12 +114,12 @@ class Policy:
         """
         raise NotImplementedError
 
-    def learn_with_others(self, others: Others) -> None:
+    def join_group(self, process_group: Collectives) -> None:
         """Averages gradients and statistics with other processes from now on; updates are then no CUDA graphs."""
-        self.others = others
+        self.process_group = process_group
         for normaliser in (*self.normalisers.values(), self.reward_scaler):
             if normaliser is not None:
-                normaliser.statistics.gather = others.all_gather
+                normaliser.statistics.gather = process_group.all_gather
 
     @property
     def updates(self) -> int:

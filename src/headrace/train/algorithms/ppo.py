@@ -55,6 +55,6 @@ class PPO(PPODeclaration, OnPolicy):
         """Returns whether the last minibatch's approximate KL is above ``target_kl``, the same in all processes."""
         assert self.config.target_kl is not None
         kl = measured[3:4].clone()
-        if self.others is not None:
-            self.others.average(kl, self.optimiser.rows)
+        if self.process_group is not None:
+            self.process_group.average(kl, self.optimiser.rows)
         return float(kl) > self.config.target_kl

@@ -47,7 +47,7 @@ class PQN(PQNDeclaration, OnPolicy):
         network = make_normed_q_network(config, self.agent_group.observation, self.distribution.size)
         self.network = network.to(self.device)
         self.optimiser = FlatRAdam(self.network, epsilon=config.adam_epsilon)
-        self.acting = self.optimiser.parameters
+        self.actor_parameters = self.optimiser.parameters
         self._fused = self._graph = None
         self.explore(0)
 

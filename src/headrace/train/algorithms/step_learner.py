@@ -1,7 +1,7 @@
 """Learns from a replay of steps: reads minibatches, and makes one update after the other.
 
 Nothing waits for the device: statistics of updates stay in tensors until they are read. Runs in one process use this
-class as it is; with workers, `headrace.train.workers.learner` also publishes what was learnt.
+class as it is; with workers, `headrace.train.workers.replay_learner` also publishes what was learnt.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StepLearner:
     @cached_property
     def _improve(self) -> Updater:
         # made with the first update: only then it is known whether others train the same policy
-        alone = self.policy.others is None and not self.config.host_random
+        alone = self.policy.process_group is None and not self.config.host_random
         return Updater(self.policy, self._last_batch, self.config.graphs and alone)
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Samplers and the evaluator in Ray actors, on the nodes of a cluster; the learner stays as it is.
+"""Samplers and the evaluator as Ray actors, on the nodes of a cluster; the learner is the same as without one.
 
-Ray is imported only in the process that talks to the cluster (`courier`), and only where a run asks for it.
+Ray is imported only in the courier's process (`headrace.train.cluster.courier`), and only if a run uses a cluster.
 """

@@ -1,8 +1,8 @@
-"""The actor: a sampler, or the evaluator, as it is on one machine, in a thread beside which the actor answers orders.
+"""The Ray actor: runs a sampler or the evaluator in a thread, and answers the courier's orders in another.
 
-The sampler writes to memory of the actor's process, as if the learner read there, and never knows of the cluster; what
-it has written since the last answer is taken out and sent. It waits where the learner's memory could not take what it
-collects: at its limit of steps, at the end of its ring, or with rollouts that are not read yet.
+The sampler is the same as on one machine. It writes to shared arrays in the actor's process, and the actor sends what
+was written since its last answer. The sampler waits where the learner's memory has no room for what it collects: at its
+limit of steps, at the end of its ring, or while its rollouts have not been read.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.writer import StepWriter
 from headrace.version import __version__
 
-LOOK = 1e-3  # seconds between looks at what the sampler has done, while an order's patience lasts
+LOOK = 1e-3  # seconds between two checks of what the sampler has done
 
 
 class Actor:
-    """One sampler or evaluator on a node of the cluster; Ray makes it, and calls its methods one at a time.
+    """One sampler or evaluator on a node of the cluster. Ray creates it, and calls its methods one at a time.
 
     Args:
-        beginning: what it needs.
+        beginning: the run's settings and the state from which it begins.
     """
 
     def __init__(self, beginning: Beginning):
@@ -43,7 +43,12 @@ class Actor:
         self._thread: threading.Thread | None = None
 
     def exchange(self, order: Order, weights: Weights | None = None) -> Answer:
-        """Take an order and perhaps newer weights; returns what was done, once there is enough or patience is over."""
+        """Executes an order, and returns what was done since the last one.
+
+        Args:
+            order: the steps that the sampler may reach, and the seconds after which to answer.
+            weights: newer weights; None to keep the present ones.
+        """
         if weights is not None:
             self._weights.receive(weights)
         if self._thread is None:
@@ -57,14 +62,14 @@ class Actor:
         return self._answer()
 
     def stop(self) -> None:
-        """End the sampler, which closes its environments."""
+        """Stops the sampler and waits until it has closed its environments."""
         if self._counters is not None and self._thread is not None:
             self._counters.stop()
             self._thread.join()
 
     def _begin(self, order: Order) -> None:
         beginning = self._beginning
-        self._counters = counters = Counters(beginning.number + 2)  # the last for all others' steps
+        self._counters = counters = Counters(beginning.number + 2)  # the last counts the steps of all other samplers
         self._place = beginning.number
         counters.begun[0], counters.steps[self._place] = beginning.begun, beginning.steps
         self._admit(order)
@@ -74,7 +79,7 @@ class Actor:
     def _admit(self, order: Order) -> None:
         counters = self._counters
         assert counters is not None
-        counters.steps[-1] = order.others  # before the limit: who looks between the two waits
+        counters.steps[-1] = order.others  # before the limit: a sampler that reads between the two waits
         counters.allowed[0] = order.others + order.limit
         if self._job is not None:
             self._job.admit(order)
@@ -100,7 +105,7 @@ class Actor:
     def _answer(self) -> Answer:
         counters, place = self._counters, self._place
         assert counters is not None
-        # steps first: rows that are published meanwhile are no harm, steps without their rows would be
+        # read before the rows: the answer may hold rows that are not counted yet, but never counts rows it lacks
         steps, report = int(counters.steps[place]), self._report
         return Answer(
             self._node,
@@ -117,27 +122,27 @@ class Actor:
 
 
 class Job:
-    """What an actor does; `run` in a thread of its own, everything else in the actor's."""
+    """The work of an actor: `run` is called in a thread of its own, the other methods in the actor's."""
 
     def run(self) -> None:
-        """Work until the counters tell it to stop."""
+        """Works until the counters tell it to stop."""
 
     def admit(self, order: Order) -> None:
-        """Let it do what the order allows beside the counters' limit of steps."""
+        """Sets the limits of an order that the counters do not hold."""
 
     def has_enough(self, order: Order) -> bool:
-        """Whether there is enough to answer before patience is over."""
+        """Returns whether there is enough to send before the order's ``patience`` seconds are over."""
         return False
 
     def block(self) -> Rows | Rollout | None:
-        """What was collected since the last call."""
+        """Returns what was collected since the last call; None for nothing."""
 
     def found(self) -> Weights | None:
-        """Weights that were evaluated since the last call, with the results as extras."""
+        """Returns the weights that were evaluated since the last call, with the results as extras; None for none."""
 
 
 class RowsJob(Job):
-    """A sampler of a replay, which fills a ring."""
+    """A sampler that writes rows of a replay into a ring."""
 
     def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
         assert beginning.layout is not None
@@ -168,7 +173,7 @@ class RowsJob(Job):
 
 
 class RolloutsJob(Job):
-    """A sampler of rollouts, which fills slots."""
+    """A sampler that writes rollouts into slots."""
 
     def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
         self._config, self._beginning, self._weights, self._counters = config, beginning, weights, counters
@@ -201,7 +206,7 @@ class RolloutsJob(Job):
 
 
 class OwnRollouts(Rollouts):
-    """The slots of one sampler, whatever its number in the run."""
+    """The slots of one sampler, which are number 0 here whatever its number in the run."""
 
     def free(self, sampler: int) -> Slot | None:
         """As `Rollouts.free`."""
@@ -213,18 +218,18 @@ class OwnRollouts(Rollouts):
 
 
 class EvaluatorJob(Job):
-    """The evaluator, which films nothing: its node has no run folder."""
+    """The evaluator, without videos, as its node has no run folder."""
 
     def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
         from headrace.train.workers.evaluator import RESULTS
-        from headrace.train.workers.policy_copy import PolicyCopy, acting_policy
+        from headrace.train.workers.policy_copy import PolicyCopy, frozen_policy
 
         self._config, self._beginning = dataclasses.replace(config, video=False), beginning
         self._weights, self._counters = weights, counters
-        acting = PolicyCopy(acting_policy(config))
-        self._results = acting.buffer(len(RESULTS))
-        self._vector = torch.zeros_like(acting.vector)
-        self._extras = torch.zeros(len(RESULTS) + len(acting.known()), dtype=torch.float64)
+        copy = PolicyCopy(frozen_policy(config))
+        self._results = copy.buffer(len(RESULTS))
+        self._vector = torch.zeros_like(copy.vector)
+        self._extras = torch.zeros(len(RESULTS) + len(copy.known()), dtype=torch.float64)
 
     def run(self) -> None:
         from pathlib import Path

@@ -1,11 +1,11 @@
-"""A run's cluster, as the learner sees it: a worker like others, and numbers to report."""
+"""The learner's view of a run's cluster: one worker process, the courier, and counts to report."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from headrace.train.cluster import courier
-from headrace.train.cluster.board import Board
+from headrace.train.cluster.cluster_status import ClusterStatus
 from headrace.train.config.settings import Config
 from headrace.train.logging.throughput import Throughput
 from headrace.train.processes.counters import Counters
@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self, config: Config):
         self._config = config
-        self._board, self._bytes = Board(), Throughput()
+        self._status, self._bytes = ClusterStatus(), Throughput()
 
     def start(
         self,
@@ -37,39 +37,45 @@ class Cluster:
         evaluations: WeightBuffer,
         memory: StepReplay | Rollouts,
     ) -> None:
-        """Start the process that talks to the cluster, with what the learner shares with its workers."""
-        board = self._board
-        shared = courier.Shared(counters, weights, evaluations, memory, board)
+        """Starts the courier.
+
+        Args:
+            supervisor: supervises the courier as a worker.
+            counters, weights, evaluations: those of local workers.
+            memory: the replay, or the slots of rollouts, into which the samplers' steps go.
+        """
+        status = self._status
+        shared = courier.Shared(counters, weights, evaluations, memory, status)
         supervisor.start(
             "courier",
             courier.work,
             self._config,
             shared,
-            progress=lambda: int(board.exchanges[0]),
-            pulse=lambda: int(board.pulse[0]),
+            progress=lambda: int(status.exchanges[0]),
+            pulse=lambda: int(status.pulse[0]),
         )
 
     @property
     def connected(self) -> bool:
-        """Whether the cluster is there."""
-        return bool(self._board.connected[0])
+        """Whether the courier is connected to the cluster."""
+        return bool(self._status.connected[0])
 
     @property
     def restarts(self) -> int:
-        """Actors that were lost and started again."""
-        return int(self._board.restarts[0])
+        """The number of actors that were lost and started again."""
+        return int(self._status.restarts[0])
 
-    def words(self) -> list[str]:
-        """Returns what became of actors since the last call."""
-        return self._board.words()
+    def new_messages(self) -> list[str]:
+        """Returns messages of actors lost and started again since the last call."""
+        return self._status.new_messages()
 
     def numbers(self) -> dict[str, Any]:
-        """Returns what a line of metrics says: nodes, actors, their restarts, and bytes a second in and out."""
-        board = self._board
-        self._bytes.note(int(board.received[0]), int(board.sent[0]))
+        """Returns the numbers for a line of metrics: nodes, actors, restarts, and bytes a second received and sent."""
+        status = self._status
+        self._bytes.note(int(status.received[0]), int(status.sent[0]))
         received, sent = self._bytes.per_second() or (0.0, 0.0)
-        return board.numbers() | {"received_bytes": round(received), "sent_bytes": round(sent)}
+        return status.counts() | {"received_bytes": round(received), "sent_bytes": round(sent)}
 
     def close(self) -> None:
-        """Free the shared memory."""
-        self._board.close()
+        """Frees the shared memory."""
+        self._status.close()

@@ -1,9 +1,9 @@
-"""Takes a user's own code to other nodes: the files that a run names, and the script that began it, by value.
+"""Sends a user's own code to other nodes: the files that a run names, and the script that started it.
 
-Code of installed packages is not sent: nodes have what `pip` put there. Of a user's files, all Python files of the same
-folder go along, as they may import each other. On a node where all of them lie at the same place with the same
-contents, as on this machine or on a shared disk, they are used there; elsewhere a copy is, named by its contents. Other
-files, such as models, must lie at the same place on every node, or come with Ray's own runtime environment of a job.
+Installed packages are not sent; they must be installed on every node. All Python files in the folder of a sent file are
+sent as well, as they may import each other. A node that has all of them at the same paths with the same contents, such
+as this machine or one with a shared disk, uses those. Other nodes get a copy, in a folder named by a hash of the
+contents. Other files, such as models, must be at the same path on every node, or be part of Ray's runtime environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.errors import OptionError
 from headrace.pool.sources import is_importable_main, split
 from headrace.train.runs import trust
 
-MOST = 64 << 20  # bytes of source code: more are a folder that holds something else
+MOST = 64 << 20  # most bytes of source code that are sent
 NAMING = ("task", "algo", "network", "reward")
 """settings that may name a file"""
 
@@ -36,9 +36,9 @@ class Code:
 
     Attributes:
         files: absolute path → contents.
-        script: the file that began the run, which is imported as local workers do; None if it is a command's.
-        folder: the working folder, which relative names refer to.
-        path: those folders of ``sys.path`` that hold some of the files.
+        script: the script that started the run, which actors import as local workers do; None for an installed command.
+        folder: the working folder, to which relative names refer.
+        path: the folders of ``sys.path`` that hold some of the files.
     """
 
     files: Mapping[str, bytes]
@@ -48,10 +48,10 @@ class Code:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Code:
-        """Returns what a run with these settings, name → value, needs.
+        """Returns the files that a run with these settings, name → value, needs.
 
         Raises:
-            OptionError: it is too much.
+            OptionError: they have more than 64 MiB.
         """
         script, found = _script(), trust.own_files(settings)
         named = [*found, *([Path(script)] if script else [])]
@@ -63,7 +63,7 @@ class Code:
         return cls(files, script, str(Path.cwd()), path)
 
     def unpack(self) -> Callable[[str], str]:
-        """Make the files available on this node; returns where a path of the sender's lies here."""
+        """Writes missing files on this node; returns a function from the sender's paths to this node's."""
         if all(_holds(Path(name), contents) for name, contents in self.files.items()):
             return lambda path: path
         root = self._root()
@@ -71,7 +71,7 @@ class Code:
             file = root / name.lstrip("/")
             if not _holds(file, contents):
                 file.parent.mkdir(parents=True, exist_ok=True)
-                draft = file.with_name(f".{file.name}.{os.getpid()}")  # others may unpack the same
+                draft = file.with_name(f".{file.name}.{os.getpid()}")  # other processes may write the same file
                 draft.write_bytes(contents)
                 draft.replace(file)
         return lambda path: str(root / path.lstrip("/"))
@@ -80,12 +80,17 @@ class Code:
         digest = hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()[:16]
         root = Path(tempfile.gettempdir()) / f"headrace-code-{getpass.getuser()}-{digest}"
         root.mkdir(mode=0o700, exist_ok=True)
-        if root.stat().st_uid != os.getuid():  # somebody made it for us
+        if root.stat().st_uid != os.getuid():  # made by another user, who could change its files
             return Path(tempfile.mkdtemp(prefix="headrace-code-"))
         return root
 
     def settings(self, values: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
-        """Returns settings in which files are named as they lie on this node."""
+        """Returns settings in which this node's paths replace the sender's.
+
+        Args:
+            values: the settings by name.
+            place: as `unpack` returns it.
+        """
         changed = {name: self._renamed(values[name], place) for name in NAMING if isinstance(values.get(name), str)}
         return {**values, **changed}
 
@@ -97,7 +102,11 @@ class Code:
         return f"{place(path)}:{name}" if name else place(path)
 
     def import_script(self, place: Callable[[str], str]) -> None:
-        """Import the script that began the run, as a worker process of `multiprocessing` does."""
+        """Imports the script that started the run, as a worker process of `multiprocessing` does.
+
+        Args:
+            place: as `unpack` returns it.
+        """
         sys.path[:0] = [place(each) for each in self.path]
         if self.script is not None:
             process: Any = multiprocessing.current_process()
@@ -109,7 +118,7 @@ class Code:
 
 
 def _script() -> str | None:
-    """The file of the program that began the run; None for an installed command or module."""
+    """Returns the path of the script that started the run; None for an installed command or module."""
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     if file is None or getattr(main, "__spec__", None) is not None or not is_importable_main():

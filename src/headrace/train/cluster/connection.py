@@ -1,6 +1,6 @@
-"""Reaches a Ray cluster, or starts one on this machine that ends with the process that started it.
+"""Connects to a Ray cluster, or starts one on this machine that ends with the process that started it.
 
-Nothing is asked of the network outside: Ray's usage statistics and its dashboard are off.
+Ray's usage statistics and its dashboard are off, so that nothing is sent to other hosts.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from headrace.machine import usable_cores
 from headrace.train.processes.start import Report, cause_of_death, end_with_parent, starting, worker_context
 
 LOCAL, AUTO = "local", "auto"
-ANSWER = 5.0  # seconds in which a cluster's port must answer
-STORE = 128 << 20  # bytes of a local cluster's object store, and for each sampler
-STORE_EACH = 32 << 20
+ANSWER = 5.0  # most seconds of waiting for a connection to a cluster's port
+STORE = 128 << 20  # bytes of a local cluster's object store
+STORE_EACH = 32 << 20  # bytes that it has more for each processor
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_worker_niceness": "0",  # samplers of a local cluster are no less urgent than those without one
+    "RAY_worker_niceness": "0",  # the priority that samplers have without a cluster
 }
 MODE = "RAY_AUTH_MODE"
-TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # a second each, at a cluster that is there already
+TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # one a second, to connect to an existing cluster
 TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
-"""what waits for the end of the process that holds its input, and removes a folder then"""
+"""a shell command that waits until its standard input ends, as the process that holds it does, and removes a folder"""
 
 
 def check_address(ray: str) -> None:
-    """Refuse what cannot be reached, as far as that is known without Ray.
+    """Checks the setting ``ray``, as far as that is possible without importing Ray.
 
     Args:
-        ray: the setting: ``"local"``, ``"auto"`` or host:port.
+        ray: ``"local"``, ``"auto"`` or host:port.
 
     Raises:
-        OptionError: Ray is not installed, or nobody answers at the address.
+        OptionError: Ray is not installed, the value is neither, or the address cannot be connected to.
     """
     if importlib.util.find_spec("ray") is None:
         raise OptionError(f"ray={ray!r} needs Ray, which is not installed: pip install 'headrace[ray]'")
@@ -61,11 +61,16 @@ def check_address(ray: str) -> None:
 
 @contextmanager
 def connected(address: str, cpus: int) -> Iterator[Any]:
-    """Yields the module `ray`, connected to a cluster with at least so many processors; ends the connection.
+    """A context in which this process is connected to a cluster; yields the module `ray`.
+
+    Args:
+        address: as for `check_address`.
+        cpus: the processors that the cluster must have; a local one has at least as many.
 
     Raises:
-        OptionError: there is no cluster, it is of another version of Ray or Python, asks for a token that is not here,
-            or has too few processors.
+        OptionError: there is no cluster, it has another version of Ray or Python or too few processors, or it asks for
+            a token that this machine does not have.
+        WorkerError: Ray cannot be used for another reason.
     """
     for name, value in (QUIET if address == LOCAL else QUIET | TRIES).items():
         os.environ.setdefault(name, value)
@@ -93,11 +98,11 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
 
 
 def processors(address: str) -> int:
-    """Returns how many processors a cluster has; it is asked in a process of its own, which alone imports Ray.
+    """Returns the number of processors of a cluster, found by a separate process, which alone imports Ray.
 
     Raises:
         OptionError: as `connected`.
-        WorkerError: that process has ended without an answer.
+        WorkerError: that process has ended without a result.
     """
     context = worker_context()
     pipe, theirs = context.Pipe(duplex=False)
@@ -172,10 +177,10 @@ def _asks_for_token(error: Exception) -> bool:
 
 
 def _use_token() -> bool:
-    """Show the token that is here, from now on; returns whether there is one that was not shown before.
+    """Makes Ray send this machine's token from now on; returns whether there is one that was not sent before.
 
-    Ray itself shows it only where the address is ``auto``. A cluster that asks for none must not be shown one: this
-    process would then ask for it, too, of actors that have none.
+    Ray does so by itself only for the address ``auto``. A token is not sent to a cluster that asks for none, as this
+    process would then demand one of actors that have none.
     """
     if MODE in os.environ:
         return False
@@ -196,7 +201,7 @@ def _check_processors(ray: Any, address: str, cpus: int) -> None:
 
 
 def _folder() -> str:
-    """A new folder for a local cluster's files, which is removed at the end of this process, however that ends."""
+    """Returns a new folder for a local cluster's files; it is removed after this process has ended, even if killed."""
     root = "/tmp" if Path("/tmp").is_dir() else None  # Ray's sockets need short paths
     folder = tempfile.mkdtemp(prefix="headrace-ray-", dir=root)
     subprocess.Popen(

@@ -1,11 +1,13 @@
-"""The process between the learner and the cluster: it has actors sample, and brings what they collect.
+"""The courier: the process between the learner and the Ray actors, which sends orders and receives what they collect.
 
-To the learner it is all samplers at once: it fills the same replay or slots, and moves the same counters. Each actor
-has one order at a time and answers within a moment, with what it has collected; the next order brings it newer weights,
-if there are any. The steps that the replay ratio allows are shared out, so that all actors together never take more.
+To the learner it acts as all samplers at once: it writes to the same replay or slots, and updates the same counters.
+Each actor has one order at a time, and answers within milliseconds with the steps that it has collected. The next order
+carries newer weights, if there are any. The steps that the replay ratio allows are divided among the actors, so that
+together they never take more.
 
-An actor that is lost, alone or with its node, is started again where there is room; what it had not sent is lost, and
-the steps that it was allowed go to the others. What one raises ends the run as it does on one machine.
+An actor that is lost, alone or with its node, is started again where the cluster has room. Steps that it had not sent
+are lost, and those that it was still allowed are divided among the others. An exception in an actor ends the run as it
+does on one machine.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import torch
 from headrace.errors import WorkerError
 from headrace.pool.executors.processes.shared import Fence
 from headrace.train.cluster.actor import Actor
-from headrace.train.cluster.board import Board
+from headrace.train.cluster.cluster_status import ClusterStatus
 from headrace.train.cluster.code import Code
 from headrace.train.cluster.connection import connected
 from headrace.train.cluster.messages import Answer, Beginning, Order, Weights
@@ -38,49 +40,51 @@ from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.step_replay import StepReplay
 from headrace.version import __version__
 
-LOOK = 0.02  # seconds that an answer is waited for, before weights and counters are looked at again
-LEAST, PATIENCE = 0.005, 0.02  # seconds in which an actor answers, at least and at most, and
-PATIENCE_EACH = 0.003  # so much more for every actor: one process hears them all
+LOOK = 0.02  # most seconds of waiting for an answer, before weights and counters are checked again
+LEAST, PATIENCE = 0.005, 0.02  # least and most seconds after which an actor answers
+PATIENCE_EACH = 0.003  # seconds added to both for every actor, as one process receives all answers
 HEAR = 30.0  # seconds without an answer after which an actor that had begun counts as lost
-END = 2.0  # seconds that actors have to close their environments
+END = 2.0  # most seconds of waiting for actors to close their environments
 RING = 32 << 20  # bytes of rows that an actor keeps until they are sent
 LEAST_ROWS, MOST_ROWS = 64, 8192
-PUT = 0.01  # seconds between two versions of the weights that go out
+PUT = 0.01  # least seconds between two versions of the weights that are sent
 EVALUATOR = "evaluator"
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What the learner shares with the courier, of which it otherwise knows nothing.
+    """The shared memory of the learner and the courier.
 
     Attributes:
         counters, weights, evaluations: as for local workers.
-        memory: where steps go.
-        board: the cluster's numbers.
+        memory: the replay or the slots into which steps are written.
+        status: the shared counters and messages of the cluster.
     """
 
     counters: Counters
     weights: WeightBuffer
     evaluations: WeightBuffer
     memory: StepReplay | Rollouts
-    board: Board
+    status: ClusterStatus
 
 
 @dataclass
 class Member:
-    """One actor over all its lives.
+    """One sampler or the evaluator, over all actors that have run it.
 
     Attributes:
-        name: for messages.
-        number: the sampler's; of the evaluator, the number of samplers.
+        name: its name in messages.
+        number: the sampler's number; for the evaluator, the number of samplers.
         kind: as in `Beginning`.
-        handle: Ray's, None before the first.
-        order: the reference of the order that it has.
-        node: the name of its node, empty until it answers.
-        limit: steps that it may reach.
-        version: of the weights that it has.
-        since: when it was given its order.
-        base: seconds and polls of its earlier lives, and episodes of the evaluator.
+        handle: Ray's handle of the present actor.
+        order: Ray's reference to the answer to its present order.
+        node: the name of its node; empty until its first answer.
+        lives: how many actors have been started for it.
+        raised: exceptions since its last step.
+        limit: agent steps that it may reach.
+        version: the version of the weights that it has.
+        since: when its order was sent, by ``time.monotonic``.
+        seconds, rests, played: those of `Answer`, of earlier actors.
     """
 
     name: str
@@ -100,12 +104,13 @@ class Member:
 
 
 class Courier:
-    """The members, and what they are told; `turn` hears those that have answered.
+    """Starts the members, and exchanges orders and answers with them.
 
     Args:
-        ray: the module, connected.
-        config, shared: of the run.
-        code: the user's own files.
+        ray: the module `ray`, connected to the cluster.
+        config: the run's settings.
+        shared: the memory shared with the learner.
+        code: the user's own files, which are sent to the actors.
     """
 
     def __init__(self, ray: Any, config: Config, shared: Shared, code: Code):
@@ -130,13 +135,13 @@ class Courier:
     # -- orders and answers ----------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Hear the members that have answered, and give them new orders."""
-        ray, board = self._ray, self._shared.board
+        """Processes the answers that have arrived, and sends new orders."""
+        ray, status = self._ray, self._shared.status
         waiting = {member.order: member for member in self.members}
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
         if ready:
             ready, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
-        board.pulse += 1
+        status.pulse += 1
         self._put_weights()
         for reference in ready:
             self._hear(waiting[reference])
@@ -145,7 +150,7 @@ class Courier:
             if member.node and now - member.since > HEAR + self._patience:
                 self._lost(member, f"did not answer for {HEAR:.0f} s")
         begun = [member.node for member in self.members if member.node]
-        board.actors[0], board.nodes[0] = len(begun), len(set(begun))
+        status.actors[0], status.nodes[0] = len(begun), len(set(begun))
 
     def _hear(self, member: Member) -> None:
         from ray.exceptions import RayError
@@ -164,10 +169,10 @@ class Courier:
         return None
 
     def _take(self, member: Member, answer: Answer) -> None:
-        """Put what an actor sends where the learner finds it."""
+        """Writes an answer's steps and counts into the memory shared with the learner."""
         shared, number = self._shared, member.number
         member.node, member.version = answer.node, answer.version
-        shared.board.exchanges += 1
+        shared.status.exchanges += 1
         if member.kind == EVALUATOR:
             shared.counters.played[0] = member.played + answer.played
             if answer.found is not None:
@@ -177,7 +182,7 @@ class Courier:
         counters = shared.counters
         if answer.block is not None:
             member.raised = 0
-            shared.board.received += answer.block.nbytes
+            shared.status.received += answer.block.nbytes
             self._bring(number, answer.block)
         counters.steps[number] = answer.steps
         counters.seconds[number] = member.seconds + answer.seconds
@@ -200,7 +205,7 @@ class Courier:
     def _give_order(self, member: Member) -> None:
         counters = self._shared.counters
         own = 0 if member.kind == EVALUATOR else int(counters.steps[member.number])
-        # who has not begun may wait for long: what it may do is decided once it has
+        # an actor may wait long for a place on the cluster: it is allowed steps only once it has begun
         member.limit = self._limit(member, own) if member.node else own
         waiting = 0
         if isinstance(self._shared.memory, Rollouts) and member.kind != EVALUATOR:
@@ -211,7 +216,10 @@ class Courier:
         member.order, member.since = member.handle.exchange.remote(order, newer), time.monotonic()
 
     def _limit(self, member: Member, own: int) -> int:
-        """Agent steps that a sampler may reach: its share of those that are allowed and not promised to others."""
+        """Returns the agent steps that a sampler may reach, given ``own`` so far.
+
+        It is its share of the steps that are allowed and not yet promised to other samplers.
+        """
         counters, samplers = self._shared.counters, self._config.samplers
         promised = sum(
             max(0, other.limit - int(counters.steps[other.number]))
@@ -226,7 +234,7 @@ class Courier:
         return own + max(0, min(share, left - promised, room))
 
     def _put_weights(self) -> None:
-        """Put the newest weights into the object store, once for all."""
+        """Puts the newest weights into the cluster's object store, from which all actors read them."""
         weights, now = self._shared.weights, time.monotonic()
         if weights.version == self._newest or now - self._put_at < PUT:
             return
@@ -235,7 +243,7 @@ class Courier:
             return
         newest = Weights(version, self._vector.numpy(), self._extras.numpy())
         self._reference, self._newest, self._put_at = self._ray.put(newest), version, now
-        self._shared.board.sent += newest.nbytes
+        self._shared.status.sent += newest.nbytes
 
     # -- lives -----------------------------------------------------------------------------------
 
@@ -265,19 +273,19 @@ class Courier:
         member.node, member.version, member.lives = "", 0, member.lives + 1
 
     def _ring(self) -> StepLayout:
-        """The rows that an actor keeps until they are sent."""
+        """Returns the layout of the ring in which an actor keeps rows until they are sent."""
         assert isinstance(self._shared.memory, StepReplay)
         layout = dataclasses.replace(self._shared.memory.layout, segments=1, steps=1)
         row = sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in layout.fields.values())
         return dataclasses.replace(layout, steps=min(MOST_ROWS, max(LEAST_ROWS, RING // row)))
 
     def _lost(self, member: Member, why: str) -> None:
-        """Start a member again."""
+        """Starts the actor of a member again, after it was lost."""
         node = f" on node {member.node}" if member.node else ""
         self._again(member, f"the {member.name}{node} was lost: {why}")
 
     def _failed(self, member: Member, report: Report) -> None:
-        """Start a member that raised again, or end the run with its exception."""
+        """Starts the actor of a member again after an exception, or raises the exception, which ends the run."""
         member.raised += 1
         if report.error is not None or member.raised > MOST_RAISED:
             report.raise_as(f"the {member.name} on node {member.node}")
@@ -290,15 +298,15 @@ class Courier:
 
     def _again(self, member: Member, words: str) -> None:
         self._kill(member)
-        self._shared.board.restarts += 1
-        self._shared.board.say(f"{words}{RESTARTED}")
+        self._shared.status.restarts += 1
+        self._shared.status.send(f"{words}{RESTARTED}")
         if not member.node:
-            time.sleep(PAUSE)  # who never begins would be started again and again
+            time.sleep(PAUSE)  # limits how often an actor that never begins is started
         self._start(member)
         self._give_order(member)
 
     def close(self) -> None:
-        """Have all members end."""
+        """Stops all actors, and kills those that take longer than `END` seconds."""
         ends = [member.handle.stop.remote() for member in self.members if member.node]
         if ends:
             self._ray.wait(ends, num_returns=len(ends), timeout=END)
@@ -323,9 +331,9 @@ def work(config: Config, shared: Shared, life: int) -> None:
     code = Code.of(vars(config))
     cpus = config.samplers * (config.num_threads or 1)
     with connected(config.ray, cpus) as ray:
-        # Ray's handler of TERM would end this process; the learner, which hears it too, says when that is to be
+        # Ray's handler of SIGTERM would end this process; the learner, which receives it as well, stops it instead
         signal.signal(signal.SIGTERM, lambda *_: None)
-        shared.board.connected[0] = 1
+        shared.status.connected[0] = 1
         courier = Courier(ray, config, shared, code)
         while not shared.counters.stopped:
             courier.turn()

@@ -1,4 +1,4 @@
-"""What the process beside the learner and the actors tell each other: orders, weights, and what came of them."""
+"""The messages between the courier and the actors: orders, weights and answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from headrace.train.storage.layout import StepLayout
 
 @dataclass(frozen=True)
 class Weights:
-    """One version of the weights: float32[P], with extras float64[E]; many read the one copy on their node."""
+    """One version of the weights; all actors of a node read one copy.
+
+    Attributes:
+        version: its number.
+        vector: the actor's parameters, float32[P].
+        extras: further numbers, float64[E].
+    """
 
     version: int
     vector: np.ndarray
@@ -30,7 +36,7 @@ class Weights:
 
 
 class ReceivedWeights:
-    """The newest weights in an actor, read as those of `headrace.train.processes.weight_buffer.WeightBuffer`."""
+    """The newest weights that an actor has received; a `headrace.train.processes.weight_buffer.WeightSource`."""
 
     def __init__(self) -> None:
         self._newest: Weights | None = None
@@ -42,11 +48,19 @@ class ReceivedWeights:
         return 0 if self._newest is None else self._newest.version
 
     def receive(self, weights: Weights) -> None:
-        """Have these read from now on; called by another thread than `read`."""
+        """Replaces the newest weights; may be called in another thread than `read`."""
         self._newest = weights
 
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
-        """Copy the newest vector, and its extras; returns its version, or None if there is no newer one."""
+        """Copies the newest weights, unless they were read before.
+
+        Args:
+            into: receives the vector, float32[P].
+            extras: receives the extras, float64[E]; None to ignore them.
+
+        Returns:
+            The version, or None if there is no newer one.
+        """
         newest = self._newest
         if newest is None or newest.version == self._seen:
             return None
@@ -59,17 +73,17 @@ class ReceivedWeights:
 
 @dataclass(frozen=True)
 class Beginning:
-    """What an actor needs to begin.
+    """The settings and the state from which an actor begins.
 
     Attributes:
         kind: ``"rows"``, ``"rollouts"`` or ``"evaluator"``.
-        settings: how to make the run's settings: a function, and its arguments, values by name first.
+        settings: a function that makes the run's settings, and its arguments, of which the first is values by name.
         code: the user's own files.
         number, life: the sampler's number, and how often it was started before.
         begun, steps: agent steps of the run before it was resumed, and of this sampler so far.
-        version: of Headrace.
-        layout: of the ring that a sampler of rows fills.
-        slots: for a sampler of rollouts, the arguments of its slots.
+        version: the learner's version of Headrace.
+        layout: the layout of the ring, for a sampler of rows.
+        slots: the arguments of `Rollouts`, for a sampler of rollouts.
     """
 
     kind: str
@@ -86,14 +100,14 @@ class Beginning:
 
 @dataclass(frozen=True)
 class Order:
-    """What an actor may do until the next one.
+    """The limits of an actor until its next order.
 
     Attributes:
-        others: agent steps of the run without this sampler's.
-        limit: this sampler's agent steps, all lives, that it may reach.
-        waiting: its rollouts that the learner has not read yet.
-        least: seconds after which to answer where all that is allowed is done; answers would be many and small sooner.
-        patience: seconds after which to answer, with whatever there is.
+        others: agent steps of the run's other samplers.
+        limit: agent steps that this sampler may reach, those of earlier actors included.
+        waiting: the number of its rollouts that the learner has not read.
+        least: seconds before which it does not answer, as answers would be many and small.
+        patience: seconds after which it answers with what there is.
     """
 
     others: int
@@ -105,19 +119,19 @@ class Order:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of an order.
+    """An actor's answer to an order.
 
     Attributes:
-        node: name of the actor's node.
-        version: of the newest weights that it has.
-        steps: the sampler's agent steps, all lives.
-        seconds: time spent on each of `headrace.train.processes.counters.PARTS` in this life, float64[4].
-        rests: polls while it waited, in this life.
-        episodes: those that ended.
-        block: what it collected since its last answer.
-        found: weights that the evaluator has evaluated, with its results as extras.
-        played: episodes that the evaluator has played in this life.
-        failure: what ended it.
+        node: the name of the actor's node.
+        version: the version of the weights that it has.
+        steps: the sampler's agent steps, those of earlier actors included.
+        seconds: this actor's seconds in each of `headrace.train.processes.counters.PARTS`, float64[4].
+        rests: how often this actor has slept while it waited.
+        episodes: the episodes that ended since the last answer.
+        block: the rows or the rollout collected since the last answer; None for none.
+        found: weights that were evaluated since the last answer, with the results as extras; None for none.
+        played: the number of episodes that this actor has played as evaluator.
+        failure: the exception that ended the sampler; None while it runs.
     """
 
     node: str

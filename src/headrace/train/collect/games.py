@@ -1,4 +1,4 @@
-"""What is the game's own, where a task rewards or ends otherwise: clipped rewards, and episodes of a single life."""
+"""Rewards and ends of whole games, for tasks that clip rewards or whose episodes are single lives."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ import numpy as np
 
 
 def of_the_game(info: Mapping[str, Any], name: str, over: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """Returns the game's own value of a step, [N].
+    """Returns a value of a step by the rules of the game itself, [N].
 
     Args:
-        info: of the step.
-        name: of the value, "reward" or "terminated".
+        info: the info of the step, whose arrays have N rows.
+        name: the name of the value: ``"reward"`` or ``"terminated"``.
         over: where an episode has ended, bool[N].
-        otherwise: the pool's value, of tasks that have no other.
+        otherwise: the pool's value, [N], which is returned if the info has none.
     """
-    # a finished row carries the new episode's info; the old one's is beside it
+    # after an autoreset, info is the new episode's, and final_info that of the step that ended the old one
     final = info.get("final_info", {})
     return np.where(over, final[name], info[name]) if name in final else info.get(name, otherwise)
 
 
 def game_over(terminated: np.ndarray, truncated: np.ndarray, info: Mapping[str, Any]) -> np.ndarray:
-    """Returns where a whole game is over, and not only one of its lives, bool[N]; see `of_the_game`."""
+    """Returns where a whole game is over, and not only one of its lives, bool[N].
+
+    Args:
+        terminated, truncated: the pool's results, bool[N].
+        info: as for `of_the_game`.
+    """
     return of_the_game(info, "terminated", terminated | truncated, terminated).astype(bool) | truncated

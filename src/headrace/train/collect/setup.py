@@ -29,7 +29,7 @@ from headrace.train.config import given
 from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import PolicySetup
-from headrace.train.logging.memory import free
+from headrace.train.logging.memory_use import free
 from headrace.train.modules.action_masks import masked_heads
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping

@@ -58,7 +58,7 @@ def find(setting: str, name: str) -> Any:
     except KeyError:
         own = name.removeprefix(PREFIX)
         raise OptionError(
-            f"the run's {setting} is {own}, an object that the program gave which began it: give it again, {setting}=…"
+            f"the run's {setting} is {own}, an object that a program passed: pass it again, {setting}=…"
         ) from None
 
 
@@ -70,7 +70,9 @@ def check_wanted(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> Non
             with holding(objects):
                 find(name, str(value))
         elif given is not None:
-            raise OptionError(f"the run has {name}={value!r}, which is no object of a program: leave {name} out")
+            raise OptionError(
+                f"the run has {name}={value!r}, which is not an object that a program passes: leave {name} out"
+            )
 
 
 def packed(settings: Mapping[str, Any]) -> bytes | None:

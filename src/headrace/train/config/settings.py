@@ -72,7 +72,8 @@ class Config(CommonConfig):
 
     def _refuse_with_deterministic(self, name: str) -> None:
         raise OptionError(
-            f"{name}={getattr(self, name)!r} leaves to time what deterministic=True must decide: leave one of them out"
+            f"{name}={getattr(self, name)!r} makes results depend on timing, which deterministic=True excludes: "
+            "leave one of them out"
         )
 
     def _check_schedules(self) -> None:
@@ -89,7 +90,7 @@ class Config(CommonConfig):
                     dataclasses.replace(self, **{name: value}, schedules={})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # whose process imports a user's algorithm by its name
+        # the process that unpickles it imports a user's algorithm by its name
         return _unpickled, (vars(self), given.packed(vars(self)))
 
     @property
@@ -110,7 +111,7 @@ class Config(CommonConfig):
         there = {name: interpolated(points, step) for name, points in self.schedules.items() if hasattr(self, name)}
         vars(now).update(
             vars(self) | there | {"schedules": {}}
-        )  # values between points that were checked need no checks
+        )  # points were checked, so values between them need no checks
         return now
 
     def of_policy(self, name: str) -> Config:
@@ -172,13 +173,14 @@ class Config(CommonConfig):
 def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config:
     """Returns the settings of a run: the presets of its algorithm for a task, with ``overrides`` applied.
 
-    ``env_options`` in the overrides are merged into the task's own. One of the ``policies`` that names an ``algo`` or a
-    ``network`` of its own gets the presets for that, where neither it nor ``overrides`` say otherwise; what is given
-    for the run, but belongs to the algorithms of some policies alone, is theirs.
+    ``env_options`` in the overrides are merged into the preset's. A policy with an ``algo`` or a ``network`` of its own
+    has the presets for that, except for settings that it or ``overrides`` gives. Settings of the run that only the
+    algorithms of some policies have are given to those policies.
 
     Args:
         task: name of the task.
         defaults: whether to begin with presets; otherwise with the default of each setting.
+        overrides: settings by name.
 
     Raises:
         OptionError: the task is no name, or an override has an unknown name, belongs to another algorithm, or has a

@@ -104,7 +104,9 @@ def check_learns(
         OptionError: all policies are frozen, a replay ratio is missing, or learning would start after the end.
     """
     if all(setup.config.frozen for setup in setups.values()):
-        raise OptionError("frozen=True would let nobody learn: it is for one of several policies, beside one that does")
+        raise OptionError(
+            "with frozen=True no policy would learn: it is for one of several policies, of which another learns"
+        )
     for name, setup in setups.items():
         own, whose = setup.config, f"policy {name!r}: " if name else ""
         if not setup.capabilities.replay or own.frozen:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
@@ -16,10 +17,12 @@ from typing import Any, Self
 from headrace.limits import need_files
 from headrace.machine import usable_cores
 from headrace.train.config.uses import PolicySetup
+from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import cause_of_death
 from headrace.train.runs.writing import writing
 
 PATIENCE = 60.0  # the longest wait for a run's last checkpoint after it was asked to stop, in seconds
+PAUSE = 0.1  # seconds between two checks of the runs
 FILES = 4  # open files of a process that is followed
 DONE = ("solved", "finished")
 """reasons after which a run is complete"""
@@ -179,6 +182,25 @@ class Processes:
                 done.append(job)
         self.running = [job for job in self.running if job not in done]
         return done
+
+    def follow(self, interrupt: Interrupt, start: Callable[[], bool]) -> Iterator[list[Job]]:
+        """Starts runs as others end, until all have ended; stops those in progress once Ctrl-C is pressed.
+
+        Args:
+            interrupt: whether Ctrl-C was pressed.
+            start: starts the next run with `start`; returns False if there is none.
+
+        Yields:
+            Every 0.1 seconds, the runs that have ended since.
+        """
+        while self.running or (not interrupt and start()):
+            if interrupt:
+                for job in self.running:
+                    job.stop()
+            elif not self.full:
+                start()
+            yield self.ended()
+            time.sleep(PAUSE)
 
     def close(self) -> None:
         """Stops all that still run, and waits for their checkpoints; kills those that take longer than `PATIENCE`."""

@@ -7,7 +7,6 @@ Training can be continued from these files and the checkpoints of the runs, howe
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from headrace.train.runs.writing import replace, writing
 
 FILE = "seeds.json"
 RESULTS = "results.jsonl"
-PAUSE = 0.1  # seconds between two checks of the runs
 MOST_SEEDS = 1000
 
 
@@ -147,22 +145,23 @@ def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool =
     waiting = [seed for seed in plan.seeds if known.get(seed, SeedResult(seed, folder)).reason not in DONE]
     with Interrupt() as interrupt, Processes(jobs) as processes, Display(config.total_steps, quiet) as display:
         seeds: dict[str, int] = {}
-        while (waiting and not interrupt) or processes.running:
-            if interrupt:
-                for job in processes.running:
-                    job.stop()
-            elif waiting and not processes.full:
-                seed = waiting.pop(0)
-                job = processes.start(f"seed {seed}", plan.task, _folder(folder, seed), plan.settings | {"seed": seed})
-                seeds[job.name] = seed
-            for job in processes.ended():
+
+        def start_next() -> bool:
+            if not waiting:
+                return False
+            seed = waiting.pop(0)
+            seeds[f"seed {seed}"] = seed
+            processes.start(f"seed {seed}", plan.task, _folder(folder, seed), plan.settings | {"seed": seed})
+            return True
+
+        for done in processes.follow(interrupt, start_next):
+            for job in done:
                 known[seeds[job.name]] = result = _result(seeds[job.name], job)
                 _append(folder, result)
                 display.say(f"{job.name} {ending_words(job)}")
             over = len(plan.seeds) - len(waiting) - len(processes.running)
             words = f"{config.task}, {config.algo}: {over} of {len(plan.seeds)} seeds have ended · {folder}"
             display.update(processes.running, words)
-            time.sleep(PAUSE)
     return [known.get(seed, SeedResult(seed, _folder(folder, seed))) for seed in plan.seeds]
 
 

@@ -1,6 +1,6 @@
-"""What a leaderboard trains: rows of a task, settings and returns to reach, read from a TOML file.
+"""The rows of a leaderboard, read from a TOML file: a task, settings, and the returns to reach.
 
-The list that comes with Headrace is ``board.toml`` beside this module.
+Headrace's own list is ``board.toml`` beside this module.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ DEFAULT = Path(__file__).with_name("board.toml")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GAMES = 20  # episodes that a trained agent plays, unless a row says otherwise
 NEEDED = ("name", "task", "goals", "total_steps", "minutes")
-# Of a row that is judged by games: all checkpoints are kept, one for each so many seconds.
+# settings of a row that is judged by games: a checkpoint every ten seconds, all of which are kept
 CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
 OWN = ("task", "goals", "minutes", "algo", "judge")
 ENDS = {"total_steps": "total_steps", "stop_at_return": "goals", "stop_episodes": "games"}
-"""settings of a run that follow from a row → its key"""
+"""settings of a run that follow from a row → the key of the row"""
 QUIET = {"video": False, "viewer": False}
 NOT_SETTINGS = {
     "task": "is a key of the row itself",
     "algo": "is a key of the row itself",
     "seed": "is chosen by --seeds",
     **{name: f"follows from the row's {key}" for name, key in ENDS.items()},
-    **dict.fromkeys(("run_dir", "resume", "quiet", "trust", "callback", "tuned"), "is the board's own"),
+    **dict.fromkeys(("run_dir", "resume", "quiet", "trust", "callback", "tuned"), "is set by the leaderboard"),
 }
-"""keywords of `headrace.train.train` that no row sets → why"""
+"""keywords of `headrace.train.train` that no row can set → the reason, for messages"""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A result that others have published.
+    """A published result of another system.
 
     Attributes:
         who: the system or paper.
         goal: the return that was reached.
-        seconds, steps: until then; None where the source does not say.
-        hardware: what it ran on.
-        source: where it stands.
+        source: where the result was published.
+        seconds, steps: seconds and agent steps until then; None if the source does not say.
+        hardware: the machine.
     """
 
     who: str
@@ -60,15 +60,15 @@ class Published:
 
 @dataclass(frozen=True)
 class Peer:
-    """Another library's training of the same task, run beside ours where that library is installed.
+    """Another library's training of the same task, for comparison.
 
     Attributes:
         who: the library, one of `headrace.train.leaderboard.peers.PROGRAMS`.
-        algo: its name of the algorithm.
-        task: its name of the task; by default the row's.
-        num_envs: environments of its fastest vector environment.
-        settings: keywords of its algorithm.
+        algo: the library's name of the algorithm.
         source: where the settings come from.
+        task: the library's name of the task; by default the row's.
+        num_envs: environments of its vector environment.
+        settings: keyword arguments of its algorithm.
     """
 
     who: str
@@ -81,20 +81,21 @@ class Peer:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the board.
+    """One row of a leaderboard.
 
     Attributes:
-        name: of its folder; small letters, digits, dots and hyphens.
-        task: name of the task.
-        goals: mean returns whose time is taken, growing; a run ends at the last one.
+        name: the row's name, and that of its folder: lower-case letters, digits, dots and hyphens.
+        task: the name of the task.
+        goals: increasing mean returns, for each of which the time is measured; a run ends at the last.
         total_steps: agent steps after which a run ends.
-        minutes: of training after which a run ends.
+        minutes: minutes of training after which a run ends.
         algo: the algorithm.
-        settings: others, keywords of `headrace.train.train`.
+        settings: further keyword arguments of `headrace.train.train`.
         games: episodes that the trained agent plays without exploration.
-        judge: what reaches a goal: the last ``games`` episodes of "training", or "games" that a checkpoint plays
-            without exploration, as where one that explores falls.
-        published, peers: see there.
+        judge: how a goal is reached: by the mean of the last ``games`` episodes of ``"training"``, or of ``"games"``
+            that a checkpoint plays without exploration.
+        published: published results.
+        peers: other libraries to compare with.
     """
 
     name: str
@@ -110,13 +111,18 @@ class Row:
     peers: tuple[Peer, ...] = ()
 
     def kept(self) -> dict[str, Any]:
-        """Returns what decides what a seed is worth, as JSON holds it."""
+        """Returns the values on which a seed's results depend, as JSON represents them."""
         judge = {"judge": self.judge} if self.judge != "training" else {}
         return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **judge, **self.wishes()}
 
     @classmethod
     def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
-        """Returns the row of which `kept` was written down; without peers, and with what was published as given."""
+        """Returns the row whose `kept` values are given, without peers.
+
+        Args:
+            name: the row's name.
+            values: those of `kept`, and the published results under ``"published"``.
+        """
         rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
         named = {key: values[key] for key in ("task", "total_steps", "minutes", "algo")}
         published = tuple(Published(**each) for each in rest.pop("published", ()))
@@ -126,24 +132,24 @@ class Row:
         return cls(name, **named, goals=goals, games=games, judge=judge, settings=rest, published=published)
 
     def kept_of(self, peer: Peer) -> dict[str, Any]:
-        """Returns what decides what a seed of a peer is worth, as JSON holds it."""
+        """Returns the values on which the results of a peer's seed depend, as JSON represents them."""
         ends = {name: self.kept()[name] for name in ("task", "goals", "minutes", "total_steps", "stop_episodes")}
         own = {"algo": peer.algo, "num_envs": peer.num_envs, "settings": peer.settings}
         return ends | own | ({"task": peer.task} if peer.task else {})
 
     def wishes(self) -> dict[str, Any]:
-        """Returns the keywords of `headrace.train.train` with which each seed is trained."""
+        """Returns the keyword arguments of `headrace.train.train` for each seed."""
         ends = {"total_steps": self.total_steps, "stop_at_return": max(self.goals), "stop_episodes": self.games}
         kept = CHECKPOINTS if self.judge == "games" else {}
         return {"algo": self.algo, **QUIET, **ends, **kept, **self.settings}
 
     def command(self, seed: int) -> str:
-        """Returns the command that trains one seed outside of the board."""
+        """Returns the shell command that trains one seed without the leaderboard."""
         return train_command(self.task, {**self.wishes(), "seed": seed})
 
 
 def read_board(file: str | Path = DEFAULT) -> list[Row]:
-    """Returns the rows of a board.
+    """Returns the rows in a file.
 
     Raises:
         OptionError: the file cannot be read, or a row is wrong; the message names it.
@@ -163,10 +169,10 @@ def read_board(file: str | Path = DEFAULT) -> list[Row]:
 
 
 def chosen_rows(rows: list[Row], names: tuple[str, ...]) -> list[Row]:
-    """Returns the rows of these names, all for none.
+    """Returns the rows of these names; all rows if no name is given.
 
     Raises:
-        OptionError: there is no such row.
+        OptionError: there is no row of a name.
     """
     known = {row.name: row for row in rows}
     for name in names:
@@ -181,10 +187,10 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
         if name not in values:
             raise OptionError(f"{where} has no {name}")
     if not (isinstance(values["name"], str) and _NAME.fullmatch(values["name"])):
-        raise OptionError(f"{where}: a name has small letters, digits, dots and hyphens")
+        raise OptionError(f"{where}: a name has lower-case letters, digits, dots and hyphens")
     goals = values["goals"]
     if not (isinstance(goals, list) and goals and all(map(_finite, goals)) and sorted({*goals}) == goals):
-        raise OptionError(f"{where}: goals={goals!r} must be a list of returns that grow, such as [6000, 9000]")
+        raise OptionError(f"{where}: goals={goals!r} must be a list of increasing returns, such as [6000, 9000]")
     for name in ("total_steps", "minutes", "games"):
         if name in values and not (_finite(values[name]) and values[name] > 0):
             raise OptionError(f"{where}: {name}={values[name]!r} must be a number above 0")
@@ -221,7 +227,7 @@ def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def _check_known(where: str, values: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    """Raises `OptionError` where there are keys of other names."""
+    """Raises `OptionError` for keys of other names."""
     if unknown := [name for name in values if name not in names]:
         raise OptionError(f"{where}: there is no {' and no '.join(unknown)}; keys are {', '.join(names)}")
 

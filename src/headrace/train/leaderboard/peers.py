@@ -1,7 +1,7 @@
-"""Trains a row of the board with another library, ``python -m headrace.train.leaderboard.peers``.
+"""Trains a row of a leaderboard with another library, ``python -m headrace.train.leaderboard.peers``.
 
-It reads one line of JSON from standard input, trains, and writes ``metrics.jsonl`` with the fields of a run's own that
-the board reads: ``step``, ``return`` and ``time``. Whatever the library prints goes to standard error.
+It reads one line of JSON from standard input, trains, and writes the fields ``step``, ``return`` and ``time`` of a
+run's metrics into ``metrics.jsonl``. The output of the library goes to a log file.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SB3 = "stable-baselines3"
 
 
 def is_installed(who: str) -> bool:
-    """Whether this peer can be run here."""
+    """Returns whether a library is known and installed."""
     return who in PROGRAMS and importlib.util.find_spec(who.replace("-", "_")) is not None
 
 
 def main() -> int:
-    """Train as the line on standard input says."""
+    """Trains as the request on standard input says; returns the exit status."""
     request: Request = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
     PROGRAMS[request["who"]](request)
@@ -36,17 +36,17 @@ def main() -> int:
 
 
 def _end_with_input() -> None:
-    """End this process when standard input ends: when who started it has."""
+    """Ends this process when standard input ends, as the process that started it has ended."""
     sys.stdin.read()
     os._exit(1)
 
 
 def train_sb3(request: Request) -> None:
-    """Train with stable-baselines3, and play greedy games.
+    """Trains with stable-baselines3, then plays episodes without exploration.
 
     Args:
         request: ``task``, ``algo``, ``num_envs``, ``settings``, ``seed``, ``total_steps``, ``minutes``, ``goal``,
-            ``episodes`` (of the mean return, and of games at the end), ``folder`` and ``threads``.
+            ``episodes`` (of the mean return, and at the end), ``folder`` and ``threads``.
     """
     import stable_baselines3 as sb3
     import torch
@@ -72,7 +72,7 @@ def train_sb3(request: Request) -> None:
         return VecFrameStack(make_atari_env(task, count, seed=request["seed"], env_kwargs=options), 4)
 
     class Metrics(BaseCallback):
-        """Writes lines of metrics, and ends training at the goal or after the time."""
+        """Writes lines of metrics, and ends training at the goal or after ``minutes``."""
 
         def __init__(self, file: Path):
             super().__init__()
@@ -85,7 +85,7 @@ def train_sb3(request: Request) -> None:
             self._returns.extend(float(each) for each in ends)
             seconds = time.perf_counter() - self._began
             mean = sum(self._returns) / len(self._returns) if self._returns else None
-            # the mean of fewer episodes says too little, as in a run of Headrace's
+            # as in a run of Headrace, a mean of fewer episodes does not count
             solved = mean is not None and len(self._returns) == request["episodes"] and mean >= request["goal"]
             over = solved or seconds >= 60 * request["minutes"]
             if over or seconds - self._told >= LINES:
@@ -110,7 +110,7 @@ def train_sb3(request: Request) -> None:
 
 
 PROGRAMS: dict[str, Callable[[Request], None]] = {SB3: train_sb3}
-"""library → what trains with it"""
+"""library → the function that trains with it"""
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The board as JSON and as a page: one file without anything from elsewhere."""
+"""Writes a leaderboard as JSON and as a single HTML file, which loads nothing else."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import Any
 
 from headrace.machine import cpu_model, usable_cores
 from headrace.train.leaderboard.board import Published, Row
-from headrace.train.leaderboard.measure import Measured, median
+from headrace.train.leaderboard.scores import Measured, median
 from headrace.train.plots.curves import grouped, read_curves
 from headrace.train.runs.writing import replace
 from headrace.version import __version__
 
 VERSIONS = ("torch", "numpy", "gymnasium", "mujoco", "ale-py", "warp-lang", "stable-baselines3")
 SHOWN = ("name", "task", "algo", "goals", "total_steps", "minutes", "games", "judge")
-"""what the JSON says of a row"""
+"""the attributes of a row in the JSON"""
 JSON, PAGE = "leaderboard.json", "index.html"
 MINUTE = 60.0
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row with what was measured.
+    """A row with its scores.
 
     Attributes:
-        row: of the board.
-        folder: of its runs.
-        ours: its seeds.
-        peers: library → its seeds.
+        row: the row.
+        folder: the folder of its runs.
+        ours: the scores of Headrace's seeds.
+        peers: library → the scores of its seeds.
     """
 
     row: Row
@@ -43,12 +43,12 @@ class Entry:
 
     @property
     def everybody(self) -> dict[str, list[Measured]]:
-        """By whom a row was trained → the seeds."""
+        """Library and algorithm → the scores of its seeds."""
         return {f"Headrace, {self.row.algo}": self.ours, **self.peers}
 
 
 def machine() -> dict[str, Any]:
-    """Returns what the board was measured on: processor, cores and versions."""
+    """Returns processor, number of cores, and versions of packages, for the JSON."""
     versions = {"headrace": __version__}
     for package in VERSIONS:
         try:
@@ -59,7 +59,7 @@ def machine() -> dict[str, Any]:
 
 
 def write(folder: Path, entries: Sequence[Entry]) -> None:
-    """Write the board's JSON and its page into a folder."""
+    """Writes the JSON and the page into a folder; raises `StorageError` if it cannot be written."""
     values = {"machine": machine(), "rows": [_values(entry) for entry in entries]}
     replace(folder / JSON, json.dumps(values, indent=1) + "\n")
     replace(folder / PAGE, page(values["machine"], entries))
@@ -68,10 +68,7 @@ def write(folder: Path, entries: Sequence[Entry]) -> None:
 def _values(entry: Entry) -> dict[str, Any]:
     row = entry.row
     return {
-        **{
-            name: getattr(row, name)
-            for name in ("name", "task", "algo", "goals", "total_steps", "minutes", "games", "judge")
-        },
+        **{name: getattr(row, name) for name in SHOWN},
         "settings": dict(row.settings),
         "command": row.command(1),
         "seeds": [asdict(each) for each in entry.ours],
@@ -81,9 +78,9 @@ def _values(entry: Entry) -> dict[str, Any]:
 
 
 def summary(row: Row, seeds: Sequence[Measured]) -> list[tuple[float, int, float | None, float | None, float | None]]:
-    """Returns of each goal how many seeds reached it, and the medians of seconds, core seconds and steps.
+    """Returns for each goal: the goal, how many seeds reached it, and the medians of seconds, core seconds and steps.
 
-    A median is None where most seeds did not reach the goal, that of core seconds also where they are not known.
+    A median is None if most seeds did not reach the goal, and that of core seconds also if they were not measured.
     """
     found = []
     for number, goal in enumerate(row.goals):
@@ -96,12 +93,12 @@ def summary(row: Row, seeds: Sequence[Measured]) -> list[tuple[float, int, float
 
 
 def counted(reached: int, seeds: Sequence[Measured]) -> str:
-    """Returns in words how many seeds have reached a goal, or that none could be trained."""
+    """Returns as text how many seeds have reached a goal; "failed" if all of them failed."""
     return "failed" if all(seed.error for seed in seeds) else f"{reached} of {len(seeds)}"
 
 
 def in_time(seconds: float | None) -> str:
-    """Returns seconds as people say them; a dash for None."""
+    """Returns seconds as text, in minutes and seconds from a minute on; a dash for None."""
     if seconds is None:
         return "–"
     if seconds < MINUTE:
@@ -125,11 +122,11 @@ img { max-width: 100%; background: #fff; border-radius: 6px } pre { white-space:
 
 
 def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
-    """Returns the board as one HTML file.
+    """Returns the leaderboard as one HTML file.
 
     Args:
         where: as `machine` returns.
-        entries: in the order of the board.
+        entries: the rows, in the order of the page.
     """
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     head = ("task", "return", "seeds", "time (median)", "of one core", "steps (median)", "games without exploration")
@@ -150,7 +147,7 @@ def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
 
 
 def _lines(entry: Entry) -> list[tuple[str, ...]]:
-    """The row's lines of the table: one for each goal, ours and peers'."""
+    """Returns the table's cells for a row: a line for each goal, of Headrace and of each peer."""
     found = []
     for who, seeds in (("", entry.ours), *entry.peers.items()):
         for goal, count, *times, steps in summary(entry.row, seeds):
@@ -163,7 +160,7 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
 
 
 def _judge(row: Row) -> str:
-    """How a row's goals are reached, where that is not in training."""
+    """Returns as text how a row's goals are reached, if not by training; else an empty text."""
     return ", judged by games without exploration" if row.judge == "games" else ""
 
 
@@ -198,7 +195,7 @@ def _published(found: Published) -> tuple[str, ...]:
 
 
 def _curve(entry: Entry, say: Callable[[str], object] = lambda words: None) -> str | None:
-    """The returns of all seeds as an SVG in base64; None where there are none, or matplotlib is not installed."""
+    """Returns the return curves of all seeds as an SVG in base64; None without curves or without matplotlib."""
     runs = [entry.folder / f"seed-{seed.seed}" for seed in entry.ours]
     curves = read_curves([run for run in runs if (run / "config.json").is_file()], skipped=say)
     if not curves:

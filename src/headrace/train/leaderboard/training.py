@@ -1,4 +1,4 @@
-"""Trains the rows of a board, seed by seed: side by side as cores allow, and on from where it was stopped."""
+"""Trains the rows of a leaderboard: several seeds at once if the cores allow it; continues where it was stopped."""
 
 from __future__ import annotations
 
@@ -18,34 +18,37 @@ from headrace.machine import usable_cores
 from headrace.train.jobs.display import Display, ending_words
 from headrace.train.jobs.processes import Processes
 from headrace.train.launch.checks import side_by_side
-from headrace.train.leaderboard import measure, peers
+from headrace.train.leaderboard import peers, scores
 from headrace.train.leaderboard.board import Peer, Row
-from headrace.train.leaderboard.measure import Measured
 from headrace.train.leaderboard.report import Entry
+from headrace.train.leaderboard.scores import Measured
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs.status import read_status
 from headrace.train.runs.writing import replace, writing
 
 KEPT = "row.json"
-"""file in a row's folder, and a peer's, of what decides its results"""
+"""file, in the folder of a row or of a peer, with the values on which its results depend"""
 PUBLISHED = "published"
-"""key there of what decides nothing"""
-PAUSE = 0.1  # seconds between two looks at the runs
-GRACE = 60.0  # seconds beyond its minutes, and for its games, after which a peer's process is ended
+"""key in that file of published results, on which no results depend"""
+PAUSE = 0.1  # seconds between two checks of a peer's process
+GRACE = 60.0  # seconds after twice its minutes when a peer's process is killed
 
 
 def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet: bool = False) -> bool:
-    """Train the seeds of a row that are not done, and measure them; returns False where Ctrl-C has stopped it.
+    """Trains the seeds of a row that have no scores yet, and writes their scores.
 
     Args:
-        row: of the board.
-        folder: of the row's runs: ``seed-1`` and so on, each with a file ``seed-1.json`` of what it is worth.
-        seeds: which.
-        jobs: how many at once; 0 for as many as the cores allow.
+        row: the row.
+        folder: the folder of its runs, ``seed-1`` and so on, each with its scores in a file ``seed-1.json``.
+        seeds: the seeds.
+        jobs: the largest number of runs at once; 0 for as many as the cores allow.
         quiet: show no progress.
 
+    Returns:
+        True if all are done, False after Ctrl-C.
+
     Raises:
-        OptionError: a setting of the row is wrong, or the folder holds runs with others.
+        OptionError: a setting of the row is wrong, or the folder holds runs with other settings.
     """
     wishes = row.wishes()
     config, most = side_by_side(row.task, wishes)
@@ -55,16 +58,18 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     failures: dict[int, str] = {}
     with Interrupt() as interrupt, Processes(jobs or most) as processes, Display(config.total_steps, quiet) as display:
         left = [seed for seed in waiting if not _is_over(folder / f"seed-{seed}", row)]
-        while (left and not interrupt) or processes.running:
-            if interrupt:
-                for job in processes.running:
-                    job.stop()
-            elif left and not processes.full:
-                seed = left.pop(0)
-                name = f"{row.name}, seed {seed}"
-                trained[name] = seed
-                processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
-            for job in processes.ended():
+
+        def start_next() -> bool:
+            if not left:
+                return False
+            seed = left.pop(0)
+            name = f"{row.name}, seed {seed}"
+            trained[name] = seed
+            processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
+            return True
+
+        for done in processes.follow(interrupt, start_next):
+            for job in done:
                 display.say(f"{job.name} {ending_words(job)}")
                 if "error" in (job.ending or {}):
                     failures[trained[job.name]] = (job.ending or {})["error"]
@@ -72,34 +77,33 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
                 if job.seconds >= 60 * row.minutes:
                     job.stop()
             display.update(processes.running, f"{row.name}: {row.task}, {config.algo} · {folder}")
-            time.sleep(PAUSE)
         if interrupt:
             return False
         for seed in waiting:
             if seed in failures:
-                result = measure.failed(seed, row.goals, failures[seed])
+                result = scores.failed(seed, row.goals, failures[seed])
             else:
-                result = measure.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games, row.judge)
+                result = scores.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games, row.judge)
             result.write(result_file(folder, seed))
     return True
 
 
 def result_file(folder: Path, seed: int) -> Path:
-    """Returns where it stands what a seed is worth."""
+    """Returns the path of the file with a seed's scores."""
     return folder / f"seed-{seed}.json"
 
 
 def results(folder: Path) -> list[Measured]:
-    """Returns what is known of the seeds of a row, or a peer's, in their order."""
+    """Returns the scores in the folder of a row or a peer, in the order of the seeds."""
     return sorted((Measured.read(file) for file in folder.glob("seed-*.json")), key=lambda each: each.seed)
 
 
 def entries(out: Path, rows: Sequence[Row]) -> list[Entry]:
-    """Returns all rows that a folder has results of, also those that earlier calls or other boards have trained.
+    """Returns the rows with scores in a folder, also those that earlier calls or other lists of rows have trained.
 
     Args:
-        out: the board's folder, with a folder for each row.
-        rows: of the board, whose order counts; others follow by name.
+        out: the leaderboard's folder, with a folder for each row.
+        rows: the rows that come first, in this order; the others follow by name.
 
     Raises:
         StateError: a file is damaged.
@@ -116,7 +120,7 @@ def entries(out: Path, rows: Sequence[Row]) -> list[Entry]:
 
 
 def _row_of(folder: Path, row: Row | None) -> Row | None:
-    """The row that a folder has results of: the board's, unless others are written down; None where neither is."""
+    """Returns the row that a folder holds: ``row``, unless the file says other settings; None if there is neither."""
     before = _kept_in(folder)
     if before is None or (row is not None and _decides(before) == row.kept()):
         return row
@@ -127,7 +131,7 @@ def _row_of(folder: Path, row: Row | None) -> Row | None:
 
 
 def _kept_in(folder: Path) -> dict[str, Any] | None:
-    """What is written down of a folder's row; None where nothing is."""
+    """Returns the values in a folder's file `KEPT`; None if there is none."""
     try:
         before = json.loads((folder / KEPT).read_text())
         if not isinstance(before, dict):
@@ -144,20 +148,20 @@ def _damaged(folder: Path, error: Exception) -> StateError:
 
 
 def _decides(before: dict[str, Any]) -> dict[str, Any]:
-    """The part of it that decides results."""
+    """Returns the values on which results depend."""
     return {name: value for name, value in before.items() if name != PUBLISHED}
 
 
 def check_kept(folder: Path, kept: dict[str, Any]) -> None:
-    """Raises `OptionError` where a folder's results are those of other settings, as of a row that was changed since.
+    """Checks that a folder's results are those of these settings, and not of an earlier version of the row.
 
     Args:
-        folder: of a row's runs, or a peer's.
-        kept: what decides its results, as `Row.kept` returns it.
+        folder: the folder of a row's runs, or of a peer's.
+        kept: the values on which its results depend, as `Row.kept` returns them.
 
     Raises:
-        OptionError: as said; the message names the first setting that differs.
-        StateError: what is written down is damaged.
+        OptionError: a setting differs; the message names the first.
+        StateError: the folder's file is damaged.
     """
     found = _kept_in(folder)
     before = kept if found is None else _decides(found)
@@ -168,7 +172,17 @@ def check_kept(folder: Path, kept: dict[str, Any]) -> None:
 
 
 def keep(folder: Path, kept: dict[str, Any], published: Sequence[dict[str, Any]] = ()) -> None:
-    """Write down what decides a folder's results, and what others have published; raises as `check_kept`."""
+    """Writes the values on which a folder's results depend, and published results.
+
+    Args:
+        folder: the folder, which is created.
+        kept: as for `check_kept`.
+        published: the fields of each `Published`.
+
+    Raises:
+        OptionError, StateError: as `check_kept`.
+        StorageError: the folder cannot be written.
+    """
     check_kept(folder, kept)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -177,20 +191,20 @@ def keep(folder: Path, kept: dict[str, Any], published: Sequence[dict[str, Any]]
 
 
 def _is_known(folder: Path, seed: int) -> bool:
-    """Whether it is known what a seed is worth; one that failed is trained again."""
+    """Returns whether a seed has scores; one that failed is trained again."""
     file = result_file(folder, seed)
     return file.is_file() and not Measured.read(file).error
 
 
 def _is_over(run_dir: Path, row: Row) -> bool:
-    """Whether a run that was begun earlier has nothing left to do."""
+    """Returns whether a run that was begun earlier has ended, or reached its minutes."""
     if not (run_dir / "config.json").is_file():
         return False
     if read_status(run_dir).kind in ("solved", "finished"):
         return True
     from headrace.train.plots.curves import read_curve
 
-    with suppress(Exception):  # a damaged run is trained anew or fails with its own words
+    with suppress(Exception):  # a damaged run is trained again, or raises an error of its own
         seconds = read_curve(run_dir).seconds
         return bool(len(seconds) and seconds[-1] >= 60 * row.minutes)
     return False
@@ -200,7 +214,9 @@ def _is_over(run_dir: Path, row: Row) -> bool:
 
 
 def train_peer(row: Row, peer: Peer, folder: Path, seeds: Sequence[int], quiet: bool = False) -> bool:
-    """Train the seeds of a row with another library, one after the other, on all cores; as `train_row`.
+    """Trains the seeds of a row with another library, one after the other, on all cores.
+
+    Arguments and result are those of `train_row`.
 
     Raises:
         OptionError: the library is not installed, or the folder holds runs with other settings.
@@ -223,7 +239,7 @@ def train_peer(row: Row, peer: Peer, folder: Path, seeds: Sequence[int], quiet: 
 
 
 def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | None:
-    """One seed of a peer; None after Ctrl-C."""
+    """Trains one seed of a peer, and returns its scores; None after Ctrl-C."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     request: dict[str, Any] = {
@@ -239,7 +255,7 @@ def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | Non
             start_new_session=True,  # Ctrl-C in the terminal is for the process that started it
         )  # fmt: skip
         assert process.stdin is not None
-        with process.stdin, Interrupt() as interrupt:  # which ends with it
+        with process.stdin, Interrupt() as interrupt:  # the process ends when its input does
             try:
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 process.stdin.flush()
@@ -253,9 +269,9 @@ def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | Non
         if interrupt:
             return None
         if not in_time:
-            return measure.failed(seed, row.goals, f"it took more than twice its {row.minutes:g} minutes")
+            return scores.failed(seed, row.goals, f"it took more than twice its {row.minutes:g} minutes")
     if process.returncode:
-        return measure.failed(seed, row.goals, f"its process ended with status {process.returncode}; see {log}")
+        return scores.failed(seed, row.goals, f"its process ended with status {process.returncode}; see {log}")
     return _peers_result(folder, seed, row)
 
 
@@ -264,4 +280,4 @@ def _peers_result(folder: Path, seed: int, row: Row) -> Measured:
     points = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
     greedy = json.loads((folder / "greedy.json").read_text())
     steps, seconds = (points[-1][0], points[-1][1]) if points else (0, 0.0)
-    return Measured(seed, measure.times_to(points, row.goals), steps, seconds, greedy, row.games)
+    return Measured(seed, scores.times_to(points, row.goals), steps, seconds, greedy, row.games)

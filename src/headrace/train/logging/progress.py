@@ -41,7 +41,7 @@ class Progress:
         evaluation: the evaluator's last result, with ``return``; empty without one.
         split: part of the work → seconds spent on it.
         speeds: name → rate per second; None before it is known.
-        memory: kind → bytes in use, from `headrace.train.logging.memory.in_use`.
+        memory: kind → bytes in use, from `headrace.train.logging.memory_use.in_use`.
         hardware: ``cores`` in use, and ``gpu``, the share of it in use; those that are known.
         address: the URL of the run's page; None without one.
         remarks: messages about events during training.

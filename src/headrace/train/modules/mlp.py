@@ -20,8 +20,8 @@ from headrace.train.modules.layers import gradient_of, orthogonal, through_activ
 class MLP(nn.Module):
     """Actor and critic perceptrons of equal shape, evaluated together; or one perceptron with both heads.
 
-    Parameters hold all K towers: the first layer maps [B, D] to [B, K·H], all later ones are batched
-    [K, H, H']. Of two towers the first is the actor and the second the critic; a shared one is both.
+    Parameters hold all K perceptrons: the first layer maps [B, D] to [B, K·H], all later ones are batched
+    [K, H, H']. Of two, the first is the actor and the second the critic; a shared one is both.
     Orthogonal initialisation with gain √2, 0.01 for the policy head and 1 for the value head
     (Andrychowicz et al. 2021, Huang et al. 2022).
     """
@@ -37,14 +37,14 @@ class MLP(nn.Module):
     ):
         super().__init__()
         self.relu = activation == "relu"
-        width, self.towers = hidden[0], 1 if shared else 2
-        towers = range(self.towers)
-        self.first_weight = nn.Parameter(torch.cat([orthogonal(width, inputs) for _ in towers]))  # [K·H, D]
-        self.first_bias = nn.Parameter(torch.zeros(self.towers * width))
+        width, self.count = hidden[0], 1 if shared else 2
+        each = range(self.count)
+        self.first_weight = nn.Parameter(torch.cat([orthogonal(width, inputs) for _ in each]))  # [K·H, D]
+        self.first_bias = nn.Parameter(torch.zeros(self.count * width))
         pairs = list(itertools.pairwise(hidden))
-        stack = [torch.stack([orthogonal(b, a).t() for _ in towers]) for a, b in pairs]  # each [K, H, H']
+        stack = [torch.stack([orthogonal(b, a).t() for _ in each]) for a, b in pairs]  # each [K, H, H']
         self.weights = nn.ParameterList([nn.Parameter(w.contiguous()) for w in stack])
-        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(self.towers, 1, b)) for _, b in pairs])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(self.count, 1, b)) for _, b in pairs])
         self._layers = tuple(zip(self.weights, self.biases, strict=True))
         self.policy_weight = nn.Parameter(orthogonal(outputs, hidden[-1], 0.01))
         self.policy_bias = nn.Parameter(torch.zeros(outputs))
@@ -61,7 +61,7 @@ class MLP(nn.Module):
         act = torch.relu_ if self.relu else torch.tanh_
         own: dict[str, Any] = self._parameters  # attribute lookup in nn.Module takes as long as a small product
         h = act(F.linear(x, own["first_weight"], own["first_bias"]))  # [B, K·H]
-        h = h.view(x.shape[0], self.towers, -1).transpose(0, 1)  # [K, B, H]
+        h = h.view(x.shape[0], self.count, -1).transpose(0, 1)  # [K, B, H]
         saved = [x, h]
         for weight, bias in self._layers:
             h = act(torch.baddbmm(bias, h, weight))  # [K, B, H']
@@ -88,14 +88,14 @@ class MLP(nn.Module):
         _sum(d_value, gradient_of(own["value_bias"]), add)
         d = torch.empty(h.shape, device=h.device)  # d loss/d h, [K, B, H]
         torch.mm(d_params, own["policy_weight"], out=d[0])
-        _product(d_value, own["value_weight"], d[-1], add=self.towers == 1)
+        _product(d_value, own["value_weight"], d[-1], add=self.count == 1)
         for layer, (weight, bias) in reversed(list(enumerate(self._layers))):
             d = through_activation(d, saved[layer + 2], self.relu)
             below = saved[layer + 1]
             _product(below.transpose(1, 2), d, gradient_of(weight), add)
             _sum(d, gradient_of(bias), add)
             # the first layer's activations are [B, K, H] in memory, and so is their gradient
-            into = torch.empty(below.shape[1], self.towers, below.shape[2], device=d.device) if layer == 0 else None
+            into = torch.empty(below.shape[1], self.count, below.shape[2], device=d.device) if layer == 0 else None
             into = into.transpose(0, 1) if into is not None else torch.empty_like(below)
             d = torch.bmm(d, weight.transpose(1, 2), out=into)
         d = through_activation(d, saved[1], self.relu).transpose(0, 1).reshape(len(saved[0]), -1)  # [B, K·H]

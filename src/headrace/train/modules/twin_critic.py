@@ -24,13 +24,13 @@ class TwinCritic(nn.Module):
         inputs: columns, D.
         hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
-        towers: number of critics, K.
+        critics: number of critics, K.
     """
 
-    def __init__(self, inputs: int, hidden: tuple[int, ...], activation: str, towers: int = 2):
+    def __init__(self, inputs: int, hidden: tuple[int, ...], activation: str, critics: int = 2):
         super().__init__()
-        self.relu, self.towers = activation == "relu", towers
-        each = [[nn.Linear(a, b) for a, b in itertools.pairwise((inputs, *hidden, 1))] for _ in range(towers)]
+        self.relu, self.critics = activation == "relu", critics
+        each = [[nn.Linear(a, b) for a, b in itertools.pairwise((inputs, *hidden, 1))] for _ in range(critics)]
         first, *between, last = [_stacked(layers) for layers in zip(*each, strict=True)]
         self.first = nn.Parameter(torch.cat(first, 1))  # [K, D + 1, H]
         self.weights = nn.ParameterList([nn.Parameter(weight) for weight, _ in between])
@@ -54,10 +54,10 @@ class TwinCritic(nn.Module):
         """Maps parts of the inputs, together D columns, to values [K, B]."""
         return self.forward_saving(self.joined(*parts))[0]
 
-    def forward_saving(self, x: Tensor, towers: int | None = None) -> tuple[Tensor, list[Tensor]]:
-        """Returns values [K, B], of the first ``towers`` if given, and activations [x, h1, …] for the backward pass."""
+    def forward_saving(self, x: Tensor, critics: int | None = None) -> tuple[Tensor, list[Tensor]]:
+        """Returns values [K, B], of the first ``critics`` if given, and activations [x, h1, …] for backward passes."""
         act = torch.relu_ if self.relu else torch.tanh_
-        first, layers, last, last_bias = self._of(towers)
+        first, layers, last, last_bias = self._of(critics)
         with narrow(x.shape[1]):
             h = act(torch.bmm(x.expand(len(first), *x.shape), first))  # [K, B, H]
         saved = [x, h]
@@ -68,12 +68,17 @@ class TwinCritic(nn.Module):
             values = torch.bmm(last, h.mT)
         return values.squeeze(1).add_(last_bias), saved
 
-    def _of(self, towers: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
-        """Returns the parameters of the first ``towers`` critics; of all for None."""
-        if towers is None or towers == self.towers:
+    def _of(self, critics: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
+        """Returns the parameters of the first ``critics`` critics; of all for None."""
+        if critics is None or critics == self.critics:
             return self._layers
         first, layers, last, last_bias = self._layers
-        return first[:towers], tuple((w[:towers], b[:towers]) for w, b in layers), last[:towers], last_bias[:towers]
+        return (
+            first[:critics],
+            tuple((w[:critics], b[:critics]) for w, b in layers),
+            last[:critics],
+            last_bias[:critics],
+        )
 
     @torch.inference_mode()
     def fit_into_gradients(self, x: Tensor, wanted: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -95,7 +100,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the values of all towers, [K, B]."""
+        """Overwrites every parameter's ``.grad`` with the gradient, given that of the values of all critics, [K, B]."""
         first, layers, last, last_bias = self._layers
         x, h = saved[0], saved[-1]
         with narrow(1):
@@ -110,7 +115,7 @@ class TwinCritic(nn.Module):
             d = torch.bmm(d, weight.mT)
         d = pass_activation_(d, saved[1], self.relu)
         with narrow(x.shape[1]):
-            torch.bmm(x.t().expand(self.towers, x.shape[1], len(x)), d, out=gradient_of(first))
+            torch.bmm(x.t().expand(self.critics, x.shape[1], len(x)), d, out=gradient_of(first))
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor, begin: int) -> Tensor:
@@ -129,6 +134,6 @@ class TwinCritic(nn.Module):
 
 
 def _stacked(layers: tuple[nn.Linear, ...]) -> tuple[Tensor, Tensor]:
-    """Returns a layer of each tower: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
+    """Returns a layer of each critic: weights [K, inputs, outputs] and biases [K, 1, outputs]."""
     weight = torch.stack([layer.weight.detach().t() for layer in layers])
     return weight.contiguous(), torch.stack([layer.bias.detach() for layer in layers]).unsqueeze(1)

@@ -21,8 +21,8 @@ from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, forbidden, masked_heads
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.insight import Insight, insight
-from headrace.train.play.layout import batched
 from headrace.train.play.module import PolicyModule
+from headrace.train.play.observation_batches import batched
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
@@ -51,7 +51,7 @@ class Agent:
 
     @property
     def policies(self) -> list[Policy]:
-        """The acting policies, in the order of the task's agents."""
+        """The policies, in the order of the task's agents."""
         return [played.policy for played in self._played]
 
     @property

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from headrace.errors import HeadraceError, WorkerError
 from headrace.limits import need_files
-from headrace.pool.executors.processes.crew import FILES_TO_START, deaf
+from headrace.pool.executors.processes.worker_processes import FILES_TO_START, deaf
 from headrace.pool.sources import is_importable_main
 
 PRELOADED = "headrace.train.workers.replay_sampler"

@@ -19,7 +19,7 @@ from typing import Any
 
 from headrace.errors import WorkerError
 from headrace.limits import need_files, refusal
-from headrace.pool.executors.processes.crew import FILES_TO_START
+from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.train.processes.start import (
     Report,
     cause_of_death,

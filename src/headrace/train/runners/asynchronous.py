@@ -79,7 +79,7 @@ class AsyncTrainer(Runner):
         policy.tracker = EpisodeTracker(1, config.stop_episodes)
         self.weights = self.policy_copy.buffer(self._extras())
         self.evaluations = self.policy_copy.buffer(len(evaluator.RESULTS))
-        self._evaluated = torch.zeros_like(policy.acting, device="cpu"), self.policy_copy.known()
+        self._evaluated = torch.zeros_like(policy.actor_parameters, device="cpu"), self.policy_copy.known()
         self.counters = Counters(config.samplers)
         self.updates = self.restarts = 0
         self._lost = 0.0
@@ -230,7 +230,7 @@ class AsyncTrainer(Runner):
         """Restarts workers that died, and adds a remark for each."""
         words, self.restarts = self.supervisor.check(), self.supervisor.restarts
         if self.cluster is not None:
-            words += self.cluster.words()
+            words += self.cluster.new_messages()
             self.restarts += self.cluster.restarts
         for each in words:
             self.remark(each, "restart" if each.endswith(RESTARTED) else "warning")

@@ -1,7 +1,7 @@
 """The interface of a learner, as a run with workers calls it.
 
-`headrace.train.workers.learner.Learner` learns from a replay, `headrace.train.workers.rollout_learner.RolloutLearner`
-from rollouts.
+`headrace.train.workers.replay_learner.ReplayLearner` learns from a replay,
+`headrace.train.workers.rollout_learner.RolloutLearner` from rollouts.
 """
 
 from __future__ import annotations

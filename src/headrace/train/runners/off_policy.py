@@ -18,8 +18,8 @@ from headrace.train.storage.files import ReplayFiles
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers import actor_learner, replay_sampler
 from headrace.train.workers.actor_learner import Exchange, extras_of
-from headrace.train.workers.learner import Learner
 from headrace.train.workers.rate_limiter import RateLimiter
+from headrace.train.workers.replay_learner import ReplayLearner
 
 HEAD_START = 100  # updates of the critics while the process that learns the actor starts
 
@@ -34,19 +34,19 @@ class OffPolicyTrainer(AsyncTrainer):
         exchange: the weights that the processes of an actor and of its critics send each other.
     """
 
-    learner: Learner
+    learner: ReplayLearner
 
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         check_workers(config)
         super().__init__(config, run, resume)
         self.rate_limiter = RateLimiter(config, self.counters, self.updates, self.emptied)
 
-    def _make_learner(self) -> Learner:
+    def _make_learner(self) -> ReplayLearner:
         assert isinstance(self.policy, OffPolicy)
         self.replay, self.emptied = make_replay(self.config), (0, 0)
         self._files = ReplayFiles(self.replay, self.run.replay)
         self.exchange = Exchange(self.policy, self.weights, apart=self.config.apart)
-        return Learner(self.config, self.policy, self.replay, self.exchange)
+        return ReplayLearner(self.config, self.policy, self.replay, self.exchange)
 
     def _extras(self) -> int:
         assert isinstance(self.policy, OffPolicy)
@@ -127,9 +127,9 @@ class OffPolicyTrainer(AsyncTrainer):
             point.counters["replay"] = self.replay.arrays["written"].tolist()
         return point
 
-    def _acting_model(self) -> dict[str, Tensor]:
+    def _actor_model(self) -> dict[str, Tensor]:
         self.learner.settle()
-        return super()._acting_model()
+        return super()._actor_model()
 
     def _write(self, name: str, point: Checkpoint) -> None:
         if self.config.save_replay:

@@ -78,7 +78,7 @@ class ProcessGroup:
         for experience in experiences:
             experience.static = True  # else the number of minibatches would differ between processes
             policy = experience.policy
-            policy.learn_with_others(self)
+            policy.join_group(self)
             model = policy.model()
             for tensor in model.values():
                 self.broadcast(tensor)
@@ -210,7 +210,7 @@ class ProcessGroup:
 
 
 def _gathers(policy: Policy) -> bool:
-    """Whether a policy has running statistics of what it sees or earns."""
+    """Returns whether a policy has running statistics of what it sees or earns."""
     return bool(policy.normalisers or policy.reward_scaler or getattr(policy, "curiosity", None))
 
 

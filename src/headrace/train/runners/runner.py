@@ -26,7 +26,7 @@ from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_statistics, naming_what_is_kept
 from headrace.train.logging.hardware import HardwareUse
-from headrace.train.logging.memory import in_use
+from headrace.train.logging.memory_use import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
 from headrace.train.play.agent import Agent
@@ -97,7 +97,7 @@ class Runner(ABC):
                 self.callbacks.update()
                 dashboard.update(self.progress)
                 if self.writer is not None:
-                    self._live.write_if_watched(self._acting_model, self.step)
+                    self._live.write_if_watched(self._actor_model, self.step)
                 due = time.monotonic() - saved >= self.config.checkpoint_seconds
                 stop, due = self._agree(bool(interrupt) or self.callbacks.stopped, due)
                 if due:
@@ -334,7 +334,7 @@ class Runner(ABC):
     def _state(self) -> dict[str, Tensor]:
         """Returns what the rest of the run depends on beside networks and optimisers."""
 
-    def _acting_model(self) -> dict[str, Tensor]:
+    def _actor_model(self) -> dict[str, Tensor]:
         """Returns the newest `_model`, for a page that shows the run."""
         return self._model()
 

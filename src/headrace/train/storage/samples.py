@@ -9,27 +9,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.train.processes.others import Others
+from headrace.train.processes.collectives import Collectives
 
 
 @dataclass(frozen=True)
 class Samples:
     """The samples of one rollout, flattened to M = T·N rows.
 
-    Rows of agents that had left the game are not learnt from. Where shapes may depend on the data, ``rows`` omits
-    them; where they may not (in a CUDA graph, in sequences), their ``weights`` are 0.
+    Rows of agents that had left the game are excluded: by ``rows`` where shapes may depend on the data, and otherwise,
+    in a CUDA graph or in sequences, by ``weights`` of 0.
 
     Attributes:
         inputs: network inputs [M, …].
         actions: [M, *action_shape].
-        log_probs: log-probabilities of the actions when they were taken, float32[M]; None where the policy is
-            still the same, so that all ratios are 1.
+        log_probs: log-probabilities of the actions by the policy that took them, float32[M]; None if the policy has not
+            changed since, so that all ratios are 1.
         advantages, returns, values: float32[M]; values are the critic's when the actions were taken.
-        rows: int64[K], the rows to learn from; None for all.
-        weights: float32[M], 1 for each row to learn from, 0 for the others; None for all.
-        memory: a recurrent network's before the first step, float32[N, H].
-        starts: whether an episode begins with a row, bool[M]; with ``memory``.
-        forbidden: actions that were not to be taken, bool[M, logits]; None where there are no masks.
+        rows: the rows to learn from, int64[K]; None for all.
+        weights: 1 for rows to learn from, 0 for others, float32[M]; None for all.
+        memory: the memory of a recurrent network before the first step, float32[N, H]; None for other networks.
+        starts: whether an episode begins at a row, bool[M]; with ``memory``.
+        forbidden: masked actions, bool[M, logits]; None without action masks.
     """
 
     inputs: Tensor
@@ -45,16 +45,24 @@ class Samples:
     forbidden: Tensor | None = None
 
     def mean(self, each: Tensor) -> Tensor:
-        """Returns the mean of a value of each row, [M], over the rows that are learnt from."""
+        """Returns the mean of values [M] over the rows to learn from, a 0-d tensor."""
         if self.weights is None:
             return each.mean()
         return (each * self.weights).sum() / self.weights.sum().clamp(min=1)
 
 
 def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator) -> Tensor:
-    """Returns the rows of one epoch's minibatches, int64[pieces, size]; rows that do not fill a last one are left out.
+    """Returns the rows of the minibatches of one epoch, in random order.
 
-    A recurrent network's minibatches are whole sequences: the rows of some of the rollout's columns, step by step.
+    A minibatch of a recurrent network consists of whole sequences: all steps of some environments.
+
+    Args:
+        samples: the samples of the rollout.
+        minibatch_size: the largest number of rows of a minibatch; at least one sequence.
+        generator: the source of the permutation.
+
+    Returns:
+        int64[minibatches, size]; rows that do not fill another minibatch are left out.
     """
     device, drawn_on, total = samples.returns.device, generator.device, len(samples.returns)
     if samples.memory is None:
@@ -71,30 +79,31 @@ def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator
 
 
 def minibatches(
-    samples: Samples, order: Tensor | None, normalise: bool, others: Others | None = None
+    samples: Samples, order: Tensor | None, normalise: bool, process_group: Collectives | None = None
 ) -> Iterator[Samples]:
-    """The minibatches of one epoch.
+    """Yields the minibatches of one epoch.
 
     Args:
+        samples: the samples of the rollout.
         order: as `draw_order` returns it; None for one minibatch of all rows.
         normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
-        others: the processes whose minibatches are normalised together with these; None where this one trains alone.
+        process_group: the processes whose minibatches are normalised together with these; None for this one alone.
     """
     if order is None:
         whole = samples if samples.rows is None else pick(samples, samples.rows)
         gains = whole.advantages
-        if normalise and (len(gains) > 1 or others):
-            gains = normalised(gains, whole.weights, others)
+        if normalise and (len(gains) > 1 or process_group):
+            gains = normalised(gains, whole.weights, process_group)
         yield replace(whole, advantages=gains)
         return
-    # one gather an epoch, and views of it; only the inputs, which may be images, are gathered piece by piece
+    # one gather for the whole epoch, of which minibatches are views; but inputs, which may be images, one by one
     size = order.shape[1]
     picked = {
         name: column.index_select(0, order.view(-1)).view(-1, size, *column.shape[1:])
         for name, column in _columns(samples)
     }
-    if normalise and (size > 1 or others):
-        picked["advantages"] = normalised(picked["advantages"], picked.get("weights"), others)
+    if normalise and (size > 1 or process_group):
+        picked["advantages"] = normalised(picked["advantages"], picked.get("weights"), process_group)
     if samples.memory is not None:
         # a piece's first rows are the first steps of its columns
         picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
@@ -104,16 +113,16 @@ def minibatches(
         yield Samples(samples.inputs.index_select(0, rows), **each)
 
 
-def normalised(gains: Tensor, weights: Tensor | None = None, others: Others | None = None) -> Tensor:
+def normalised(gains: Tensor, weights: Tensor | None = None, process_group: Collectives | None = None) -> Tensor:
     """Returns advantages with mean 0 and standard deviation 1.
 
     Args:
-        gains: float32[…, size]; each row of `size` is normalised by itself.
-        weights: 1 for what counts, 0 for what does not, of the same shape; None for all.
-        others: the processes whose rows are normalised together with these, as one; None where this one trains alone.
+        gains: advantages float32[…, size], normalised along the last axis.
+        weights: 1 for elements that count, 0 for others, of the same shape; None for all.
+        process_group: the processes whose rows are normalised together with these; None for this one alone.
     """
-    if others is not None:
-        return _normalised_with(others, gains, weights)
+    if process_group is not None:
+        return _normalised_with(process_group, gains, weights)
     if weights is None:
         variance, mean = torch.var_mean(gains, -1, keepdim=True)
         return (gains - mean) / (variance.sqrt() + 1e-8)
@@ -123,12 +132,12 @@ def normalised(gains: Tensor, weights: Tensor | None = None, others: Others | No
     return apart / ((apart.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt() + 1e-8)
 
 
-def _normalised_with(others: Others, gains: Tensor, weights: Tensor | None) -> Tensor:
-    """As `normalised`, by one sum over all processes; in float64, as squares of large numbers are subtracted."""
+def _normalised_with(process_group: Collectives, gains: Tensor, weights: Tensor | None) -> Tensor:
+    """As `normalised`, over all processes by one all-reduce; in float64, as large squares are subtracted."""
     exact = gains.double()
     counted = torch.ones_like(exact) if weights is None else weights.double()
     sums = torch.stack((counted.sum(-1), (exact * counted).sum(-1), (exact.square() * counted).sum(-1)), -1)
-    others.all_reduce(sums)
+    process_group.all_reduce(sums)
     count, total, squares = sums.split(1, -1)
     mean = total / count.clamp(min=1)
     variance = (squares - mean * total).clamp(min=0) / (count - 1).clamp(min=1)
@@ -136,18 +145,18 @@ def _normalised_with(others: Others, gains: Tensor, weights: Tensor | None) -> T
 
 
 def _columns(samples: Samples) -> list[tuple[str, Tensor]]:
-    """What there is of each row, the inputs left out."""
+    """Returns the names and tensors of those fields, without the inputs, that have a value for each row."""
     names = ("actions", "log_probs", "advantages", "returns", "values", "weights", "starts", "forbidden")
     return [(name, column) for name in names if (column := getattr(samples, name)) is not None]
 
 
 def pick(samples: Samples, rows: Tensor | slice) -> Samples:
-    """Some rows of feed-forward samples."""
+    """Returns some rows of the samples of a network without memory."""
     columns: dict[str, Any] = {name: column[rows] for name, column in _columns(samples)}
     return replace(samples, inputs=samples.inputs[rows], rows=None, **columns)
 
 
 def without_inference(samples: Samples) -> Samples:
-    """The same, with copies of the tensors that were made in inference mode, which autograd does not keep."""
+    """Returns samples in which tensors made in inference mode, which autograd cannot save, are copied."""
     every = {field.name: getattr(samples, field.name) for field in fields(samples)}
     return replace(samples, **{name: x.clone() for name, x in every.items() if x is not None and x.is_inference()})

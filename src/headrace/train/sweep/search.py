@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from headrace.train.sweep.pruning import Pruner, Rule
 from headrace.train.sweep.samplers import Sampler
 from headrace.train.sweep.trials import Plan, Trial, append, ended, mend, read_trials, value_of
 
-PAUSE = 0.1  # seconds between two checks of the runs
 LOCK = "sweep.lock"
 GIVEN_UP = 3  # trials of which not a single one may fail before the sweep is ended
 
@@ -59,21 +57,21 @@ class Sweep:
             mend(self.folder)
             waiting = deque(self._unfinished())
             running: dict[str, Trial] = {}
-            while running or (not interrupt and not self._hopeless() and (waiting or len(self.trials) < plan.trials)):
-                if interrupt:
-                    for job in processes.running:
-                        job.stop()
-                elif not processes.full and (waiting or len(self.trials) < plan.trials) and not self._hopeless():
-                    trial = waiting.popleft() if waiting else self._new()
-                    settings = plan.settings | trial.settings
-                    processes.start(trial.name, plan.task, self.folder / trial.name, settings)
-                    running[trial.name] = trial
-                for job in processes.ended():
+
+            def start_next() -> bool:
+                if self._hopeless() or not (waiting or len(self.trials) < plan.trials):
+                    return False
+                trial = waiting.popleft() if waiting else self._new()
+                running[trial.name] = trial
+                processes.start(trial.name, plan.task, self.folder / trial.name, plan.settings | trial.settings)
+                return True
+
+            for done in processes.follow(interrupt, start_next):
+                for job in done:
                     self._note_end(running.pop(job.name), job, display)
                 for job in processes.running:
                     self._judge(running[job.name], job)
                 display.update(processes.running, self._summary())
-                time.sleep(PAUSE)
         return self.trials
 
     def _new(self) -> Trial:

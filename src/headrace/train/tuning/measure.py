@@ -26,7 +26,7 @@ from headrace.machine import is_lack, usable_cores
 from headrace.train.algorithms.graphs import EAGER_CALLS
 from headrace.train.collect.setup import find_device, training_pool
 from headrace.train.config.settings import Config
-from headrace.train.logging import memory
+from headrace.train.logging import memory_use
 from headrace.train.logging.hardware import gpu_use, processor_seconds
 from headrace.train.processes.start import (
     Report,
@@ -203,14 +203,14 @@ def _work(pipe: Any, config: Config, size: Size, seconds: float, share: float, r
 def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
     """Measures within the allowed memory, in the process that was started for it."""
     device = device_of(config)
-    at_first, (usable, allowed) = memory.free(device), allowance(config, share)
+    at_first, (usable, allowed) = memory_use.free(device), allowance(config, share)
     if config.devices:
         take_cores(0, len(config.devices))
         config = dataclasses.replace(config, device=config.devices[0], devices=())
     training_pool(
         dataclasses.replace(config, num_envs=1, batch_size=0)
     ).close()  # kernels are compiled before memory is limited
-    memory.limit(device, usable)
+    memory_use.limit(device, usable)
     rate, note = 0.0, ""
     try:
         rate = _rate(config, device, seconds, run_dir)
@@ -218,7 +218,7 @@ def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: 
         if not is_lack(error):
             raise
         note = LACK
-    return Probe(size, rate, memory=memory.peak(device, at_first), limit=allowed, note=note)
+    return Probe(size, rate, memory=memory_use.peak(device, at_first), limit=allowed, note=note)
 
 
 def device_of(config: Config) -> torch.device:
@@ -230,8 +230,8 @@ def allowance(config: Config, share: float) -> tuple[int, int]:
     """Returns how many bytes a process may allocate in addition to what it has, and in total."""
     device = device_of(config)
     sharers = len(config.devices) if device.type == "cpu" else 0
-    usable = int(share * memory.free(device) / (sharers or 1))
-    return usable, usable + (memory.in_use(device)["resident"] if device.type == "cpu" else 0)
+    usable = int(share * memory_use.free(device) / (sharers or 1))
+    return usable, usable + (memory_use.in_use(device)["resident"] if device.type == "cpu" else 0)
 
 
 def _rate(config: Config, device: torch.device, seconds: float, run_dir: Path) -> float:
@@ -287,7 +287,7 @@ class _Trial(OffPolicyTrainer):
         """Measures some windows; returns the attributes of a `Probe` beside its size."""
         self._start()
         # the workers were started before, so the limit is the learner's alone
-        with memory.limited(self.device, int(share * memory.free(self.device))):
+        with memory_use.limited(self.device, int(share * memory_use.free(self.device))):
             self._warm_up()
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
             if any(_differ([window[name] or 0.0 for window in windows]) for name in ("sampling", "updates")):

@@ -26,7 +26,7 @@ from headrace.train.config.settings import Config
 from headrace.train.config.uses import PolicySetup
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, device_of, groups, measure, minibatch_of
-from headrace.train.tuning.search import Found, Search, change, growth, speed_settings
+from headrace.train.tuning.size_search import Found, Search, change, growth, speed_settings
 
 FIRST_ENVS = 16
 FIRST_MINIBATCHES = 4  # minibatches of a rollout of the first size, so that larger ones can help

@@ -37,7 +37,7 @@ from headrace.train.config.uses import PolicySetup
 from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.search import GAIN, Better, Found, Search, change, growth, speed_settings
+from headrace.train.tuning.size_search import GAIN, Better, Found, Search, change, growth, speed_settings
 
 LIMIT = 50.0  # seconds after which a search begins no further probe
 LIMIT_ON_A_CLUSTER = 200.0  # the same on a cluster, where actors take seconds to start

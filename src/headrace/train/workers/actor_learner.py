@@ -27,14 +27,14 @@ from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.device_mirror import replay_on
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.rate_limiter import REST
-from headrace.train.workers.seeds import seed_of
+from headrace.train.workers.worker_seeds import seed_of
 
 CRITIC = "critic"
 KEEP = 0.1  # seconds between publications of the actor's optimiser state for checkpoints
 
 
 class Exchange:
-    """The weight buffers through which the two processes exchange their parts, and publish them to others.
+    """The weight buffers through which the two processes exchange their parts, and publish them to samplers.
 
     Args:
         policy: a policy of the run, for its sizes.
@@ -42,7 +42,7 @@ class Exchange:
         apart: whether actor and critics are learnt in two processes.
 
     Attributes:
-        weights: the acting part, with the actor's other parts (a temperature) as extras; the actor's process writes it.
+        weights: the actor, with the actor's other parts (a temperature) as extras; the actor's process writes it.
         critics: the critics.
         moments: the state of the actor's optimisers, with its statistics as extras.
 
@@ -63,16 +63,16 @@ class Exchange:
 
     def publish_actor(self, policy: OffPolicy) -> None:
         """Publishes the actor."""
-        others = [policy.parts[name].double() for name in others_of(policy)]
-        self.weights.publish(policy.acting, torch.cat(others) if others else None)
+        extras = [policy.parts[name].double() for name in extra_parts(policy)]
+        self.weights.publish(policy.actor_parameters, torch.cat(extras) if extras else None)
 
     @torch.no_grad()
     def take_actor(self, policy: OffPolicy) -> bool:
         """Copies the newest actor if it has not been read before; returns whether it has been copied."""
-        if self.weights.read(policy.acting, self._extras) is None:
+        if self.weights.read(policy.actor_parameters, self._extras) is None:
             return False
-        sizes = [policy.parts[name].numel() for name in others_of(policy)]
-        for name, values in zip(others_of(policy), self._extras.split(sizes), strict=True):
+        sizes = [policy.parts[name].numel() for name in extra_parts(policy)]
+        for name, values in zip(extra_parts(policy), self._extras.split(sizes), strict=True):
             policy.parts[name].copy_(values)
         return True
 
@@ -101,14 +101,14 @@ def actor_parts(policy: OffPolicy) -> list[str]:
     return [name for name in policy.parts if name != CRITIC]
 
 
-def others_of(policy: OffPolicy) -> list[str]:
+def extra_parts(policy: OffPolicy) -> list[str]:
     """Returns the names of the actor's parts that do not act, such as a temperature."""
-    return [name for name in policy.parts if name not in (CRITIC, policy.acting_part)]
+    return [name for name in policy.parts if name not in (CRITIC, policy.actor_part)]
 
 
 def extras_of(policy: OffPolicy) -> int:
-    """Returns the number of elements of the parts of `others_of`, which are the weights' extras."""
-    return sum(policy.parts[name].numel() for name in others_of(policy))
+    """Returns the number of elements of the parts of `extra_parts`, which are the weights' extras."""
+    return sum(policy.parts[name].numel() for name in extra_parts(policy))
 
 
 def _moments(policy: OffPolicy) -> Tensor:

@@ -25,8 +25,8 @@ from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
 from headrace.train.runs.episodes import kept
 from headrace.train.runs.folder import RunFolder
-from headrace.train.workers.policy_copy import unlearnt_agent
-from headrace.train.workers.seeds import seed_of
+from headrace.train.workers.policy_copy import untrained_agent
+from headrace.train.workers.worker_seeds import seed_of
 
 FILMED = 0.1, 0.5  # fractions of a run after which an episode is kept as a video
 FILM_SHARE = 0.005  # the largest share of all cores' time for videos
@@ -46,13 +46,13 @@ def work(
     number = config.evaluate_episodes
     seed = seed_of(config, 2**31, life, int(counters.begun[0]))
     with playing_pool(config, lives=True, num_envs=number, num_threads=1, seed=seed) as pool:
-        agent, acting = unlearnt_agent(config, pool.spec)
+        agent, copy = untrained_agent(config, pool.spec)
         due = 0.0
         while not counters.stopped:
             step, version = counters.total_steps(), None
             over = step >= config.total_steps
             if over or (time.monotonic() >= due and step >= config.first_update):
-                version = acting.read(weights)
+                version = copy.read(weights)
             if version is None:
                 time.sleep(REST)
                 continue
@@ -60,7 +60,7 @@ def work(
             played = play_episodes(agent, pool, 1, stop=lambda: counters.stopped)
             if played is not None:
                 measured = played.mean_return, played.mean_length, step, version
-                acting.publish(results, torch.tensor(measured, dtype=torch.float64))
+                copy.publish(results, torch.tensor(measured, dtype=torch.float64))
                 counters.played[0] += number
                 camera.film_if_due(agent, step, seed, lambda: counters.stopped)
             due = began + interval(config, time.process_time() - used, usable_cores())

@@ -18,7 +18,7 @@ from headrace.train.runs.checkpoint import Checkpoint
 
 
 class PolicyCopy:
-    """One process's copy of the acting part of a policy.
+    """One process's copy of the actor of a policy.
 
     Args:
         policy: the policy, with its statistics of observations if it has any.
@@ -29,7 +29,7 @@ class PolicyCopy:
 
     def __init__(self, policy: Policy):
         self.policy, self._normalisers = policy, list(policy.normalisers.values())
-        self.vector = policy.acting
+        self.vector = policy.actor_parameters
 
     def buffer(self, extras: int = 0) -> WeightBuffer:
         """Returns a new weight buffer for the vector and the statistics, with ``extras`` further numbers."""
@@ -65,14 +65,14 @@ class PolicyCopy:
         return version
 
 
-def acting_policy(config: Config) -> Policy:
+def frozen_policy(config: Config) -> Policy:
     """Returns a policy that only acts, on the CPU."""
     spec = build_task(config.task, **config.env_options).spec
     (agent_group,) = agent_groups(config, spec).values()
     return make_policy("", dataclasses.replace(config, frozen=True, compile=False), agent_group, torch.device("cpu"))
 
 
-def unlearnt_agent(config: Config, spec: TaskSpec) -> tuple[Agent, PolicyCopy]:
+def untrained_agent(config: Config, spec: TaskSpec) -> tuple[Agent, PolicyCopy]:
     """Returns an agent with initial weights, and the copy through which it reads newer ones."""
-    agent = Agent(config, spec, Checkpoint(acting_policy(config).model(), {}, {}, {}))
+    agent = Agent(config, spec, Checkpoint(frozen_policy(config).model(), {}, {}, {}))
     return agent, PolicyCopy(agent.policies[0])

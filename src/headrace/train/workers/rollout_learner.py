@@ -33,7 +33,7 @@ class RolloutLearner:
 
     def __init__(self, config: Config, policy: OnPolicy, rollouts: Rollouts, weights: WeightBuffer) -> None:
         self.config, self.policy, self.rollouts, self.weights = config, policy, rollouts, weights
-        self.device, self._encoder, self._acting = policy.device, policy.encoder, PolicyCopy(policy)
+        self.device, self._encoder, self._policy_copy = policy.device, policy.encoder, PolicyCopy(policy)
         self.steps = self.updates = 0
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self._scalers: list[RewardScaler] = []
@@ -60,7 +60,7 @@ class RolloutLearner:
 
     def publish(self) -> None:
         """Publishes the weights and the statistics of observations."""
-        self._acting.publish(self.weights)
+        self._policy_copy.publish(self.weights)
 
     def settle(self) -> None:
         """Does nothing, as no other process learns."""

@@ -23,9 +23,9 @@ from headrace.train.collect.setup import rewarded
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightSource
-from headrace.train.workers.policy_copy import PolicyCopy, acting_policy
+from headrace.train.workers.policy_copy import PolicyCopy, frozen_policy
 from headrace.train.workers.rate_limiter import REST
-from headrace.train.workers.seeds import seed_of
+from headrace.train.workers.worker_seeds import seed_of
 
 
 class Sampler(ABC):
@@ -52,7 +52,7 @@ class Sampler(ABC):
         options: Mapping[str, Any],
     ) -> None:
         self.config, self.number, self.weights, self.counters = config, number, weights, counters
-        self.policy = acting_policy(config)
+        self.policy = frozen_policy(config)
         self.distribution, self.encoder = self.policy.distribution, self.policy.encoder
         seed, rows = seed_of(config, number, life, int(counters.begun[0])), config.num_envs
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
@@ -64,7 +64,7 @@ class Sampler(ABC):
         self._inputs = buffer(self.policy, rows)
         self._noise = torch.empty(rows, self.distribution.noise_size)
         self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
-        self._acting, self._version = PolicyCopy(self.policy), 0
+        self._policy_copy, self._version = PolicyCopy(self.policy), 0
 
     def _make_pool(self, seed: int) -> Any:
         """Returns the environments of this stage of the curriculum."""
@@ -96,7 +96,7 @@ class Sampler(ABC):
 
     def _take_weights(self) -> None:
         """Loads the newest weights."""
-        self._version = self._acting.read(self.weights) or self._version
+        self._version = self._policy_copy.read(self.weights) or self._version
 
     def _choose(self, observations: Tensor) -> Acted:
         """Returns the policy's actions for observations, sampled."""

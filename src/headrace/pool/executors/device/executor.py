@@ -21,9 +21,9 @@ from headrace.pool.executors.device.guards import Guards
 from headrace.pool.executors.device.memory import DeviceMemory, DeviceTable
 from headrace.pool.executors.kernels.diagnostics.mistakes import faults_named
 from headrace.pool.executors.kernels.launch import Run
+from headrace.pool.executors.kernels.launch_splitter import LaunchSplitter
 from headrace.pool.executors.kernels.memory import pack_rows, unpack_rows
 from headrace.pool.executors.kernels.program import RESEED, RESET
-from headrace.pool.executors.kernels.sharing import Sharing
 from headrace.pool.executors.kernels.simulation import requests_for
 from headrace.pool.spec import PoolSettings, TaskSpec
 from headrace.pool.torch.batch import TorchBatch
@@ -76,7 +76,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         self.everyone, self.some, self.resets = (requests_for(memory, n) for _ in range(3))
         manual = settings.autoreset == "disabled"
         self.guards = Guards(spec, self.device, actions, self.some.arrays["env_id"], self.over, manual)
-        self._sharing = Sharing(settings.num_threads if self.divisible else 1, spec.num_agents)
+        self._splitter = LaunchSplitter(settings.num_threads if self.divisible else 1, spec.num_agents)
 
     @abstractmethod
     def record(self, requests: Any, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
@@ -92,7 +92,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         batch.binding = _Binding()
 
     def step(self, actions: Tensors, env_ids: torch.Tensor | None, batch: TorchBatch) -> None:
-        """Advance k environments by one agent step and fill the k rows of the batch.
+        """Advances k environments by one agent step and fills the k rows of the batch.
 
         Raises:
             ActionError: shape, dtype or device of the actions is wrong; nothing was stepped.
@@ -111,7 +111,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         binding.some()
 
     def advance(self, batch: TorchBatch) -> None:
-        """Step all environments, in order, with the actions copied by `Guards.taking`."""
+        """Steps all environments, in order, with the actions copied by `Guards.taking`."""
         batch.check_place()
         if self.guards.manual:
             self.guards.refuse_finished(self.everyone.arrays["env_id"], batch.rows)
@@ -132,12 +132,12 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         batch.binding.resets()
 
     def _bound(self, requests: Any, batch: TorchBatch) -> Run:
-        return self._sharing.launch(batch.rows, partial(self.record, requests, batch.held))
+        return self._splitter.launch(batch.rows, partial(self.record, requests, batch.held))
 
     # -- errors ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Wait for the device and raise errors in earlier arguments, once; see `TorchPool.check_errors`."""
+        """Waits for the device and raises errors in earlier arguments, once; see `TorchPool.check_errors`."""
         with self.faults_named():
             self.guards.check()
 
@@ -171,8 +171,8 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         return [rows for table in (self.state, self.streams, self.episodes) for rows in table.rows.values()]
 
     def close(self) -> None:
-        if sharing := vars(self).pop("_sharing", None):
-            sharing.close()
+        if splitter := vars(self).pop("_splitter", None):
+            splitter.close()
         vars(self).clear()  # tensors are freed with their last reference
 
     def _where(self, env_ids: np.ndarray) -> torch.Tensor:

@@ -103,7 +103,7 @@ class Guards:
             self._recorded[key](tensor.data_ptr())
 
     def take_env_ids(self, given: torch.Tensor) -> None:
-        """Copy env_ids [k] to the requests for some environments; with `now` they have been checked already."""
+        """Copies env_ids [k] to the requests for some environments; with `now` they have been checked already."""
         env_ids = self._env_ids
         if self.now:
             env_ids[: len(given)].copy_(given)
@@ -116,7 +116,7 @@ class Guards:
         repeats()
 
     def refuse_finished(self, env_ids: torch.Tensor, rows: int) -> None:
-        """Record environments among the first ``rows`` of ``env_ids`` whose episodes are over (without autoreset)."""
+        """Records environments among the first ``rows`` of ``env_ids`` whose episodes are over (without autoreset)."""
         key = (env_ids.data_ptr(), rows)
         if key not in self._recorded:
             arguments = [self._array(t) for t in (self._over, env_ids, self._wrong)]
@@ -126,7 +126,7 @@ class Guards:
             self.check()
 
     def check(self) -> None:
-        """Wait for the device, and raise and clear an error recorded since the last check.
+        """Waits for the device, and raises and clears an error recorded since the last check.
 
         Raises:
             EnvIdError, ActionError, SequenceError: the first error of the first kind found, in this order.

@@ -109,5 +109,5 @@ class DeviceMemory:
         return torch.zeros(shape, dtype=torch_dtype(np.dtype(dtype)), device=self._device)
 
     def put(self, array: torch.Tensor, values: np.ndarray) -> None:
-        """Copy ``values`` from the host into a tensor of the same shape, whose dtype is `signed`."""
+        """Copies ``values`` from the host into a tensor of the same shape, whose dtype is `signed`."""
         array.copy_(torch.from_numpy(values.view(signed(values.dtype))))

@@ -38,7 +38,7 @@ class HelperThreads:
             raise OptionError(what) from error
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Run all jobs, at most one more than there are helpers, and return when all are done.
+        """Runs all jobs, at most one more than there are helpers, and returns when all are done.
 
         An exception of a job, or an interrupt while waiting, is raised only then, so that all rows are complete.
         """
@@ -54,7 +54,7 @@ class HelperThreads:
                 raise helper.raised
 
     def close(self) -> None:
-        """End the threads. Calling it again does nothing."""
+        """Ends the threads. Calling it again does nothing."""
         for helper in self._helpers:
             helper.end()
         self._helpers = []
@@ -99,7 +99,7 @@ class _Helper:
 
 
 def _wait_for(helpers: Sequence[_Helper]) -> None:
-    """Wait until all helpers are idle; the last exception that a signal handler raised meanwhile is raised then."""
+    """Waits until all helpers are idle; the last exception that a signal handler raised meanwhile is raised then."""
     raised = None
     for helper in helpers:
         while helper.busy:

@@ -29,7 +29,7 @@ PATIENCE = 1.0  # seconds after which a message is printed
 
 
 def load(kernel: Any, device: str, block_dim: int, what: str) -> None:
-    """Compile a kernel for blocks of ``block_dim`` threads, or load it from Warp's cache.
+    """Compiles a kernel for blocks of ``block_dim`` threads, or loads it from Warp's cache.
 
     Warp raises here for mistakes in the environment's functions, with the line that it could not translate. If it
     takes long, a message says that ``what`` (a task's name) is being compiled.
@@ -41,7 +41,7 @@ def load(kernel: Any, device: str, block_dim: int, what: str) -> None:
 
 @contextlib.contextmanager
 def told_after(note: str) -> Iterator[None]:
-    """Print ``note`` on standard error if the body of the context takes longer than `PATIENCE` seconds."""
+    """Prints ``note`` on standard error if the body of the context takes longer than `PATIENCE` seconds."""
     told = threading.Timer(PATIENCE, print, (note,), {"file": sys.stderr})
     told.daemon = True
     told.start()
@@ -219,7 +219,7 @@ def _has_driver() -> bool:
 
 @contextlib.contextmanager
 def _native_stderr_dropped() -> Iterator[None]:
-    """Discard everything written to file descriptor 2 within this context."""
+    """Discards everything written to file descriptor 2 within this context."""
     try:
         kept = os.dup(2)
     except OSError:  # the process has no standard error

@@ -82,7 +82,7 @@ class HostMemory:
         return np.zeros(shape, dtype)
 
     def put(self, array: np.ndarray, values: np.ndarray) -> None:
-        """Copy ``values`` into an array of the same shape."""
+        """Copies ``values`` into an array of the same shape."""
         array[:] = values
 
 
@@ -105,7 +105,7 @@ def pack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray) -> list[bytes]:
 
 
 def unpack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray, blobs: Sequence[bytes]) -> None:
-    """Write what `pack_rows` returned into the rows ``ids``; raises `StateError` for a wrong size, before writing."""
+    """Writes what `pack_rows` returned into the rows ``ids``; raises `StateError` for a wrong size, before writing."""
     sizes = [array[:1].nbytes for array in arrays]
     for env_id, blob in zip(ids, blobs, strict=True):
         if len(blob) != sum(sizes):

@@ -32,7 +32,7 @@ class RequestQueue:
         return self._ends[0] - self._popped
 
     def push(self, rows: int, values: Mapping[str, np.ndarray | int]) -> None:
-        """Append rows; columns not given keep their previous contents."""
+        """Appends rows; columns not given keep their previous contents."""
         start = self._pushed % self._capacity
         end = min(start + rows, self._capacity)
         around = start + rows - end  # rows that go to the ring's beginning
@@ -46,7 +46,7 @@ class RequestQueue:
         self._ends.append(self._pushed)
 
     def pop(self, rows: int, into: Mapping[str, np.ndarray]) -> None:
-        """Move the oldest rows into the first rows of the given columns."""
+        """Moves the oldest rows into the first rows of the given columns."""
         start = self._popped % self._capacity
         end = min(start + rows, self._capacity)
         around = start + rows - end

@@ -39,7 +39,7 @@ def allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.ran
 
 
 def _draw(mask: np.ndarray, chosen: np.ndarray, heads: list[tuple[int, int]], random: np.random.Generator) -> None:
-    """Redraw forbidden choices of each head (first action, number of actions); heads that allow none keep theirs."""
+    """Redraws forbidden choices of each head (first action, number of actions); heads that allow none keep theirs."""
     at = 0
     for head, (start, number) in enumerate(heads):
         free = np.flatnonzero(mask[at : at + number])

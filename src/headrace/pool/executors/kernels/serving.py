@@ -19,10 +19,10 @@ from headrace.pool.actions import ACTION, Actions, action_columns
 from headrace.pool.batch import Batch, BatchRing
 from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.kernels.launch import Run
+from headrace.pool.executors.kernels.launch_splitter import LaunchSplitter
 from headrace.pool.executors.kernels.memory import HOST, Table, pack_rows, unpack_rows
 from headrace.pool.executors.kernels.program import RESEED, RESET, STEP
 from headrace.pool.executors.kernels.queue import RequestQueue
-from headrace.pool.executors.kernels.sharing import Sharing
 from headrace.pool.executors.kernels.simulation import Simulation, requests_for
 from headrace.pool.spec import PoolSettings, TaskSpec
 
@@ -54,7 +54,7 @@ class SimulationExecutor(HostExecutor):
         self._actions = simulation.actions.get(ACTION)
         self._columns = {**self._picked.arrays, **_columns_of(simulation.actions)}
         self._queue = RequestQueue(self._columns)
-        self._sharing = Sharing(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
+        self._splitter = LaunchSplitter(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
 
     # -- synchronous calls -----------------------------------------------------------------------
 
@@ -128,8 +128,8 @@ class SimulationExecutor(HostExecutor):
         return self._simulation.render(arrays, len(env_ids))
 
     def close(self) -> None:
-        if sharing := vars(self).pop("_sharing", None):
-            sharing.close()
+        if splitter := vars(self).pop("_splitter", None):
+            splitter.close()
         vars(self).clear()  # every array goes with its last reference
 
     def _saved_arrays(self) -> list[np.ndarray]:
@@ -140,7 +140,7 @@ class SimulationExecutor(HostExecutor):
     # -- launches --------------------------------------------------------------------------------
 
     def _bound(self, requests: Table, batch: Batch) -> Run:
-        return self._sharing.launch(batch.rows, partial(self._simulation.record, requests, batch.arrays))
+        return self._splitter.launch(batch.rows, partial(self._simulation.record, requests, batch.arrays))
 
     def _run_picked(self, batch: Batch) -> None:
         binding = batch.binding

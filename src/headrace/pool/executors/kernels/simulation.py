@@ -44,7 +44,7 @@ class Memory(Protocol[Tb]):
         ...
 
     def put(self, array: Any, values: np.ndarray) -> None:
-        """Copy values from the host into an array or tensor whose elements have the same size."""
+        """Copies values from the host into an array or tensor whose elements have the same size."""
         ...
 
 

@@ -97,7 +97,7 @@ class WarpExecutor(DeviceExecutor):
     # -- a call ----------------------------------------------------------------------------------
 
     def _serve(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> None:
-        """Serve the first ``rows`` requests, and write the results to the same rows of these tensors."""
+        """Serves the first ``rows`` requests, and writes the results to the same rows of these tensors."""
         ids = requests.arrays["env_id"][:rows].long()
         self._take(requests, ids, rows)
         if requests is not self.resets:
@@ -112,7 +112,7 @@ class WarpExecutor(DeviceExecutor):
         self._write(tensors, ids)
 
     def _take(self, requests: DeviceTable, ids: torch.Tensor, rows: int) -> None:
-        """Record which environments step and which start an episode, with their actions and seeds."""
+        """Records which environments step and which start an episode, with their actions and seeds."""
         command = requests.arrays["command"][:rows]
         steps = command == int(STEP)
         if self._settings.autoreset == "next_step":
@@ -186,7 +186,7 @@ class WarpExecutor(DeviceExecutor):
         self._stack(starting, from_nothing=True)
 
     def _stack(self, picked: torch.Tensor, from_nothing: bool) -> None:
-        """Append the latest observations of the environments picked to their stacks."""
+        """Appends the latest observations of the environments picked to their stacks."""
         for name, stack in self._seen.stacks.items():
             newest = self._seen.newest[name].unsqueeze(1)
             kept = newest.expand_as(stack[:, 1:]) if from_nothing else stack[:, 1:]

@@ -45,7 +45,7 @@ MOST_STARTS = 100
 def load_and_try(
     env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec, kernel: Any, device: str, block_dim: int
 ) -> None:
-    """Compile a robot task's functions, and play their first steps unless this version has passed before.
+    """Compiles a robot task's functions, and plays their first steps unless this version has passed before.
 
     Args:
         env: the task.
@@ -100,7 +100,7 @@ class _Play:
         self._elapsed = [0] * NUM_ENVS
 
     def run(self) -> None:
-        """Step all environments in turn, with occasional resets; raises `EnvironmentFailure`."""
+        """Steps all environments in turn, with occasional resets; raises `EnvironmentFailure`."""
         began = time.perf_counter()
         with _speechless(), np.errstate(all="ignore"):
             for step in range(-1, STEPS):
@@ -131,7 +131,7 @@ class _Play:
         self._observe(i)
 
     def _step(self, i: int) -> bool:
-        """Take a step; returns whether the episode is over."""
+        """Takes a step; returns whether the episode is over."""
         mujoco, env, model, data = library(), self._env, self._models[i], self._datas[i]
         self._actions.values[i] = self._random.draw([i])[0]
         if env.act is not None:
@@ -234,7 +234,7 @@ def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
 
 @contextlib.contextmanager
 def _speechless() -> Iterator[None]:
-    """Keep MuJoCo's warnings, which random actions may cause, out of its log and the terminal."""
+    """Keeps MuJoCo's warnings, which random actions may cause, out of its log and the terminal."""
     mujoco = library()
     spoken = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)

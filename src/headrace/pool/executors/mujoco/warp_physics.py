@@ -77,7 +77,7 @@ class WarpPhysics:
         return {name: tensor.clone() for name, tensor in self._state.items()}
 
     def restore(self, state: State, picked: torch.Tensor) -> None:
-        """Set the worlds picked, bool [N], to a state of one world or of all."""
+        """Sets the worlds picked, bool [N], to a state of one world or of all."""
         for name, tensor in self._state.items():
             where = picked.view(-1, *(1,) * (tensor.dim() - 1))
             tensor.copy_(torch.where(where, state[name], tensor))
@@ -87,16 +87,16 @@ class WarpPhysics:
         return {**self._state, **{name: self._tensor(name) for name in self._env.varies}}
 
     def set_controls(self, actions: torch.Tensor, picked: torch.Tensor) -> None:
-        """Set the controls of the worlds picked, bool [N], to actions float64 [N, nu]."""
+        """Sets the controls of the worlds picked, bool [N], to actions float64 [N, nu]."""
         ctrl = self._state["ctrl"]
         ctrl.copy_(torch.where(picked.view(-1, 1), actions.to(ctrl.dtype), ctrl))
 
     def pull(self) -> None:
-        """Copy the fields that the task reads into its arrays."""
+        """Copies the fields that the task reads into its arrays."""
         self._pull([name for name in self._mirrors if name not in self._constant])
 
     def push(self) -> None:
-        """Copy the fields that the task's functions may have written back to physics."""
+        """Copies the fields that the task's functions may have written back to physics."""
         for name, mirror in self._mirrors.items():
             if name in self._state or name in self._env.varies:
                 tensor = self._tensor(name)
@@ -105,7 +105,7 @@ class WarpPhysics:
     # -- physics ---------------------------------------------------------------------------------
 
     def step(self, steps: int) -> None:
-        """Advance all worlds by ``steps`` physics steps, and recompute the fields that the task wants up to date."""
+        """Advances all worlds by ``steps`` physics steps, and recompute the fields that the task wants up to date."""
         self._overflow.zero_()
         with self._running() as (mjw, model, data):
             for _ in range(steps):
@@ -119,7 +119,7 @@ class WarpPhysics:
                 mjw.rne_postconstraint(model, data)
 
     def begin(self, steps: int = 0) -> None:
-        """Compute everything that follows from the worlds' state, after ``steps`` settling steps."""
+        """Computes everything that follows from the worlds' state, after ``steps`` settling steps."""
         with self._running() as (mjw, model, data):
             for _ in range(steps):
                 mjw.step(model, data)

@@ -71,7 +71,7 @@ class Chunks:
         return chunk, offset
 
     def close(self) -> None:
-        """Close the file; chunks stay mapped as long as arrays over them exist."""
+        """Closes the file; chunks stay mapped as long as arrays over them exist."""
         self._mapped.clear()
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -136,5 +136,5 @@ class Arena:
         return place
 
     def close(self) -> None:
-        """Close the file; arrays still in use remain valid."""
+        """Closes the file; arrays still in use remain valid."""
         self.chunks.close()

@@ -36,7 +36,7 @@ class Sheet:
         self.close()
 
     def ask(self, number: int, text: bytes) -> None:
-        """Write question ``number``, which is 1 or above."""
+        """Writes question ``number``, which is 1 or above."""
         self._write(number, text)
 
     def question(self) -> tuple[int, bytes]:
@@ -44,7 +44,7 @@ class Sheet:
         return self._read()
 
     def answer(self, number: int, text: bytes) -> None:
-        """Write the answer to question ``number`` in its place."""
+        """Writes the answer to question ``number`` in its place."""
         self._write(-number, text)
 
     def answer_to(self, number: int) -> bytes | None:
@@ -74,7 +74,7 @@ class Sheet:
         return number, b"".join(parts)
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         if getattr(self, "_file", -1) >= 0:
             os.close(self._file)
             self._file = -1

@@ -96,7 +96,7 @@ class Control:
         self.fence = Fence()
 
     def is_wanted(self, worker: int) -> bool:
-        """Whether the pool's process can continue, given the number of requests that this worker has served."""
+        """Returns whether the pool's process can continue, given the number of requests that this worker has served."""
         if self.served[worker][0] < self.wanted[worker][0]:
             return False
         pairs = zip(self.served, self.wanted, strict=True)
@@ -110,7 +110,7 @@ class Control:
         self._look()
 
     def close(self) -> None:
-        """Release the shared memory."""
+        """Releases the shared memory."""
         arrays = self._arrays
         vars(self).clear()
         arrays.close()
@@ -134,7 +134,7 @@ class Rest:
         self._skip = self._skipped = 0  # number of waits that sleep without spinning, and how many of them are done
 
     def until(self, ready: Callable[[], bool], most: float) -> bool:
-        """Wait until ``ready()`` is true, sleeping at most ``most`` seconds; returns whether it is."""
+        """Waits until ``ready()`` is true, sleeping at most ``most`` seconds; returns whether it is."""
         if ready():
             return True
         if self._skipped < self._skip:
@@ -149,7 +149,7 @@ class Rest:
         return ready()
 
     def _looked(self, ready: Callable[[], bool]) -> bool:
-        """Spin; returns whether ``ready()`` became true. Success after the time limit counts as spinning in vain."""
+        """Spins; returns whether ``ready()`` became true. Success after the time limit counts as spinning in vain."""
         clock, there = time.perf_counter, False
         until = clock() + self._look
         while not there and clock() < until:

@@ -18,9 +18,9 @@ from headrace.errors import ClosedError, EnvironmentFailure
 from headrace.pool.executors.processes import control as codes
 from headrace.pool.executors.processes.calls import Sheet
 from headrace.pool.executors.processes.control import Control, Rest, shares
-from headrace.pool.executors.processes.crew import Crew, dumped
 from headrace.pool.executors.processes.mailbox import Mailbox
 from headrace.pool.executors.processes.worker import Orders
+from headrace.pool.executors.processes.worker_processes import WorkerProcesses, dumped
 
 LOOK = 0.0005  # most seconds that the caller spins for results before it sleeps
 ROUND = 0.2  # seconds between checks that all workers are alive
@@ -84,12 +84,12 @@ class Dispatch:
         self._ended = False
         self._sheets, self._calls = [Sheet() for _ in self.workers], 0  # number of calls so far
         each = zip(self._shares, self.mailboxes, self._sheets, strict=True)
-        self._crew = Crew([orders(share, box, sheet) for share, box, sheet in each])
+        self._workers = WorkerProcesses([orders(share, box, sheet) for share, box, sheet in each])
 
     # -- asking ----------------------------------------------------------------------------------
 
     def ask(self, requests: Mapping[int, Sequence[int]]) -> None:
-        """Put requests into workers' rings: worker → environments' numbers, or codes of `control`."""
+        """Puts requests into workers' rings: worker → environments' numbers, or codes of `control`."""
         asked = self._control.asked
         if self.asked_for:
             for worker, some in requests.items():
@@ -98,18 +98,18 @@ class Dispatch:
         self.carry_out()
 
     def ask_everyone(self) -> None:
-        """Request a step of all environments."""
+        """Requests a step of all environments."""
         asked = self._control.asked
         self._plan = [Part(worker, EVERYONE, asked[worker][0] + 1) for worker in self.workers]
         self.carry_out()
 
     def ask_each(self, env_ids: np.ndarray) -> None:
-        """Request the commands in `control` for these environments, in this order."""
+        """Requests the commands in `control` for these environments, in this order."""
         workers = self.worker_of[env_ids]
         self.ask({w: env_ids[workers == w].tolist() for w in self.workers})
 
     def carry_out(self) -> None:
-        """Execute the remaining plan."""
+        """Executes the remaining plan."""
         control, asked = self._control, self._control.asked
         for worker, requests, until in self._plan:
             if asked[worker][0] != until:
@@ -132,7 +132,7 @@ class Dispatch:
         return due
 
     def wait(self, due: Sequence[int], timeout: float | None = None) -> bool:
-        """Wait until worker w has served ``due[w]`` requests, for all w; returns False after ``timeout`` seconds."""
+        """Waits until worker w has served ``due[w]`` requests, for all w; returns False after ``timeout`` seconds."""
         self.carry_out()
         pairs = list(zip(self._control.served, due, strict=True))
         for wanted, then in zip(self._control.wanted, due, strict=True):
@@ -141,7 +141,7 @@ class Dispatch:
         return self._rest(lambda: all(now[0] >= then for now, then in pairs), timeout)
 
     def wait_for(self, results: int, there: Callable[[], int], timeout: float | None) -> bool:
-        """Wait until ``there()`` is at least ``results``; returns False after ``timeout`` seconds.
+        """Waits until ``there()`` is at least ``results``; returns False after ``timeout`` seconds.
 
         Another thread may send requests meanwhile.
         """
@@ -170,17 +170,17 @@ class Dispatch:
     # -- workers that are lost -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Replace workers that have died or made no progress for ``timeout`` seconds."""
+        """Replaces workers that have died or made no progress for ``timeout`` seconds."""
         now, control = time.monotonic(), self._control
-        for worker in self._crew.dead():
-            self._replace(worker, self._crew.end(worker))
+        for worker in self._workers.dead():
+            self._replace(worker, self._workers.end(worker))
         for worker in self.workers:
             served = control.served[worker][0]
             reached, since = self._moved[worker]
             if served != reached or served == control.asked[worker][0] or not since:
                 self._moved[worker] = served, now
             elif now - since > self._timeout:
-                self._crew.end(worker)
+                self._workers.end(worker)
                 self._replace(worker, f"got nothing done for {self._timeout:g} s and was ended")
 
     def _replace(self, worker: int, words: str) -> None:
@@ -204,10 +204,10 @@ class Dispatch:
         self._began[worker] = control.served[worker][0]
         self._moved[worker] = control.served[worker][0], 0.0
         self.mailboxes[worker].forget()
-        self._crew.start(worker)
+        self._workers.start(worker)
 
     def _rewrite(self, worker: int) -> None:
-        """Turn the steps that the lost process left unserved into requests for new episodes."""
+        """Turns the steps that the lost process left unserved into requests for new episodes."""
         control, ring = self._control, self._control.requests[worker]
         for i in range(control.served[worker][0], control.asked[worker][0]):
             request = int(ring[i % len(ring)])
@@ -257,7 +257,7 @@ class Dispatch:
         return [answers[env_id][1] for env_id in arguments]
 
     def _wait_for(self, workers: Collection[int]) -> None:
-        """Wait until these workers have served all requests; another thread may sleep on the bell meanwhile."""
+        """Waits until these workers have served all requests; another thread may sleep on the bell meanwhile."""
         served, asked = self._control.served, self._control.asked
         look, pause = time.monotonic() + ROUND, SHORTEST
         while any(served[worker][0] < asked[worker][0] for worker in workers):
@@ -278,13 +278,13 @@ class Dispatch:
     # -- the end ---------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Make waiting calls raise `ClosedError`."""
+        """Makes waiting calls raise `ClosedError`."""
         self._ended = True
         self._control.caller.ring()
 
     def close(self) -> None:
-        """End all workers."""
+        """Ends all workers."""
         self.ask({worker: [codes.STOP] for worker in self.workers})
-        self._crew.close()
+        self._workers.close()
         for file in (*self.mailboxes, *self._sheets):
             file.close()

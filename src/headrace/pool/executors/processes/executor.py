@@ -23,10 +23,10 @@ from headrace.pool.executors.processes import slots
 from headrace.pool.executors.processes.arena import Arena
 from headrace.pool.executors.processes.calls import Sheet
 from headrace.pool.executors.processes.control import Control, Share
-from headrace.pool.executors.processes.crew import dumped
 from headrace.pool.executors.processes.dispatch import Dispatch
 from headrace.pool.executors.processes.mailbox import Letter, Mailbox
 from headrace.pool.executors.processes.worker import Orders
+from headrace.pool.executors.processes.worker_processes import dumped
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 FAILURE = {"failed": True}  # the info of a row that holds no result
@@ -130,7 +130,7 @@ class ProcessesExecutor(HostExecutor):
         return batch if batch.binding is not None else self._ring.take(batch.rows)
 
     def _receive(self, env_ids: np.ndarray, batch: Batch, target: Batch) -> None:
-        """Wait for the results of the request just made, and put them into ``batch``."""
+        """Waits for the results of the request just made, and puts them into ``batch``."""
         self._dispatch.wait(self._dispatch.due())
         self._unfinished = None
         if target is not batch:
@@ -139,7 +139,7 @@ class ProcessesExecutor(HostExecutor):
         self._finish(env_ids, batch)
 
     def _settle(self) -> None:
-        """Wait for an earlier call that an exception interrupted before its results had arrived."""
+        """Waits for an earlier call that an exception interrupted before its results had arrived."""
         if self._unfinished is not None:
             self._dispatch.wait(self._dispatch.due())
             self._unfinished = None
@@ -169,7 +169,7 @@ class ProcessesExecutor(HostExecutor):
             self._unfinished = None
 
     def _post(self, env_ids: np.ndarray, batch: Batch | None, actions: Actions) -> None:
-        """Request a step of these environments; row i of the batch receives the result of ``env_ids[i]``."""
+        """Requests a step of these environments; row i of the batch receives the result of ``env_ids[i]``."""
         for name, column in action_columns(actions).items():
             self._control.actions[name][env_ids] = column
         self._control.command[env_ids] = np.where(self._dispatch.lost[env_ids], codes.RESTART, codes.STEP)
@@ -251,14 +251,14 @@ class ProcessesExecutor(HostExecutor):
         return batch
 
     def _fail(self, batch: Batch, row: int, env_id: int) -> None:
-        """Fill the row of an environment whose result was lost with its process."""
+        """Fills the row of an environment whose result was lost with its process."""
         for name in ("reward", "terminated", "truncated", "elapsed_step"):
             batch.arrays[name][row] = 0
         batch.arrays["env_id"][row] = env_id
         batch.infos[row] = FAILURE
 
     def _look_for_results(self) -> int:
-        """Record which results have arrived; returns the number of those not yet received."""
+        """Records which results have arrived; returns the number of those not yet received."""
         for worker, served in enumerate(self._control.served):
             asked_for, before, now = self._dispatch.asked_for[worker], self._taken[worker], served[0]
             if now == before:
@@ -284,7 +284,7 @@ class ProcessesExecutor(HostExecutor):
         self.waiting = True
 
     def _finish(self, env_ids: np.ndarray, batch: Batch) -> None:
-        """Read the letters of these environments into the batch; raise the failure of one that failed."""
+        """Reads the letters of these environments into the batch; raises the failure of one that failed."""
         batch.infos, batch.final_infos = {}, {}
         if letters := self._letters(env_ids):
             told = {row: FAILURE if letter.error else letter.info for row, letter in letters.items()}
@@ -352,17 +352,17 @@ class ProcessesExecutor(HostExecutor):
         return self._call(function, dict.fromkeys(env_ids.tolist()))
 
     def set_attr(self, name: str, values: Mapping[int, Any]) -> None:
-        """Set an attribute of environments: env_id → value."""
+        """Sets an attribute of environments: env_id → value."""
         self._check_there(values)
         self._call(partial(slots.assigned, name), values)
 
     def _clear_failures(self, env_ids: np.ndarray) -> None:
-        """Forget earlier failures of environments that are reset or loaded."""
+        """Forgets earlier failures of environments that are reset or loaded."""
         self._dispatch.gone.difference_update(env_ids.tolist())
         self._failed[env_ids] = False
 
     def _check_there(self, env_ids: Iterable[int]) -> None:
-        """Raise `EnvironmentFailure` for an environment that was lost or has failed: a new one would answer instead."""
+        """Raises `EnvironmentFailure` for an environment that was lost or has failed, as a new one would answer."""
         for i in env_ids:
             if self._dispatch.lost[i]:
                 what = "was lost with its process; its next step begins another episode and says so: step or reset it"

@@ -62,14 +62,14 @@ class Bell:
         self._fence = Fence()
 
     def listen(self) -> int:
-        """Announce sleep; returns the value for `sleep`. The awaited condition must be tested again before `sleep`."""
+        """Announces sleep; returns the value for `sleep`. The awaited condition must be tested again before `sleep`."""
         numbers = self._numbers
         numbers[1] = 1
         self._fence()
         return numbers[0]
 
     def sleep(self, heard: int, seconds: float) -> None:
-        """Sleep until the bell is rung after `listen` returned ``heard``, a signal arrives or ``seconds`` pass."""
+        """Sleeps until the bell is rung after `listen` returned ``heard``, a signal arrives or ``seconds`` pass."""
         numbers = self._numbers
         if _call is None:
             until = time.monotonic() + seconds
@@ -81,11 +81,11 @@ class Bell:
             _call(SYSTEM_CALL, self._address, WAIT, heard, ctypes.addressof(limit), None, 0)
 
     def rise(self) -> None:
-        """Announce the end of sleep."""
+        """Announces the end of sleep."""
         self._numbers[1] = 0
 
     def ring(self) -> None:
-        """Wake the sleeping process, if any; call it after writing what that process waits for."""
+        """Wakes the sleeping process, if any; call it after writing what that process waits for."""
         self._fence()
         numbers = self._numbers
         if numbers[1]:

@@ -54,7 +54,7 @@ class Mailbox:
         self._file, self._room, self._end = descriptor.detach(), {}, 0
 
     def write(self, env_id: int, letter: Letter, letters: np.ndarray) -> None:
-        """Write an environment's letter and record its place in ``letters``."""
+        """Writes an environment's letter and records its place in ``letters``."""
         text = _pickled(letter)
         place, room = self._room.get(env_id, (0, 0))
         if len(text) > room:
@@ -72,11 +72,11 @@ class Mailbox:
         return Letter(*pickle.loads(os.pread(self._file, length, place)))
 
     def forget(self) -> None:
-        """Forget all places, since a new process starts writing from the beginning."""
+        """Forgets all places, since a new process starts writing from the beginning."""
         self._room, self._end = {}, 0
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

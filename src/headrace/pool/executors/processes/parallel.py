@@ -70,12 +70,12 @@ class ParallelGame(gym.Env):
         self.env.unwrapped.render_mode = mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; returns ``(obs, info)``, each agent's observation in its own place."""
+        """Begins an episode; returns ``(obs, info)``, each agent's observation in its own place."""
         obs, infos = self.env.reset(seed=seed, options=options)
         return self._observed(obs), self._told(obs, infos, self.env.agents, ())
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step all agents in the game; the episode ends when none is left.
+        """Steps all agents in the game; the episode ends when none is left.
 
         It counts as truncated if any agent was truncated in the last step; agents truncated then, and not terminated,
         count as alive in ``info["alive"]``. ``info["truncations"]`` marks all agents that were truncated in this step.
@@ -102,13 +102,13 @@ class ParallelGame(gym.Env):
         return self.env.render()
 
     def close(self) -> None:
-        """Close the PettingZoo environment."""
+        """Closes the PettingZoo environment."""
         self.env.close()
 
     # -- attributes are those of PettingZoo's environment ----------------------------------------
 
     def has_wrapper_attr(self, name: str) -> bool:
-        """Whether the PettingZoo environment or one of its wrappers has this attribute."""
+        """Returns whether the PettingZoo environment or one of its wrappers has this attribute."""
         return hasattr(self.env, name)
 
     def get_wrapper_attr(self, name: str) -> Any:
@@ -116,7 +116,7 @@ class ParallelGame(gym.Env):
         return getattr(self.env, name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        """Set an attribute on the outermost layer that has it; returns whether it was set.
+        """Sets an attribute on the outermost layer that has it; returns whether it was set.
 
         With ``force``, an attribute that no layer has is set on the outermost one.
         """
@@ -182,7 +182,7 @@ class ParallelGame(gym.Env):
 
 
 def is_parallel(env: Any) -> bool:
-    """Whether this is a PettingZoo environment whose agents act simultaneously.
+    """Returns whether this is a PettingZoo environment whose agents act simultaneously.
 
     Raises:
         OptionError: it is a PettingZoo environment whose agents act in turns.
@@ -215,7 +215,7 @@ def _choices(space: gym.Space) -> int:
 
 
 def _has_mask(env: Any, agent: Any) -> bool:
-    """Whether an agent's observations are a `Dict` with an action mask, as PettingZoo has them."""
+    """Returns whether an agent's observations are a `Dict` with an action mask, as PettingZoo has them."""
     space, choices = env.observation_space(agent), _choices(env.action_space(agent))
     return isinstance(space, gym.spaces.Dict) and choices > 0 and getattr(space.get(MASK), "shape", None) == (choices,)
 

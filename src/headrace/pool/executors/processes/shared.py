@@ -83,7 +83,7 @@ class SharedArrays(Mapping[str, np.ndarray]):
         self._map()
 
     def close(self) -> None:
-        """Unmap the memory; arrays still in use stay valid, and keep it mapped until they are dropped."""
+        """Unmaps the memory; arrays still in use stay valid, and keep it mapped until they are dropped."""
         if self._descriptor < 0:
             return
         os.close(self._descriptor)

@@ -51,13 +51,13 @@ def saved(slot: Slot, _: object) -> bytes:
 
 
 def loaded(slot: Slot, blob: bytes) -> None:
-    """Replace the environment by the one that `saved` pickled."""
+    """Replaces the environment by the one that `saved` pickled."""
     env, elapsed, over, seeded = pickle.loads(blob)
     slot.env, slot.elapsed, slot.over, slot.seeded = env, elapsed, over, seeded
 
 
 def told(slot: Slot, options: Mapping[str, Any]) -> None:
-    """Keep the options of a reset that follows."""
+    """Keeps the options of a reset that follows."""
     slot.options = options
 
 
@@ -91,7 +91,7 @@ def called(name: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any], s
 
 
 def assigned(name: str, slot: Slot, value: Any) -> None:
-    """Set an attribute on the outermost wrapper that has it, or else on the environment itself."""
+    """Sets an attribute on the outermost wrapper that has it, or else on the environment itself."""
     if isinstance(slot.env, gym.Env):
         slot.env.set_wrapper_attr(name, value)
     else:

@@ -33,7 +33,7 @@ OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
 
 
 def in_gymnasium(name: str) -> bool:
-    """Whether Gymnasium's registry has an environment of this id, such as ``"LunarLander-v3"``."""
+    """Returns whether Gymnasium's registry has an environment of this id, such as ``"LunarLander-v3"``."""
     return name in gym.registry
 
 
@@ -137,7 +137,7 @@ def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
 
 
 def _close(env: Any, name: str) -> None:
-    """Close the environment whose spaces were read; what it raises is a warning, as the pool can do without it."""
+    """Closes the environment whose spaces were read; what it raises is a warning, as the pool can do without it."""
     try:
         env.close()
     except Exception as error:

@@ -115,7 +115,7 @@ class Worker:
         self._action_of = _unpacker(spec.action, self._control.actions)
 
     def run(self) -> None:
-        """Serve requests until STOP."""
+        """Serves requests until STOP."""
         control, number = self._control, self._share.number
         asked, served = control.asked[number], control.served[number]
         ring, rest = control.requests[number], Rest(control.bells[number], LOOK)
@@ -134,7 +134,7 @@ class Worker:
                 control.caller.ring()
 
     def close(self) -> None:
-        """Close all environments, ignoring what they raise."""
+        """Closes all environments, ignoring what they raise."""
         for slot in self._slots:
             if slot.env is not None:
                 try:
@@ -145,14 +145,14 @@ class Worker:
     # -- requests --------------------------------------------------------------------------------
 
     def _step_everyone(self) -> None:
-        """Step every environment; its result goes into the row of its number."""
+        """Steps every environment; its result goes into the row of its number."""
         first, rows = self._share.first, self._rows(*self._control.whole)
         actions = self._action_of(first, self._share.last)
         for i, (slot, action) in enumerate(zip(self._slots, actions, strict=True), first):
             self._advance(slot, i, i, action, rows)
 
     def _restart_everyone(self) -> None:
-        """Complete a step during which the previous process was lost: begin new episodes."""
+        """Completes a step during which the previous process was lost, by new episodes."""
         rows, seeds = self._rows(*self._control.whole), self._control.seed.tolist()
         for i, slot in enumerate(self._slots, self._share.first):
             self._start(slot, i, i, seeds[i], rows, lost=True)
@@ -181,7 +181,7 @@ class Worker:
             self._start(slot, env_id, row, seed, rows, command == RESTART, bool(with_options))
 
     def _answer(self) -> None:
-        """Call the function sent with every environment named, and write its results or exceptions as the answer."""
+        """Calls the function sent with every environment named, and writes its results or exceptions as the answer."""
         number, question = self._orders.sheet.question()
         function, asked = pickle.loads(question)
         answers = []
@@ -258,7 +258,7 @@ class Worker:
         lost: bool = False,
         with_options: bool = False,
     ) -> None:
-        """Begin a new episode.
+        """Begins a new episode.
 
         Args:
             lost: the previous episode ended with its process, and is reported as truncated.
@@ -325,7 +325,7 @@ class Worker:
 
 
 def _declared(info: dict[str, Any], row: int, targets: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
-    """Write the info fields that the task declares into the batch; returns the rest of the info dict."""
+    """Writes the info fields that the task declares into the batch; returns the rest of the info dict."""
     for name, target in targets:
         target[row] = info[name]
     declared = {name for name, _ in targets}

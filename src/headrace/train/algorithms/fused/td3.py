@@ -34,7 +34,7 @@ class FusedTD3(FusedHalves):
         """Descends ``-mean(Q₁(s, μ(s)))`` of the first critic."""
         actor, critic = self.network.actor, self.network.critic
         saved = actor.activations(batch.inputs)
-        values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, saved[-1]), towers=1)
+        values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, saved[-1]), critics=1)
         d_values = torch.full_like(values, -1 / len(batch.inputs))
         actor.backward_into_gradients(saved, critic.input_gradient(critic_saved, d_values, batch.inputs.shape[1]))
         self.optimisers["actor"].step_unclipped(rates.learning_rate)

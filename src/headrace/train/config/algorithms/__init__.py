@@ -1,1 +1,1 @@
-"""What Headrace's own algorithms declare, apart from them: help and checks need it, and do not need torch."""
+"""Settings, presets and capabilities of Headrace's algorithms, for help and checks, which do not import torch."""

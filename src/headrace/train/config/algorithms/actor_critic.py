@@ -11,7 +11,7 @@ from headrace.train.config.make import only
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ActorCriticConfig
 
-# What the papers and the libraries of the field have in common; of MuJoCo's tasks, and for all that we do not know.
+# Values that papers and libraries of the field have in common for MuJoCo's tasks, also for tasks without presets.
 COMMON: dict[str, Any] = {
     "num_envs": 8,
     "num_steps": 8,
@@ -22,11 +22,11 @@ COMMON: dict[str, Any] = {
     "critic_learning_rate": 1e-3,
     "anneal_learning_rate": False,
     "max_grad_norm": 10.0,
-    "adam_epsilon": 1e-8,  # gradients of mean losses are small: PPO's 1e-5 holds them back
+    "adam_epsilon": 1e-8,  # gradients of mean losses are small: PPO's 1e-5 would slow updates down
     "matmul_precision": "medium",
-    "publish_every": 4,  # weights lie in the cache of the core that changes them: other cores wait long for each copy
+    "publish_every": 4,  # each copy of the weights to another core's cache takes long
 }
-# Found here, for the least time to the usual criterion.
+# Found by search for the least time to the task's usual criterion.
 PENDULUM: dict[str, Any] = {
     "total_steps": 40_000,
     "stop_at_return": -200.0,
@@ -40,8 +40,13 @@ PENDULUM: dict[str, Any] = {
     "target_rate": 0.02,
     "exploration_noise": 0.2,
     "replay_size": 100_000,
-    "matmul_precision": "highest",  # products this small gain nothing from another
+    "matmul_precision": "highest",  # products this small are not faster with another
 }
+
+
+def flat_observations(task: str) -> dict[str, Any]:
+    """Returns the settings with which dm_control's observations are one vector, and none for other tasks."""
+    return {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,10 @@ class NoisyActorConfig(ActorCriticConfig):
 
 
 class ActorCriticDeclaration:
-    """What an algorithm with an actor and critics declares, for continuous actions; see `Algorithm`.
+    """The declaration of an algorithm with an actor and critics, for continuous actions; see `Algorithm`.
 
     Attributes:
-        own_presets: what an algorithm begins with otherwise than `COMMON`.
+        own_presets: an algorithm's settings that differ from `COMMON`, by name.
     """
 
     settings: ClassVar[type[Any]]
@@ -71,6 +76,5 @@ class ActorCriticDeclaration:
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task and network begins."""
-        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
         pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}
-        return only(cls.settings, COMMON | cls.own_presets | flat | pendulum)
+        return only(cls.settings, COMMON | cls.own_presets | flat_observations(task) | pendulum)

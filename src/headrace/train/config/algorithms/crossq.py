@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from headrace.envs import dm_control
+from headrace.train.config.algorithms.actor_critic import flat_observations
 from headrace.train.config.algorithms.sac import SACConfig
 from headrace.train.config.fields import setting
 from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 
-# Those of the paper's experiments: critics of 2,048, an update for every step.
+# The settings of the paper's experiments: critics of 2,048 units, an update for every step.
 PUBLISHED: dict[str, Any] = {
     "total_steps": 1_000_000,
     "num_envs": 1,
@@ -27,9 +27,9 @@ PUBLISHED: dict[str, Any] = {
     "replay_ratio": 1.0,
     "actor_device": "",
 }
-# Narrower critics, and environments side by side: for few steps, in bearable time.
+# For few steps: narrower critics, and several environments, which take less time.
 DEFAULT: dict[str, Any] = PUBLISHED | {"num_envs": 8, "num_steps": 8, "critic_hidden": (512, 512)}
-# Seconds go to updates: few of them, far apart, each with rewards of three steps, at a rate that ends at 0.
+# For few seconds, most of which are updates: few updates, targets of three steps, and a learning rate that ends at 0.
 FAST: dict[str, Any] = PUBLISHED | {
     "total_steps": 300_000,
     "num_envs": 32,
@@ -47,7 +47,7 @@ PRESETS = {DEFAULT_PRESET: DEFAULT, "fast": FAST, "published": PUBLISHED}
 class CrossQConfig(SACConfig):
     """Settings of CrossQ."""
 
-    target_rate: float = setting(0.0, "There are no target networks.", use=())
+    target_rate: float = setting(0.0, "Not used: there are no target networks.", use=())
     policy_delay: int = setting(3, "Updates of the critics for each update of the actor.", low=1, speed=True)
     critic_hidden: tuple[int, ...] = setting(
         (),
@@ -72,9 +72,14 @@ class CrossQConfig(SACConfig):
 
 
 class CrossQDeclaration:
-    """What CrossQ declares, see `Algorithm`."""
+    """The declaration of CrossQ; see `Algorithm`.
 
-    settings = CrossQConfig
+    Attributes:
+        known_presets: the settings of each preset.
+    """
+
+    settings: ClassVar[type[Any]] = CrossQConfig
+    known_presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     capabilities = Capabilities(
         replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=tuple(PRESETS)
     )
@@ -82,5 +87,4 @@ class CrossQDeclaration:
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
         """Returns the settings with which a run of this task and network begins."""
-        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
-        return PRESETS[preset] | flat
+        return cls.known_presets[preset] | flat_observations(task)

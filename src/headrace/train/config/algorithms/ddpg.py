@@ -14,6 +14,6 @@ class DDPGConfig(NoisyActorConfig, GradientClipConfig):
 
 
 class DDPGDeclaration(ActorCriticDeclaration):
-    """What DDPG declares, see `Algorithm`."""
+    """The declaration of DDPG; see `Algorithm`."""
 
     settings = DDPGConfig

@@ -85,7 +85,7 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
 
 
 class DQNDeclaration:
-    """What DQN declares, see `Algorithm`."""
+    """The declaration of DQN; see `Algorithm`."""
 
     settings = DQNConfig
     capabilities = Capabilities(

@@ -17,7 +17,7 @@ def dqn_presets(task: str, preset: str) -> dict[str, Any]:
     return VECTORS | family | PRESETS.get(task, {})
 
 
-# For vectors of observations, learnt from by perceptrons.
+# For observations that are vectors, with perceptrons.
 VECTORS: dict[str, Any] = {
     "num_envs": 8,
     "num_steps": 4,
@@ -50,9 +50,9 @@ ATARI: dict[str, Any] = {
     "epsilon_end": 0.01,
     "env_options": {"episodic_life": True, "reward_clip": True},
 }
-# For the clock: images a quarter as large through a network that is cheap for them, one large batch for 64 steps, and
-# targets that look 5 steps ahead. Pixels are standardised, or a ball is hardly seen. The replay takes 0.8 GB.
-# With twice the updates a step, and half the replay, Breakout learns less from each, and has half the steps a second.
+# For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 64 steps, and
+# targets of 5 steps. Pixels are standardised, as small objects such as a ball would hardly count. The replay takes
+# 0.8 GB. With twice the updates a step and half the replay, Breakout learns less from each step, at half the rate.
 FAST_ATARI: dict[str, Any] = {
     "total_steps": 1_000_000,
     "stop_episodes": 20,
@@ -88,14 +88,14 @@ FAST_MINATAR: dict[str, Any] = {
     "publish_every": 4,
     "epsilon_fraction": 0.1,
 }
-# Atari's, with a replay that takes 2.1 GB where pictures are in colour.
+# As for Atari, with a replay that takes 2.1 GB for colour images.
 VIZDOOM: dict[str, Any] = ATARI | {
     "total_steps": 1_000_000,
     "replay_size": 100_000,
     "learning_starts": 10_000,
     "env_options": {"use_combined_action": True},
 }
-# Larger batches, less often: more learning a second on a CPU. The replay takes 1.4 GB.
+# Larger and fewer batches: more learning a second on a CPU. The replay takes 1.4 GB.
 _PONG: dict[str, Any] = {
     "total_steps": 2_000_000,
     "stop_at_return": 18.0,
@@ -114,7 +114,7 @@ _CARTPOLE: dict[str, Any] = {
     "epsilon_end": 0.01,
     "epsilon_fraction": 0.2,
 }
-# Found here on MinAtar-Breakout-v1: a mean return of 7 within 80,000 steps.
+# Found by search on MinAtar-Breakout-v1: a mean return of 7 within 80,000 steps.
 _MINATAR: dict[str, Any] = {
     "total_steps": 500_000,
     "minibatch_size": 64,

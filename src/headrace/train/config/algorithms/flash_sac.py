@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.envs import dm_control
+from headrace.train.config.algorithms.crossq import CrossQDeclaration
 from headrace.train.config.algorithms.xqc import XQCConfig
 from headrace.train.config.fields import setting
 from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 from headrace.train.config.replay import ActorCriticConfig
 
-# Those of the paper's experiments on GPUs: 1,024 environments, and an update for each of their steps together.
+# The settings of the paper's experiments on GPUs: 1,024 environments, and an update for each step of all of them.
 PUBLISHED: dict[str, Any] = {
     "total_steps": 50_000_000,
     "num_envs": 1024,
@@ -32,7 +32,7 @@ PUBLISHED: dict[str, Any] = {
     "replay_ratio": 1 / 1024,
     "actor_device": "",
 }
-# As much of it as processors bear, and a larger rate, as updates are few.
+# For CPUs: smaller networks and batches, and a larger learning rate, as updates are few.
 DEFAULT: dict[str, Any] = PUBLISHED | {
     "total_steps": 1_000_000,
     "num_envs": 16,
@@ -52,18 +52,20 @@ class FlashSACConfig(XQCConfig):
 
     target_rate: float = setting(
         0.02,
-        "How far the targets go towards the critics each time that the actor learns, 1 all the way.",
+        "Step of the target networks towards the critics at each update of the actor; 1 copies them.",
         low=0,
         high=1,
     )
-    renorm_after: int = setting(0, "Batches are never renormalised.", use=())
+    renorm_after: int = setting(0, "Not used: batches are never renormalised.", use=())
     target_entropy: float | None = setting(
         None,
-        "Entropy that the temperature aims at, in nats; None is that of normals whose standard deviation is 0.15 of "
-        "half the action range.",
+        "Entropy, in nats, that the temperature is adjusted to; None for that of Gaussians whose standard deviation is "
+        "0.15 of half the action range.",
     )
     noise_repeats: int = setting(
-        16, "Steps that an action's noise is kept for at most; n of them with a chance in proportion to 1/n².", low=1
+        16,
+        "Largest number of steps for which an action's noise is kept; n steps with a probability proportional to 1/n².",
+        low=1,
     )
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
@@ -71,16 +73,11 @@ class FlashSACConfig(XQCConfig):
         return ActorCriticConfig.followed(self, times, limited)
 
 
-class FlashSACDeclaration:
-    """What FlashSAC declares, see `Algorithm`."""
+class FlashSACDeclaration(CrossQDeclaration):
+    """The declaration of FlashSAC; see `Algorithm`."""
 
     settings = FlashSACConfig
+    known_presets = PRESETS
     capabilities = Capabilities(
         replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=tuple(PRESETS)
     )
-
-    @classmethod
-    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task and network begins."""
-        flat = {"env_options": {"flat_observation": True}} if task in dm_control.TASKS else {}
-        return PRESETS[preset] | flat

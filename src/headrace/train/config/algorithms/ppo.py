@@ -57,7 +57,7 @@ class PPOConfig(RolloutConfig):
 
 
 class PPODeclaration:
-    """What PPO declares, see `Algorithm`."""
+    """The declaration of PPO; see `Algorithm`."""
 
     settings = PPOConfig
     capabilities = Capabilities(workers=True, presets=(DEFAULT_PRESET, "fast"))

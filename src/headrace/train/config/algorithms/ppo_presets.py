@@ -53,7 +53,8 @@ _PONG: dict[str, Any] = {
     "value_clip_range": None,
 }
 
-# As for Pong, but for rewards, whose scale is each scenario's own. Found on D1Basic-v1 (`benchmarks/learning.py doom`).
+# As for Pong, with normalised rewards, as scenarios have different scales. Found on D1Basic-v1
+# (`benchmarks/learning.py doom`).
 VIZDOOM: dict[str, Any] = {
     **{name: value for name, value in _PONG.items() if not name.startswith("stop_")},
     "total_steps": 1_000_000,
@@ -61,7 +62,7 @@ VIZDOOM: dict[str, Any] = {
     "env_options": {"use_combined_action": True},
 }
 
-# Found here, for the least time to the task's usual criterion of being solved.
+# Found by search for the least time until the task counts as solved.
 _SPARSE: dict[str, Any] = {
     "normalise_observations": True,
     "normalise_rewards": True,
@@ -78,7 +79,7 @@ _PENDULUM: dict[str, Any] = {
     **_SPARSE,
     "gae_lambda": 0.9,
 }
-# Found here, for the most return in a few minutes. A perfect player never ends an episode: the limit does.
+# Found by search for the highest return in a few minutes. Episodes of a perfect player end by the limit alone.
 _MINATAR: dict[str, Any] = {
     "total_steps": 5_000_000,
     "num_envs": 128,
@@ -89,7 +90,7 @@ _MINATAR: dict[str, Any] = {
     "entropy_coef": 0.01,
     "env_options": {"max_episode_steps": 5000},
 }
-# Found here on HalfCheetah-v5 and Ant-v5, for the most return after a million steps.
+# Found by search on HalfCheetah-v5 and Ant-v5 for the highest return after a million steps.
 MUJOCO: dict[str, Any] = {
     "total_steps": 1_000_000,
     "num_envs": 16,
@@ -117,7 +118,7 @@ FAST_MUJOCO: dict[str, Any] = {
     "normalise_rewards": False,
     "normalise_values": True,
 }
-# Found here on 4 taggers in 101 x 101 cells with random starts, and on 5 taggers and 20 runners in the plane.
+# Found by search: 4 taggers in 101 x 101 cells with random starts; 5 taggers and 20 runners in the plane.
 _TAG_GRID: dict[str, Any] = {
     "total_steps": 3_000_000,
     "num_envs": 256,

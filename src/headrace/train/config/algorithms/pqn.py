@@ -31,7 +31,7 @@ class PQNConfig(GradientClipConfig, ConvolutionConfig, EpsilonConfig):
 
 
 class PQNDeclaration:
-    """What PQN declares, see `Algorithm`."""
+    """The declaration of PQN; see `Algorithm`."""
 
     settings = PQNConfig
     capabilities = Capabilities(
@@ -47,7 +47,7 @@ class PQNDeclaration:
         return VECTORS | family | PRESETS.get(task, {})
 
 
-# For vectors of observations, learnt from by perceptrons; the sizes of the authors' runs on CartPole, purejaxql.
+# For observations that are vectors, with perceptrons; the sizes are those of purejaxql for CartPole.
 VECTORS: dict[str, Any] = {
     "num_envs": 32,
     "num_steps": 64,
@@ -82,7 +82,7 @@ MINATAR: dict[str, Any] = _IMAGES | {
     "epsilon_end": 0.02,
     "env_options": {"max_episode_steps": 5000},
 }
-# For the clock: exploration ends soon, rewards count for longer, and larger, fewer updates are in bfloat16.
+# For few seconds: a short exploration, a larger λ, and fewer, larger updates in bfloat16.
 FAST_MINATAR: dict[str, Any] = {
     "total_steps": 1_000_000,
     "stop_episodes": 20,

@@ -24,7 +24,7 @@ class SACConfig(ActorCriticConfig):
 
 
 class SACDeclaration(ActorCriticDeclaration):
-    """What SAC declares, see `Algorithm`."""
+    """The declaration of SAC; see `Algorithm`."""
 
     settings = SACConfig
     own_presets: ClassVar = {"learning_starts": 5000}

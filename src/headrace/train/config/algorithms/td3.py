@@ -21,7 +21,7 @@ class TD3Config(NoisyActorConfig):
 
 
 class TD3Declaration(ActorCriticDeclaration):
-    """What TD3 declares, see `Algorithm`."""
+    """The declaration of TD3; see `Algorithm`."""
 
     settings = TD3Config
     own_presets: ClassVar = {"learning_rate": 1e-3, "learning_starts": 10_000}

@@ -18,7 +18,7 @@ class XQCConfig(CrossQConfig):
 
 
 class XQCDeclaration(CrossQDeclaration):
-    """What XQC declares, see `Algorithm`."""
+    """The declaration of XQC; see `Algorithm`."""
 
     settings = XQCConfig
     capabilities = Capabilities(

@@ -69,7 +69,7 @@ class Array:
         self._write(place, value)
 
     def change(self, index: Any, kind: str, change: Callable[[Any], Any]) -> Any:
-        """Replace one element by ``change`` of it, as an atomic operation of this kind; returns its old value."""
+        """Replaces one element by ``change`` of it, as an atomic operation of this kind; returns its old value."""
         place = self._whole(index)
         self._used(place, kind)
         before = self._read(place)

@@ -44,7 +44,7 @@ def view_name(batch_name: str) -> str:
 
 
 def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
-    """Raise `KernelError` if the environment's structs and functions and the task's spec do not fit together."""
+    """Raises `KernelError` if the environment's structs and functions and the task's spec do not fit together."""
     check_structs(env, spec, scalars)
     check_functions(env, functions_of(env, spec))
 
@@ -165,7 +165,7 @@ def _check_function(env: AnyEnv, function: Any, wanted: Mapping[str, Any]) -> No
 
 
 def _is(kind: Any, value: Any) -> bool:
-    """Whether a scalar field of type ``kind`` can hold the value without conversion."""
+    """Returns whether a scalar field of type ``kind`` can hold the value without conversion."""
     if not (wp.types.type_is_scalar(kind) or kind is wp.bool):
         return True
     number = np.asarray(value)

@@ -43,7 +43,7 @@ MOST_SECONDS = 5.0  # after which a running step is stopped
 
 
 def load_and_try(env: AnyEnv, spec: TaskSpec, program: Program, device: str) -> None:
-    """Compile an environment's program, and play its first steps unless this version has passed before.
+    """Compiles an environment's program, and plays its first steps unless this version has passed before.
 
     Raises:
         KernelError: it does not compile, or debug mode found a mistake that compiled code would not report; the
@@ -63,7 +63,7 @@ def play_new(
     play: Callable[[], None],
     more: Callable[[], bytes] = bytes,
 ) -> None:
-    """Play an environment of a user unless this version has passed before; errors as in `load_and_try`.
+    """Plays an environment of a user unless this version has passed before; errors as in `load_and_try`.
 
     Args:
         env: the environment, with constants, shapes and tables.
@@ -116,7 +116,7 @@ def _mark(*parts: bytes) -> Path:
 
 
 def _play(env: Any, spec: TaskSpec) -> None:
-    """Step all environments together, and some in another order, with occasional resets."""
+    """Steps all environments together, and some in another order, with occasional resets."""
     from headrace.pool.executors.kernels.diagnostics.debug import DebugExecutor
     from headrace.pool.executors.kernels.diagnostics.rows import OutsideError
 
@@ -154,7 +154,7 @@ class RandomActions:
         self._masks: dict[int, np.ndarray] = {}
 
     def heed(self, batch: Batch) -> None:
-        """Record the action masks of a batch of results."""
+        """Records the action masks of a batch of results."""
         if (masks := batch.arrays.get(f"{INFO}action_mask")) is not None:
             self._masks |= zip(batch.arrays["env_id"].tolist(), masks.copy(), strict=True)
 

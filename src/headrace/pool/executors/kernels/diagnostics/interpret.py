@@ -142,7 +142,7 @@ class _Translator(ast.NodeTransformer):
         return ast.copy_location(call, at)
 
     def _constant(self, node: ast.expr) -> tuple[bool, Any]:
-        """Whether a dotted name refers to an object outside of the function, and that object."""
+        """Returns whether a dotted name refers to an object outside of the function, and that object."""
         if isinstance(node, ast.Name):
             known = node.id not in self._local and node.id in self._known
             return known, self._known.get(node.id)
@@ -195,7 +195,7 @@ class _Cast:
 
 
 def _call_theirs(function: Any, *given: Any, **named: Any) -> Any:
-    """Call another of the author's functions; among overloads, the one for these types."""
+    """Calls another of the author's functions; among overloads, the one for these types."""
     for overload in function.user_overloads.values() if len(function.user_overloads) > 1 else ():
         kinds = list(overload.input_types.values())
         if len(kinds) == len(given) and all(map(_fits, given, kinds)):

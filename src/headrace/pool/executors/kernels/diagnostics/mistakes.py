@@ -137,7 +137,7 @@ def described(kind: Any) -> str:
 
 
 def alike(kind: Any, given: Any) -> bool:
-    """Whether an argument or field of type ``kind`` accepts a value of type ``given``."""
+    """Returns whether an argument or field of type ``kind`` accepts a value of type ``given``."""
     if kind is Any or kind is given:
         return True
     if wp.types.is_array(kind) and wp.types.is_array(given):

@@ -18,7 +18,7 @@ from headrace.pool.executors.kernels.launch import COMPILING
 
 
 def check_source(env: Any, function: Any, state_at: int = 0) -> None:
-    """Raise `KernelError` for a path without a return, an assignment without effect, and a condition read twice.
+    """Raises `KernelError` for a path without a return, an assignment without effect, and a condition read twice.
 
     ``state_at`` is the position of the argument that is the environment's state.
     """
@@ -53,7 +53,7 @@ def check_source(env: Any, function: Any, state_at: int = 0) -> None:
 
 
 def _returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether every path through these statements ends in a return of something."""
+    """Returns whether every path through these statements ends in a return of something."""
     last = body[-1]
     if isinstance(last, ast.Return):
         return last.value is not None

@@ -37,7 +37,7 @@ class _Trial:
             raise OutOfTime
 
     def extend(self) -> None:
-        """Extend the limit, once, for a loop that may be endless."""
+        """Extends the limit, once, for a loop that may be endless."""
         if not self._extended:
             self._until, self._extended = self._until + TIME_TO_SHOW, True
 

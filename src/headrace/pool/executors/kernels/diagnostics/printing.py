@@ -22,7 +22,7 @@ class FormatError(ValueError):
 
 
 def printf(text: str, *values: Any) -> None:
-    """Print a text with its formats replaced by values.
+    """Prints a text with its formats replaced by values.
 
     Raises:
         FormatError: there are too few values, or the type of one does not fit its format.

@@ -84,7 +84,7 @@ class Watch:
         self._order = np.arange(num_agents)
 
     def barrier(self) -> None:
-        """Forget all accesses: later ones are ordered after them, for all agents."""
+        """Forgets all accesses: later ones are ordered after them, for all agents."""
         self._agent = EVERY_AGENT
         self._used.clear()
         if self._random is not None:
@@ -164,7 +164,7 @@ def _access(agent: int, kind: str) -> _Access | None:
 
 @functools.cache
 def is_authors(file: str) -> bool:
-    """Whether a file is neither Headrace's machinery nor that of the packages below it."""
+    """Returns whether a file is neither Headrace's machinery nor that of the packages below it."""
     path = Path(file)
     return OURS not in path.parents and not {"warp", "numpy"} & set(path.parts)
 

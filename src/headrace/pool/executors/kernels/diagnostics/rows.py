@@ -148,7 +148,7 @@ def arrays_of(record: Record) -> list[Array]:
 
 
 def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, row: str = "row") -> None:
-    """Raise `WrongError` for an observation by this function that is not finite, `OutsideError` for one outside."""
+    """Raises `WrongError` for an observation by this function that is not finite, `OutsideError` for one outside."""
     low, high = bounds(space)
     for wrong, text in ((~np.isfinite(value), ""), ((value < low) | (value > high), "outside of the space")):
         if wrong.any():
@@ -160,7 +160,7 @@ def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, ro
 
 
 def check_set(function: Any, array: Array, at: int, row: str = "row") -> None:
-    """Raise `WrongError` for the first element of row ``at`` that the author's function has not set."""
+    """Raises `WrongError` for the first element of row ``at`` that the author's function has not set."""
     assert array.known is not None
     missing = np.argwhere(~array.known[at])
     if len(missing):
@@ -170,7 +170,7 @@ def check_set(function: Any, array: Array, at: int, row: str = "row") -> None:
 
 
 def _forget(view: Record, row: int) -> None:
-    """Mark this row of a view as not set."""
+    """Marks this row of a view as not set."""
     for array in arrays_of(view):
         if len(array) and array.known is not None:
             array.known[row] = False

@@ -17,7 +17,7 @@ from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.actor_learner import CRITIC, Exchange
 
 
-class Learner(StepLearner):
+class ReplayLearner(StepLearner):
     """A policy that learns from a replay and publishes its weights.
 
     Args:

@@ -31,7 +31,7 @@ FILES_TO_START = 16  # temporarily open files, for the server and one worker
 PATIENCE = 2.0  # seconds that workers have to end by themselves once they are told to stop
 
 
-class Crew:
+class WorkerProcesses:
     """One worker process for each element of ``orders``."""
 
     def __init__(self, orders: list[Orders]):
@@ -48,7 +48,7 @@ class Crew:
             raise
 
     def start(self, number: int) -> None:
-        """Start one worker, also in place of one that has died.
+        """Starts one worker, also in place of one that has died.
 
         Raises:
             WorkerError: this process may not have children, such as one of `multiprocessing.Pool`, or the worker
@@ -70,7 +70,7 @@ class Crew:
         return sorted(sentinels[gone] for gone in connection.wait(list(sentinels), 0))
 
     def end(self, number: int) -> str:
-        """End one worker if it still runs; returns a description of how it ended."""
+        """Ends one worker if it still runs; returns a description of how it ended."""
         process = self._processes[number]
         if process.is_alive():
             process.kill()
@@ -78,7 +78,7 @@ class Crew:
         return _cause(process.exitcode)
 
     def close(self, patience: float = PATIENCE) -> None:
-        """Wait until all workers have ended; kill those that have not after ``patience`` seconds."""
+        """Waits until all workers have ended; kills those that have not after ``patience`` seconds."""
         until = time.monotonic() + patience
         for process in self._processes:
             if process is None:

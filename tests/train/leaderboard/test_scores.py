@@ -6,8 +6,8 @@ import pytest
 
 from headrace.errors import StateError
 from headrace.train.leaderboard.board import read_board
-from headrace.train.leaderboard.measure import Measured, Reached, core_seconds, failed, median, times_to
 from headrace.train.leaderboard.report import in_time, summary
+from headrace.train.leaderboard.scores import Measured, Reached, core_seconds, failed, median, times_to
 
 POINTS = [(100, 1.0, 20.0), (200, 2.0, 60.0), (300, 3.0, 40.0), (400, 4.0, 80.0)]
 

@@ -1,4 +1,4 @@
-"""What a run of the board is worth: steps and seconds to each goal, and games of the trained agent."""
+"""The scores of a leaderboard's runs: steps and seconds to each goal, and the return of the trained agent."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from headrace.train.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Reached:
-    """When a run first reported a return.
+    """When a run first reached a return.
 
     Attributes:
         goal: the return.
-        steps: agent steps until then; None if it was never reached.
-        seconds: of training until then; None if it was never reached.
-        core_seconds: of one core that the run's processes had until then, which is less than seconds times cores where
-            other programs run beside; None if it was never reached, or is not known.
+        steps: agent steps until then; None if it was not reached.
+        seconds: seconds of training until then; None if it was not reached.
+        core_seconds: processor seconds of the run until then, which do not depend on other programs as seconds do; None
+            if it was not reached, or they were not measured.
     """
 
     goal: float
@@ -35,15 +35,15 @@ class Reached:
 
 @dataclass(frozen=True)
 class Measured:
-    """One seed of a row, as its file beside the run folder holds it.
+    """The scores of one seed of a row, as the file beside its run folder holds them.
 
     Attributes:
-        seed: of the run.
-        reached: of each goal.
-        steps, seconds: of the whole run.
-        greedy: mean return of the games that the trained agent played; None if there were none.
-        games: how many.
-        error: what ended a run that failed.
+        seed: the seed of the run.
+        reached: when each goal was reached, in the order of the goals.
+        steps, seconds: agent steps and seconds of training of the whole run.
+        greedy: mean return of the trained agent without exploration; None if it was not measured.
+        games: the number of episodes of that mean.
+        error: the error with which the run failed; empty if it did not.
     """
 
     seed: int
@@ -55,12 +55,12 @@ class Measured:
     error: str = ""
 
     def write(self, file: Path) -> None:
-        """Write it as JSON."""
+        """Writes the scores as JSON."""
         writing.replace(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Measured:
-        """Returns what a file holds; raises `StateError` where it is damaged."""
+        """Returns the scores in a file; raises `StateError` if it is damaged."""
         try:
             values: dict[str, Any] = json.loads(file.read_text())
             reached = tuple(Reached(**each) for each in values.pop("reached"))
@@ -85,18 +85,18 @@ def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float
 
 
 def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge: str = "training") -> Measured:
-    """Returns what a run that has ended is worth, from its metrics and from games of its best checkpoint.
+    """Returns the scores of a run that has ended, from its metrics and from episodes of its best checkpoint.
 
-    A goal counts as reached when the mean of the last ``games`` episodes of training, exploration included, first was
-    at least as much; fewer episodes count for nothing. Judged by games, it is the mean of as many that a checkpoint
-    plays without exploration, of each from the oldest.
+    Judged by training, a goal is reached at the first line of metrics whose mean over the last ``games`` episodes,
+    with exploration, is at least the goal. Judged by games, it is reached at the first checkpoint whose mean over
+    ``games`` episodes without exploration is at least the goal.
 
     Args:
         run_dir: the run folder.
-        seed: of the run.
-        goals: returns.
-        games: episodes that the agent plays without exploration, of the game's own rules.
-        judge: "training" or "games".
+        seed: the seed of the run.
+        goals: increasing returns.
+        games: the number of episodes of each mean.
+        judge: ``"training"`` or ``"games"``.
 
     Raises:
         HeadraceError: the run cannot be read, or has no checkpoint.
@@ -119,13 +119,16 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
 
 
 def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> float | None:
-    """Returns the seconds of one core that a run had so far, from its metrics; None where they do not say it.
+    """Returns the processor seconds that a run had used after some seconds of training, from its metrics.
 
-    A line without a share of the cores, as a run's first, counts with that of its neighbour.
+    A line without the cores in use, as a run's first may be, counts with those of its neighbour.
 
     Args:
-        lines: of metrics, in their order.
-        until: seconds of training; None for never.
+        lines: the lines of the metrics, in their order.
+        until: seconds of training; None for a goal that was not reached.
+
+    Returns:
+        The processor seconds; None for such a goal, or if no line holds the cores in use.
     """
     if until is None:
         return None
@@ -144,7 +147,7 @@ def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> flo
 def _points_of_games(
     run: RunFolder, lines: Sequence[Mapping[str, Any]], goal: float, games: int
 ) -> list[tuple[int, float, float]]:
-    """Steps, seconds and the mean of games of each checkpoint, up to the one that reaches the goal."""
+    """Returns steps, seconds and mean return of each checkpoint, up to the first that reaches the goal."""
     from headrace.train.play.evaluate import evaluate
 
     found: list[tuple[int, float, float]] = []
@@ -161,17 +164,17 @@ def _points_of_games(
 
 
 def _seconds(line: Mapping[str, Any]) -> float:
-    """Seconds of training until a line of metrics."""
+    """Returns the seconds of training at a line of metrics."""
     return line.get("time", {}).get("seconds", 0.0)
 
 
 def failed(seed: int, goals: Sequence[float], words: str) -> Measured:
-    """Returns what there is to say of a run that failed."""
+    """Returns the scores of a run that failed with an error: no goal is reached."""
     return Measured(seed, tuple(map(Reached, goals)), 0, 0.0, error=words)
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Returns the median of values of which None is larger than all; None if it is one of these."""
+    """Returns the upper median, where None is larger than all numbers; None if that is the median, or for no values."""
     ordered = sorted(float("inf") if value is None else value for value in values)
     if not ordered:
         return None
@@ -180,7 +183,7 @@ def median(values: Iterable[float | None]) -> float | None:
 
 
 def try_measure(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge: str = "training") -> Measured:
-    """Returns what a run is worth, or why that cannot be said."""
+    """Returns the scores of a run, as `measured`; or those of a failed run, if they cannot be determined."""
     try:
         return measured(run_dir, seed, goals, games, judge)
     except HeadraceError as error:

@@ -1,4 +1,7 @@
-"""Numbers and words of a run's cluster: the process that talks to it writes them, the learner reports them."""
+"""The shared counters of a run on a cluster, and the messages of the process that talks to it.
+
+That process, the courier, writes them; the learner's process reports them.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ COUNTS = ("connected", "nodes", "actors", "received", "sent", "restarts", "excha
 LONGEST = 900  # characters of a message: a pipe takes it whole, or not at all
 
 
-class Board:
-    """The shared numbers of a cluster, int64[1] each; every one has a single writer.
+class ClusterStatus:
+    """Counters in shared memory, int64[1] each, written by the courier alone, and a pipe for its messages.
 
     Attributes:
-        connected: 1 once the cluster is there.
-        nodes: nodes on which actors of the run are.
-        actors: samplers that have begun, and the evaluator.
-        received: bytes of steps that came in, since the run began or was resumed.
-        sent: bytes of weights that went out, each once for all who read them.
+        connected: 1 once the courier is connected to the cluster.
+        nodes: nodes on which the run has actors.
+        actors: actors that have answered: samplers and the evaluator.
+        received: bytes of steps received since the run began or was resumed.
+        sent: bytes of weights put into the cluster's object store, each version once.
         restarts: actors that were lost and started again.
-        exchanges: answers of actors.
-        pulse: grows as long as the process runs.
+        exchanges: answers received from actors.
+        pulse: a count that increases as long as the courier runs.
     """
 
     connected: np.ndarray
@@ -48,23 +51,23 @@ class Board:
         for name in COUNTS:
             setattr(self, name, self._shared[name])
 
-    def numbers(self) -> dict[str, int]:
-        """Returns the numbers of nodes, actors, and restarts of actors."""
+    def counts(self) -> dict[str, int]:
+        """Returns the numbers of nodes, actors, and restarts of actors, by name."""
         return {name: int(self._shared[name][0]) for name in ("nodes", "actors", "restarts")}
 
-    def say(self, words: str) -> None:
-        """Tell the learner's process what became of an actor."""
-        self._writer.send(words[:LONGEST])
+    def send(self, message: str) -> None:
+        """Sends a message to the learner's process; only its first 900 characters."""
+        self._writer.send(message[:LONGEST])
 
-    def words(self) -> list[str]:
-        """Returns what was said since the last call."""
+    def new_messages(self) -> list[str]:
+        """Returns the messages sent since the last call."""
         found = []
         while self._reader.poll():
             found.append(self._reader.recv())
         return found
 
     def close(self) -> None:
-        """Free the shared memory."""
+        """Frees the shared memory and the pipe."""
         self._shared.close()
         self._reader.close()
         self._writer.close()

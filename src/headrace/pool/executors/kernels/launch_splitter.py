@@ -24,7 +24,7 @@ PROBES = 5
 WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, for splitting to stay
 
 
-class Sharing:
+class LaunchSplitter:
     """The helper threads of one pool, started when first needed, and the measured times of its launches.
 
     Args:
@@ -40,7 +40,7 @@ class Sharing:
         self._split_from = self._fewest if num_threads > 1 else NEVER
         self._alone: list[float] = []  # ns per row of undivided launches
         self._shared: list[float] = []
-        _sharings.add(self)
+        _splitters.add(self)
 
     def launch(self, rows: int, record: Callable[[int, int], Run]) -> Run:
         """Returns a function that runs a launch of ``rows`` rows, undivided or split.
@@ -58,13 +58,13 @@ class Sharing:
         return partial(self._learn, rows, record(0, rows), parts)
 
     def close(self) -> None:
-        """End the helper threads. Calling it again does nothing."""
+        """Ends the helper threads. Calling it again does nothing."""
         helpers, self._helpers = self._helpers, None
         if helpers is not None:
             helpers.close()
 
     def _learn(self, rows: int, whole: Run, parts: list[Run]) -> None:
-        """Run a launch that was prepared before the measurements were complete, and measure it."""
+        """Runs a launch that was prepared before the measurements were complete, and measures it."""
         if rows < self._split_from:
             whole()
         elif len(self._alone) < PROBES:
@@ -85,19 +85,19 @@ class Sharing:
 
 
 def _timed(run: Run) -> int:
-    """Run it; returns the time in nanoseconds."""
+    """Runs it; returns the time in nanoseconds."""
     start = time.perf_counter_ns()
     run()
     return time.perf_counter_ns() - start
 
 
-_sharings: weakref.WeakSet[Sharing] = weakref.WeakSet()
+_splitters: weakref.WeakSet[LaunchSplitter] = weakref.WeakSet()
 
 
-def _forget_crews() -> None:
+def _forget_helpers() -> None:
     """In a forked child: drop helpers, since threads do not survive a fork."""
-    for sharing in list(_sharings):
-        sharing._helpers = None
+    for splitter in list(_splitters):
+        splitter._helpers = None
 
 
-os.register_at_fork(after_in_child=_forget_crews)
+os.register_at_fork(after_in_child=_forget_helpers)

@@ -43,7 +43,7 @@ class ResidualBlock(nn.Module):
         return x + self._activation(self.outer.of_batch(self.narrow(inside)))
 
 
-class ResidualTower(nn.Module):
+class ResidualNetwork(nn.Module):
     """A normalisation of inputs, `ResidualBlock`s, and a linear layer.
 
     Args:
@@ -78,8 +78,8 @@ class ResidualTower(nn.Module):
         return self.last(self.size(x))
 
 
-class ResidualActor(ResidualTower):
-    """A `ResidualTower` that returns parameters of a `SquashedGaussian`, log standard deviations within `LOG_STD`."""
+class ResidualActor(ResidualNetwork):
+    """A `ResidualNetwork` that returns parameters of a `SquashedGaussian`, log standard deviations within `LOG_STD`."""
 
     def forward(self, x: Tensor) -> Tensor:
         return _bounded(super().forward(x))
@@ -102,7 +102,7 @@ def _bounded(params: Tensor) -> Tensor:
 
 @torch.no_grad()
 def normalise_units(module: nn.Module) -> None:
-    """Normalises the parameters of a module's `ResidualTower`\\ s to their lengths, in place; not the last biases."""
+    """Normalises the parameters of a module's `ResidualNetwork`\\ s to their lengths, in place; not the last biases."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
             each.weight.div_(each.weight.norm(dim=1, keepdim=True).clamp(min=LEAST))
