@@ -79,7 +79,6 @@ TASKS: dict[str, Task] = {
         num_envs=16,
         replay_ratio=1 / 32,
         learning_starts=5000,
-        n_step=3,
     ),
     "HalfCheetah-v5, rollouts": Task(
         "HalfCheetah-v5",

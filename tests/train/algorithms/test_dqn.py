@@ -364,7 +364,7 @@ def test_the_fast_preset_standardises_what_it_sees(tmp_path):
     options |= {"evaluate_episodes": 0, "tensorboard": False, "quiet": True, "save_replay": False}
     train("Pong-v5", "dqn", preset="fast", run_dir=tmp_path / "run", **options)
     (*_, last) = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert last["updates"] >= 40 and np.isfinite(last["loss"]["critic_loss"])
+    assert last["updates"] >= 20 and np.isfinite(last["loss"]["critic_loss"])
     path = newest(tmp_path / "run" / "checkpoints")
     assert path is not None
     model = load(path).model

@@ -149,7 +149,7 @@ def test_of_several_policies_one_that_learns_is_enough():
     one = PolicySetup(make_config("TagGridWorld-v0"))
     other = PolicySetup(make_config("TagGridWorld-v0", frozen=True))
     check_learns(one.config, {}, {"tagger": one, "runner": other})
-    with pytest.raises(OptionError, match="nobody learn"):
+    with pytest.raises(OptionError, match="no policy would learn"):
         check_learns(one.config, {}, {"tagger": other, "runner": other})
     late = PolicySetup(
         make_config("TagGridWorld-v0", algo="dqn", samplers=0, total_steps=10, learning_starts=40), agents=4

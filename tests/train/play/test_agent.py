@@ -249,7 +249,7 @@ REPLAY = {"learning_starts": 64, "samplers": 0}
 def test_networks_may_be_objects(tmp_path: Path, task: str, algo: str, make: Any, settings: dict[str, Any]):
     run = run_of(tmp_path, task, algo=algo, network=make, **settings)
     assert json.loads((run / "config.json").read_text())["network"] == f"<given>:{make.__name__}"
-    with pytest.raises(OptionError, match=f"network is {make.__name__}, an object .* give it again, network="):
+    with pytest.raises(OptionError, match=f"network is {make.__name__}, an object .* pass it again, network="):
         headrace.load(run)
     agent = headrace.load(run, network=make)
     space = headrace.make_spec(task).observation_space
@@ -263,7 +263,7 @@ def test_a_module_is_learnt_as_a_copy_and_the_run_resumes_with_it(tmp_path: Path
     assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
     learnt = headrace.load(run, network=module, which="newest").policy.network.module.state_dict()
     assert any(not torch.equal(before[name], learnt[name]) for name in before)
-    with pytest.raises(OptionError, match="give it again"):
+    with pytest.raises(OptionError, match="pass it again"):
         headrace.train.resume(run, total_steps=1024, quiet=True)
     assert headrace.train.resume(run, total_steps=1024, quiet=True, network=module).steps >= 1024
 
