@@ -99,9 +99,10 @@ bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of result
 wheels: $(DEV_ENV) ## the wheels of this system, in dist/: headrace, headrace-atari, headrace-mujoco
 	$(BIN)/python tools/wheels.py
 
-pages: $(DEV_ENV) ## what the documentation says of tasks and settings, written anew
+pages: $(DEV_ENV) ## what the documentation says of tasks, settings and results, written anew
 	$(BIN)/python docs/families.py
 	$(BIN)/python docs/settings.py
+	$(BIN)/python docs/leaderboard.py
 	$(BIN)/python docs/llms.py
 
 docs: $(DEV_ENV) ## the documentation as a site, in site/

@@ -60,3 +60,8 @@ def test_tables_of_settings_are_what_the_settings_say() -> None:
         assert found == script["with_tables"](found), f"run docs/settings.py: {name}"
     assert set(re.findall(r"settings.py: own (\w+)", text["algorithms.md"])) == set(algorithms())
     assert set(re.findall(r"settings.py: group (\w+)", text["settings.md"])) == set(script["groups"]())
+
+
+def test_the_leaderboard_is_that_of_its_data() -> None:
+    script, page = runpy.run_path(str(DOCS / "leaderboard.py")), (DOCS / "leaderboard.md").read_text()
+    assert "| Humanoid-v5 | 5,000 |" in page and page == script["with_table"](page), "run docs/leaderboard.py"
