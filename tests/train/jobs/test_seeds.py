@@ -69,6 +69,7 @@ def test_each_learns_as_it_does_alone(tmp_path: Path, capfd: pytest.CaptureFixtu
         alone: dict[str, Any] = {"total_steps": 640, "stop_at_return": None, "seed": seed, **TINY}
         headrace.train.train("CartPole-v1", run_dir=tmp_path / f"alone-{seed}", quiet=True, **alone)
         assert learnt(parent / f"seed-{seed}") == learnt(tmp_path / f"alone-{seed}")
+        assert "Fatal" not in (parent / f"seed-{seed}.log").read_text(), "its interpreter could not end"
     assert "standard deviation over seeds" in told and (parent / "curves.png").exists()
     assert main(["train", "--resume", str(parent)]) == 0, "there is nothing left to do"
     assert "seed 2 finished" not in capfd.readouterr().out

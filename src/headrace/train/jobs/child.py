@@ -54,7 +54,8 @@ def _trained(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stop_at_end() -> None:
-    while sys.stdin.buffer.read(1):
+    # of the descriptor: a thread that waits in sys.stdin holds its lock, without which the interpreter cannot end
+    while os.read(0, 1):
         pass
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -37,7 +37,8 @@ def main() -> int:
 
 def _end_with_input() -> None:
     """Ends this process when standard input ends, as the process that started it has ended."""
-    sys.stdin.read()
+    while os.read(0, 1):  # not of sys.stdin, whose lock the end of the interpreter waits for
+        pass
     os._exit(1)
 
 
