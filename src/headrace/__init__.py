@@ -1,4 +1,4 @@
-"""Headrace keeps every core and every GPU of one machine busy with reinforcement learning.
+"""Headrace: fast environment pools and training for reinforcement learning, on all cores and GPUs of one machine.
 
     >>> import headrace
     >>> pool = headrace.make("CartPole-v1", num_envs=8, seed=1)

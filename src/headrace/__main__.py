@@ -1,4 +1,4 @@
-"""``python -m headrace`` is the ``headrace`` command, for launchers that start a module, such as torchrun."""
+"""Runs the ``headrace`` command as ``python -m headrace``, for launchers that start a module, such as torchrun."""
 
 import sys
 

@@ -7,7 +7,7 @@ catches those keeps working. Messages name the environment and the value.
 
 
 class HeadraceError(Exception):
-    """Base of all errors that Headrace raises on purpose."""
+    """Base class of all errors that Headrace raises on purpose."""
 
 
 class UnknownTaskError(HeadraceError, ValueError):

@@ -1,4 +1,4 @@
-"""The names for authors of kernel environments.
+"""The public names for authors of kernel environments.
 
     from headrace.kernels import KernelEnv, KernelTask, Streams, uniform
 

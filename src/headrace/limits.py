@@ -19,12 +19,15 @@ try:
 except ImportError:  # a system without such limits
     resource = None
 
-UNMAPPED = (os.strerror(errno.ENOMEM), "failed to map segment")  # of glibc's loader
+UNMAPPED = (os.strerror(errno.ENOMEM), "failed to map segment")  # error texts of glibc's loader
 
 
 @contextlib.contextmanager
 def limits_named(what: str) -> Iterator[None]:
-    """Refusals by the system within this context are raised as `LimitError`; ``what`` needed it, e.g. ``"a pool"``."""
+    """Returns a context that turns errors about the system's limits into `LimitError`.
+
+    ``what`` names in the message what needed the resource, e.g. ``"a pool"``.
+    """
     try:
         yield
     except HeadraceError:
@@ -38,7 +41,7 @@ def limits_named(what: str) -> Iterator[None]:
 def refusal(error: BaseException) -> str:
     """Returns a description of the limit that caused an exception, and of what to do; empty if none did."""
     code, text = error.errno if isinstance(error, OSError) else None, str(error)
-    unloaded = isinstance(error, OSError | ImportError) and code is None  # a library, whose loader gives no number
+    unloaded = isinstance(error, OSError | ImportError) and code is None  # the loader of libraries sets no errno
     if code == errno.EMFILE or (unloaded and os.strerror(errno.EMFILE) in text):
         return f"too many open files; raise the limit, which is {_limit('RLIMIT_NOFILE')} for a process (ulimit -n)"
     if code == errno.ENFILE:
@@ -58,7 +61,10 @@ def refusal(error: BaseException) -> str:
 
 
 def _files_refused() -> str:
-    """The `refusal` of a readable file, if it cannot be opened: libraries report that in words of their own."""
+    """Returns the `refusal` that opening a file meets now, or an empty string.
+
+    Libraries report a lack of file descriptors in messages that `refusal` does not recognise.
+    """
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -69,7 +75,7 @@ def _files_refused() -> str:
 def need_files(number: int, what: str) -> None:
     """Raises `LimitError` unless ``number`` further files can be opened.
 
-    Call it before many are needed: Python leaks some if it runs out of them while it starts a process.
+    It is called before many are needed: Python leaks file descriptors if none is left while it starts a process.
     """
     taken: list[int] = []
     try:

@@ -11,7 +11,7 @@ from headrace.errors import HeadraceError
 
 KIB = 1024
 UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512, bfloat16", "avx512f": "AVX-512", "avx2": "AVX2"}
-"""a flag of the processor's, as Linux tells it → the units for arithmetic it stands for, the most capable first"""
+"""processor flag in Linux's /proc/cpuinfo → the vector units that it denotes, the most capable first"""
 
 
 def usable_cores() -> int:
@@ -20,7 +20,7 @@ def usable_cores() -> int:
 
 
 def cpu_model() -> str:
-    """Returns the processor's name, and its units for arithmetic: names alone leave generations open."""
+    """Returns the processor's name and its vector units, since a name alone may leave the generation open."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -64,7 +64,7 @@ def sizes_in(file: Path) -> Mapping[str, int]:
 
 
 def _group() -> int | None:
-    """The bytes left to this process's control group (such as a container); None without a limit."""
+    """Returns the bytes left to this process's control group (such as a container); None without a limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         most, used = (folder / "memory.max").read_text().strip(), (folder / "memory.current").read_text()
@@ -76,7 +76,10 @@ def _group() -> int | None:
 
 
 def is_lack(error: BaseException) -> bool:
-    """Returns whether an exception, or its cause, reports a lack of memory; torch's and Warp's are RuntimeErrors."""
+    """Returns whether an exception, or its cause, reports a lack of memory.
+
+    Torch and Warp report it as `RuntimeError`, so the message decides.
+    """
     if error.__cause__ is not None and is_lack(error.__cause__):
         return True
     words = str(error).lower()

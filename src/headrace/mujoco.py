@@ -1,4 +1,4 @@
-"""The names for authors of MuJoCo tasks.
+"""The public names for authors of MuJoCo tasks.
 
     from headrace.mujoco import MujocoEnv, MujocoTask, Streams, normal
 

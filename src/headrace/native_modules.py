@@ -1,7 +1,7 @@
-"""Loads the compiled modules, which are packages of their own, and builds them in a checkout when first asked for.
+"""Loads the compiled modules, which are separate packages, and builds them in a checkout when they are first needed.
 
-Headrace itself is pure Python: kernel environments, processes and training need no compiled module. Atari and MuJoCo
-do: `headrace-atari` and `headrace-mujoco`, from wheels, or in a checkout from ``native/``.
+Headrace itself is pure Python: kernel environments, worker processes and training need no compiled module. Atari and
+MuJoCo need `headrace-atari` and `headrace-mujoco`, which come as wheels, or in a checkout from ``native/``.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from headrace.version import __version__
 CHECKOUT = Path(__file__).parents[2]
 """the folder of the sources, where Headrace runs from a checkout"""
 NEVER = "HEADRACE_NO_BUILD"
-"""an environment variable: if set, nothing is built"""
-PROGRESS = re.compile(r"^\[(\d+)/(\d+)\]")  # of ninja
+"""an environment variable; if it is set, nothing is built"""
+PROGRESS = re.compile(r"^\[(\d+)/(\d+)\]")  # as ninja prints it
 BUILT_FROM = ".built-from"
 COMPILED = {".cpp", ".hpp", ".inc", ".txt", ".cmake", ".toml"}
-"""suffixes of the files of which a build is made"""
-TOLD_LINES = 15  # last lines of a build that failed
+"""suffixes of the files that a build depends on"""
+TOLD_LINES = 15  # number of last lines of a failed build in the error message
 
 
 @dataclass(frozen=True)
 class NativeModule:
-    """A compiled module in a package of its own.
+    """A compiled module in a separate package.
 
     Attributes:
-        package: the package's import name; the distribution's has a hyphen.
-        module: the module in it.
-        folder: its sources in a checkout.
+        package: the package's import name; the distribution's name has hyphens in place of underscores.
+        module: the name of the compiled module within the package.
+        folder: the folder of its sources within ``native/`` of a checkout.
         extra: the extra of Headrace that installs it.
-        what: what it is, in words, and how long its build takes.
+        what: a description of the module and of how long its build takes, for messages.
     """
 
     package: str
@@ -55,23 +55,23 @@ class NativeModule:
 
     @property
     def distribution(self) -> str:
-        """The name by which pip knows it."""
+        """The distribution's name, as pip uses it."""
         return self.package.replace("_", "-")
 
     def installed(self) -> bool:
-        """Returns whether its package is there, without loading it."""
+        """Returns whether its package is installed, without importing the module."""
         return find_spec(self.package) is not None and find_spec(f"{self.package}.{self.module}") is not None
 
     def outdated(self) -> bool:
-        """Returns whether it was built from this checkout's sources before they changed."""
+        """Returns whether it was built from this checkout's sources, and they have changed since."""
         note = self._note()
         return note is not None and note.is_file() and self._sources.is_file() and note.read_text() != self._digest()
 
     def prepare(self) -> None:
-        """Builds it where it is missing or older than its sources, and these are there.
+        """Builds the module if it is missing or older than its sources, and this checkout has them.
 
         Raises:
-            OptionError: it is missing, and cannot be built.
+            OptionError: the module is missing and cannot be built.
         """
         if self.can_build() and self._is_due():
             self.build()
@@ -79,10 +79,10 @@ class NativeModule:
             raise OptionError(f"{self.distribution} is not installed: {self.remedy()}")
 
     def load(self) -> ModuleType | Any:
-        """Returns the module; builds it first where it is missing or older than its sources, and these are there.
+        """Returns the imported module; builds it first as `prepare` does.
 
         Raises:
-            OptionError: it is missing, does not fit, or cannot be built.
+            OptionError: the module is missing, of another version than Headrace, or cannot be built or loaded.
         """
         if f"{self.package}.{self.module}" not in sys.modules:
             self.prepare()
@@ -97,23 +97,23 @@ class NativeModule:
             raise OptionError(f"{self.package}.{self.module} cannot be loaded: {error}") from error
 
     def can_build(self) -> bool:
-        """Returns whether this is a checkout that may be built from."""
+        """Returns whether the sources are present and building is not disabled by `NEVER`."""
         return self._sources.is_file() and NEVER not in os.environ
 
     def remedy(self, again: bool = False) -> str:
-        """The command that installs it."""
+        """Returns the pip command that installs the package; with ``again``, in place of the installed version."""
         force = "--force-reinstall --no-deps " if again else ""
         if self._sources.is_file():
             return f"pip install {force}{self._sources.parent}"
         return f"pip install {force}'headrace[{self.extra}]'"
 
     def build(self) -> None:
-        """Builds it from the checkout's sources and installs it, with a line or a bar of progress on standard error.
+        """Builds and installs the module from the checkout's sources, and shows the progress on standard error.
 
-        Of several processes that ask at the same time, one builds and the others wait.
+        If several processes call it at the same time, one builds and the others wait.
 
         Raises:
-            OptionError: the build failed; the message ends with its last lines.
+            OptionError: the build failed; the message ends with the last lines that it printed.
         """
         with _alone(CHECKOUT / "build" / f".{self.extra}.lock"):
             importlib.invalidate_caches()
@@ -141,12 +141,12 @@ class NativeModule:
         return not self.installed() or self.outdated()
 
     def _note(self) -> Path | None:
-        """Where a build writes of which sources it is; a wheel from elsewhere has no such file."""
+        """Returns the file in which a build records the digest of its sources; other wheels lack this file."""
         spec = find_spec(self.package)
         return Path(spec.origin).with_name(BUILT_FROM) if spec is not None and spec.origin else None
 
     def _digest(self) -> str:
-        """Stands for all that the module is compiled from."""
+        """Returns a hash of all files that the module is compiled from."""
         native, found = CHECKOUT / "native", hashlib.sha256()
         folders = native / "engine", native / self.folder, CHECKOUT / "cmake"
         files = [path for folder in folders for path in folder.rglob("*") if path.suffix in COMPILED]
@@ -164,7 +164,7 @@ MUJOCO = NativeModule(
 
 
 def main() -> None:
-    """Builds what is missing or older than its sources."""
+    """Builds each module that is missing or older than its sources."""
     for module in (ATARI, MUJOCO):
         try:
             module.prepare()
@@ -174,8 +174,8 @@ def main() -> None:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Runs while no other process does."""
-    import fcntl  # where it is missing, there is nothing to build, and the rest of Headrace works
+    """Holds a lock file that one process at a time can hold; waits for it first."""
+    import fcntl  # here, since systems without it can use the rest of Headrace
 
     lock.parent.mkdir(exist_ok=True)
     with lock.open("w") as file:
@@ -184,7 +184,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 def _shown(title: str, command: list[str], environment: dict[str, str]) -> tuple[list[str], bool]:
-    """Runs a build, shows how far it is; returns the lines that it printed, and whether it succeeded."""
+    """Runs a build and shows its progress; returns the lines that it printed, and whether it succeeded."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""The names that EnvPool's programs import from ``envpool.registration``."""
+"""The names that programs written for EnvPool import from ``envpool.registration``."""
 
 from headrace.pool.registry import list_all_envs, register
 from headrace.pool.views.make import make, make_dm, make_gym, make_gymnasium, make_spec

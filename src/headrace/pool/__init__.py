@@ -1,1 +1,1 @@
-"""Batches of environments behind one API; knows nothing of learning."""
+"""Pools: batches of environments behind one API, independent of any learning algorithm."""

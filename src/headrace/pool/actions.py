@@ -25,7 +25,7 @@ UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def action_fields(space: gym.Space) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """Returns name → (dtype, row shape) of the arrays that hold actions: ``action``, or one for each leaf."""
+    """Returns name → (dtype, row shape) of the arrays that hold actions: ``action``, or one for each leaf space."""
     named = {action_name(path): leaf for path, leaf in leaves(space).items()}
     return {name: (np.dtype(leaf.dtype), tuple(leaf.shape or ())) for name, leaf in named.items()}
 
@@ -36,7 +36,7 @@ def action_name(path: Path) -> str:
 
 
 def action_columns(actions: Actions) -> dict[str, np.ndarray]:
-    """Returns checked actions by the names of `action_fields`."""
+    """Returns checked actions as a dict with the names of `action_fields`."""
     return actions if isinstance(actions, dict) else {ACTION: actions}
 
 

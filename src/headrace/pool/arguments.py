@@ -13,11 +13,15 @@ from headrace.pool.batch import rows_of
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.spec import Field
 
-A_LIFETIME = 1e9  # seconds; longer timeouts count as none
+A_LIFETIME = 1e9  # seconds; longer timeouts count as no timeout
 
 
 def patience_of(timeout: float | None) -> float | None:
-    """Returns a timeout of `recv` in seconds, None for none; raises `OptionError` for anything but a number ≥ 0."""
+    """Returns a timeout of `recv` in seconds, or None to wait without limit.
+
+    Raises:
+        OptionError: the timeout is neither None nor a number ≥ 0.
+    """
     if timeout is None:
         return None
     number = isinstance(timeout, int | float | np.integer | np.floating) and not isinstance(timeout, bool)

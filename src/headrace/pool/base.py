@@ -1,4 +1,4 @@
-"""The base of all pools, on the host or on a device: the task, the environments' status and states, the lifetime."""
+"""The base class of all pools, on the host or on a device: the task, the environments' status and states, closing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ class BasePool(Turns, Generic[E]):
     """N environments of one task and the executor that advances them.
 
     Args:
+        spec: the task.
+        settings: the options that every task shares.
+        executor: advances the environments.
         manual: whether finished environments are tracked, because autoreset is disabled.
         recipe: the call that makes an equal pool, for pickling; None for a pool that cannot be pickled.
 
@@ -84,21 +87,25 @@ class BasePool(Turns, Generic[E]):
         return f"<{type(self).__name__} {self.spec.task}, num_envs={self.num_envs}, {kind}{state}>"
 
     def _particulars(self) -> dict[str, Any]:
-        """Further settings to show in `repr`."""
+        """Returns further settings to show in `repr`, by name."""
         return {}
 
     # -- states ----------------------------------------------------------------------------------
 
     @exclusive
     def render(self, env_ids: Any = None) -> np.ndarray:
-        """Returns RGB frames uint8[k, height, width, 3] of the environments named, environment 0 by default."""
+        """Returns RGB frames uint8[k, height, width, 3] of the environments ``env_ids``, by default environment 0.
+
+        Raises:
+            RenderError: the task has no rendering.
+        """
         return self._executor.render(self._idle(0 if env_ids is None else env_ids))
 
     @exclusive
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Returns the complete state of the environments named (all by default), one `bytes` each.
+        """Returns the complete state of the environments ``env_ids`` (all by default), one `bytes` each.
 
-        An environment that loads it continues exactly as the saved one does.
+        An environment that loads such a state continues exactly as the saved environment does.
         """
         ids = self._idle(env_ids)
         blobs, finished = self._executor.save_state(ids), self._finished(ids)
@@ -106,7 +113,7 @@ class BasePool(Turns, Generic[E]):
 
     @exclusive
     def load_state(self, env_ids: Any, blobs: Sequence[bytes]) -> None:
-        """Loads saved states into the environments named (None: all), from any pool of the same task.
+        """Loads saved states of any pool of the same task into the environments ``env_ids`` (None: all).
 
         Raises:
             StateError: a state is damaged or belongs to another task; no environment has changed.
@@ -139,17 +146,17 @@ class BasePool(Turns, Generic[E]):
         return {name: self._copied(name, ids) for name in chosen_arrays(self.spec.task, known, names)}
 
     def _finished(self, ids: np.ndarray) -> np.ndarray:
-        """bool[k]: which environments have finished and must be reset by the caller."""
+        """Returns bool[k], whether each environment has finished and must be reset by the caller."""
         return self._status.finished[ids]
 
     def _copied(self, name: str, ids: np.ndarray) -> np.ndarray:
-        """Rows of one of the executor's arrays."""
+        """Returns a copy of the rows ``ids`` of one of the executor's state arrays."""
         return self._executor.state_arrays()[name][ids]
 
     # -- status ----------------------------------------------------------------------------------
 
     def _ids(self, env_ids: Any) -> np.ndarray:
-        """The environments named; None: all."""
+        """Returns checked env_ids, int32[k]; all for None."""
         return self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
 
     def _not_in_flight(self, env_ids: Any) -> np.ndarray:
@@ -158,7 +165,7 @@ class BasePool(Turns, Generic[E]):
         return ids
 
     def _idle(self, env_ids: Any) -> np.ndarray:
-        """The environments named (None: all); raises `SequenceError` unless each was reset and is not in flight."""
+        """Returns env_ids, int32[k] (None: all); raises `SequenceError` unless all were reset and none is in flight."""
         ids = self._not_in_flight(env_ids)
         self._status.check_started(ids)
         return ids
@@ -177,14 +184,14 @@ class BasePool(Turns, Generic[E]):
     # -- lifetime --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Frees threads, processes and memory immediately. Calling it again does nothing.
+        """Frees threads, processes and memory immediately. Further calls have no effect.
 
-        A call in another thread ends first; one that waits for results raises `ClosedError`.
+        A running call of another thread ends first; a call that waits for results raises `ClosedError`.
         """
         self.end("closed")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickles the call that made the pool, and the states of its environments."""
+        """Returns the call that made the pool and the states of its environments, for pickling."""
         if self._recipe is None:
             raise TypeError("a pool that headrace.make did not make cannot be pickled: it could not be made again")
         ids = self._started_all_idle()
@@ -192,7 +199,7 @@ class BasePool(Turns, Generic[E]):
 
     @exclusive
     def _started_all_idle(self) -> np.ndarray:
-        """The environments that were started; raises `SequenceError` if any is in flight."""
+        """Returns the env_ids that have been reset; raises `SequenceError` if any environment is in flight."""
         self._status.check_idle(self.all_env_ids)
         return np.flatnonzero(self._status.started)
 

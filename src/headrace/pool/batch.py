@@ -28,7 +28,7 @@ FINAL = "final:"
 INFO = "info:"
 OBS = "obs"
 ALIGNMENT = 64  # bytes: a cache line, and the alignment that JAX needs to use memory without a copy
-LOOK_AT = 4  # batches that may be in use before a new one is made
+LOOK_AT = 4  # number of batches that are tested before a new one is made
 
 
 def observation_fields(space: gym.Space) -> list[Field]:
@@ -81,8 +81,8 @@ class Batch:
     Attributes:
         arrays: name → array [k, …], in the order of `batch_fields`. Each is the base of its views.
         binding: the executor's handle for filling this batch.
-        infos, final_infos: further info of single environments, of the step and of the last step of an episode that
-            has ended: row → info dict.
+        infos: row → further info of a single environment's step, a dict.
+        final_infos: row → further info of the last step of an episode that has ended, a dict.
     """
 
     __slots__ = (
@@ -118,7 +118,7 @@ class Batch:
         self._counts: tuple[int, ...] = ()
 
     def result(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Returns ``(obs, reward, terminated, truncated, info)`` over this batch's arrays.
+        """Returns ``(obs, reward, terminated, truncated, info)``, whose arrays are this batch's.
 
         Dicts are new at every call, so that a caller who keeps one keeps references to its arrays.
         """
@@ -157,7 +157,7 @@ class BatchRing:
 
     Args:
         spec, autoreset: determine the fields of a batch.
-        capacity: number of batches of one size to remember.
+        capacity: number of batches of each size that the ring refers to.
     """
 
     def __init__(self, spec: TaskSpec, autoreset: AutoresetMode, capacity: int = 8):
@@ -171,8 +171,8 @@ class BatchRing:
     def serve(self, bind: Bind, allocate: Allocate) -> None:
         """Prepares every new batch with an executor's methods `bind` and `allocate`.
 
-        They are referred to weakly, since the executor refers to the ring: with a reference cycle, a closed pool's
-        memory would wait for the garbage collector, which does not know its size.
+        The ring holds weak references to them, since the executor refers to the ring: with a reference cycle, the
+        memory of a closed pool would be freed only when the garbage collector runs.
         """
         self._bind, self._allocate = weakref.WeakMethod(bind), weakref.WeakMethod(allocate)
 

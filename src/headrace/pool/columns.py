@@ -38,7 +38,7 @@ class Column:
 
 
 def columns(spec: TaskSpec, which: str) -> list[Column]:
-    """Returns the arrays of a multi-agent task's ``"observation"`` or ``"action"``, as given by ``which``."""
+    """Returns the arrays of a multi-agent task's observations or actions; ``which`` is "observation" or "action"."""
     spaces = [getattr(kind, which) for kind in spec.agents]
     if any(space != spaces[0] for space in spaces):
         counts = [kind.count for kind in spec.agents]

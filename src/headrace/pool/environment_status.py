@@ -11,12 +11,12 @@ from headrace.pool.batch import Batch
 class EnvironmentStatus:
     """Tracks the state of N environments, and raises `SequenceError` for calls that are not valid in that state.
 
-    Every update sets flags and none counts, so applying one twice has no further effect: an update that an interrupt
-    cut short can be repeated. Concurrent calls write different rows.
+    Updates only set and clear flags, so repeating one has no further effect: an update that an exception interrupted
+    can be repeated. Concurrent calls write different rows.
 
     Args:
         num_envs: number of environments, N.
-        manual: whether finished environments must be reset by hand (autoreset is disabled).
+        manual: whether the caller must reset finished environments, because autoreset is disabled.
     """
 
     def __init__(self, num_envs: int, manual: bool):
@@ -24,7 +24,7 @@ class EnvironmentStatus:
         self.started = np.zeros(num_envs, np.bool_)
         self.finished = np.zeros(num_envs, np.bool_)
         self.in_flight = np.zeros(num_envs, np.bool_)
-        self.broken = np.zeros(num_envs, np.bool_)  # an exception interrupted a call on it; it is not started then
+        self.broken = np.zeros(num_envs, np.bool_)  # an exception interrupted a call on it; `started` is then False
 
     @property
     def num_in_flight(self) -> int:

@@ -22,17 +22,17 @@ A = TypeVar("A", contravariant=True)  # actions, likewise
 
 
 class Executor(Protocol[B, A]):
-    """Advances N environments and writes the results where the batch says.
+    """The part of a pool that advances N environments and writes their results into batches.
 
-    In every call ``env_ids`` is int32[k] in caller's order (in a step on a device a tensor), or None for "all N, in
-    order"; ``actions`` is C-contiguous [k, *action.shape] of the action space's dtype, or a dict of them for a `Dict`;
-    ``seeds`` is uint64[k], or None to continue each environment's stream.
+    In every call ``env_ids`` is int32[k] in the caller's order (in a step on a device a tensor), or None for all N in
+    order; ``actions`` is a C-contiguous array [k, *action.shape] of the action space's dtype, or for a `Dict` space a
+    dict of such arrays; ``seeds`` is uint64[k], or None to continue each environment's random stream.
     Rows of the batch come in the order of ``env_ids``.
     """
 
     @abstractmethod
     def bind(self, batch: B) -> None:
-        """Prepares a batch for writing, once; may keep a handle in ``batch.binding``."""
+        """Prepares a new batch for writing; may keep a handle in ``batch.binding``."""
         ...
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Executor(Protocol[B, A]):
 
     @abstractmethod
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
-        """Restores what `save_state` returned; raises `StateError` for anything else, before any state changes."""
+        """Restores states that `save_state` returned; raises `StateError` for others, before any state changes."""
         ...
 
     @abstractmethod
@@ -66,11 +66,11 @@ class Executor(Protocol[B, A]):
         ...
 
     def wake(self) -> None:
-        """Makes other threads' waiting calls raise `ClosedError`; `close` follows once no thread is inside."""
+        """Makes waiting calls of other threads raise `ClosedError`; `close` is called once all calls have ended."""
 
     @abstractmethod
     def close(self) -> None:
-        """Frees threads, processes and memory immediately. Idempotent."""
+        """Frees threads, processes and memory immediately. Further calls have no effect."""
         ...
 
 
@@ -84,9 +84,11 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
     interrupted are reset before any other use.
 
     Attributes:
-        waiting: whether a `recv` would wait for results, or does: an exception that ends it then has changed nothing.
+        waiting: whether a `recv` would wait for results, or is waiting; an exception that ends it then has no effect
+            on results.
         background: whether sent work proceeds without a `recv`.
-        finishes_steps: whether a `step` that an exception interrupts is taken by all its environments, or by none.
+        finishes_steps: whether a `step` that an exception interrupts has advanced either all of its environments or
+            none.
         takes_options: whether resets take a further argument, the options for the environments' own ``reset``.
     """
 
@@ -96,7 +98,7 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
     takes_options: bool = False
 
     def allocate(self, rows: int) -> dict[str, np.ndarray] | None:
-        """Returns arrays for a batch of ``rows`` rows in the executor's own memory; None if any memory will do."""
+        """Returns arrays for a batch of ``rows`` rows in the executor's own memory; None if it can use any memory."""
         return None
 
     @abstractmethod
@@ -120,5 +122,5 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
 
     @abstractmethod
     def discard(self) -> None:
-        """Waits until nothing is in flight, and drops all results not yet received."""
+        """Waits until no environment is in flight, and drops all results not yet received."""
         ...

@@ -1,7 +1,7 @@
-"""The base of executors on a device: requests, checks of arguments, launches, states.
+"""The base class of executors on a device: requests, checks of arguments, launches, states.
 
-Their memory is torch's, on a CPU or a GPU. Only functions that copy bytes to the host (`save_state`, `on_host`) and
-`check` wait for the device.
+Their memory consists of torch tensors, on a CPU or a GPU. Only functions that copy bytes to the host (`save_state`,
+`on_host`) and `check` wait for the device.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensors = torch.Tensor | Mapping[str, torch.Tensor]
 
 @dataclass(slots=True)
 class _Binding:
-    """The launches that fill a batch: for all environments in order, for some, and for a reset."""
+    """The launches that fill a batch: a step of all environments in order, a step of some, and a reset."""
 
     everyone: Run | None = None
     some: Run | None = None
@@ -45,15 +45,16 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
 
     Args:
         env: the kernel environment or MuJoCo task; its name and functions appear in messages.
-        state, streams, episodes: see below.
-        actions: see below.
+        spec: the task's spec.
+        settings: the options that every task shares.
+        state, streams, episodes, actions: see the attributes.
 
     Attributes:
-        env: as above.
-        state, streams, episodes: tables of the data that persist from step to step.
-        actions: name → tensor [N, …]: the actions of the next step, row i for row i of the requests.
-        everyone, some, resets: requests: a step of all in order, a step of those named, a reset.
-        over: bool [N], whether the episode has ended and no other has begun.
+        env: the environment, as given.
+        state, streams, episodes: tables of the data that persist between steps.
+        actions: name → tensor [N, …], the actions of the next step; row i belongs to row i of the requests.
+        everyone, some, resets: requests for a step of all environments in order, a step of some, and a reset.
+        over: bool [N], whether each environment's episode has ended and no other has begun.
         guards: checks of actions and env_ids.
         divisible: whether a launch may be split among threads.
     """
@@ -80,7 +81,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
 
     @abstractmethod
     def record(self, requests: Any, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
-        """Returns the launch that serves the ``rows`` requests from row ``first`` into the same rows of these tensors.
+        """Returns the launch that serves ``rows`` requests from row ``first`` on, into the same rows of ``tensors``.
 
         On a GPU it uses torch's current stream.
         """
@@ -95,7 +96,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         """Advances k environments by one agent step and fills the k rows of the batch.
 
         Raises:
-            ActionError: shape, dtype or device of the actions is wrong; nothing was stepped.
+            ActionError: shape, dtype or device of the actions is wrong; no environment was stepped.
         """
         self.guards.taking(actions, batch.rows)()
         if env_ids is None:

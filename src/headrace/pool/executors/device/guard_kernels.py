@@ -61,9 +61,9 @@ def _kernel(function: Any, dtype: Any, bounds: int) -> Any:
 
 @functools.cache
 def env_id_guard(dtype: Any) -> Any:
-    """Returns a kernel over rows that copies ``given`` to ``env_ids``, with some valid number for an invalid one.
+    """Returns a kernel over rows that copies ``given`` to ``env_ids`` and replaces invalid numbers by valid ones.
 
-    ``claims`` [num_envs] records a row that names each environment, for `repeat_guard`.
+    It records in ``claims`` [num_envs] one of the rows that name each environment, for `repeat_guard`.
     """
 
     def guard_env_ids(given, claims, env_ids, wrong):
@@ -83,7 +83,7 @@ def env_id_guard(dtype: Any) -> Any:
 
 @wp.kernel(module="unique", enable_backward=False)
 def repeat_guard(claims: wp.array[wp.int32], env_ids: wp.array[wp.int32], wrong: wp.array[wp.int32]):
-    """Kernel over rows: records rows whose environment another row has claimed, so that it is named twice."""
+    """Records rows whose environment another row names, too; a kernel over rows."""
     row = wp.tid()
     if claims[env_ids[row]] != row:
         wp.atomic_min(wrong, WRONG_REPEATED, row)
@@ -91,7 +91,7 @@ def repeat_guard(claims: wp.array[wp.int32], env_ids: wp.array[wp.int32], wrong:
 
 @wp.kernel(module="unique", enable_backward=False)
 def finished_guard(over: wp.array[wp.bool], env_ids: wp.array[wp.int32], wrong: wp.array[wp.int32]):
-    """Kernel over rows: records rows whose environment's episode is over, which need a reset without autoreset."""
+    """Records rows whose environment's episode is over and must be reset, without autoreset; a kernel over rows."""
     row = wp.tid()
     if over[env_ids[row]]:
         wp.atomic_min(wrong, WRONG_FINISHED, row)

@@ -1,7 +1,7 @@
 """Checks the arguments of a `TorchPool`'s calls, and copies them to where the environments read them.
 
-On a GPU the device checks the values, and errors are raised later; on a CPU NumPy checks them immediately. There a step
-of a few environments takes less time than one operation of torch, so none is used.
+On a GPU a kernel checks the values, and errors are raised later; on a CPU NumPy checks them immediately, without any
+torch operation: one would take longer than a step of a few environments.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ BLOCK = 256
 
 
 class Guards:
-    """Copies arguments into the environments' memory, and records errors in them.
+    """The checks of a pool's arguments: copies actions and env_ids into the environments' memory, and records errors.
 
     Args:
         spec: the task's spec.
         device: the pool's device.
         actions: the destination of actions, see `DeviceExecutor`.
-        env_ids: the destination of the numbers of environments to step, int32 [N].
+        env_ids: the destination of the env_ids of environments to step, int32 [N].
         over: bool [N], whether each environment's episode is over.
-        manual: see below.
+        manual: see the attribute.
 
     Attributes:
         manual: whether autoreset is disabled, so that finished environments must not be stepped.
@@ -66,10 +66,10 @@ class Guards:
             self._recorded[name, len(tensor)] = self._record_actions(name, tensor)
 
     def taking(self, action: Any, rows: int) -> Run:
-        """Returns a function that copies the tensors' contents at the time of the call to the first ``rows`` rows.
+        """Returns a function that copies the tensors' contents, as they are when it is called, to the first rows.
 
-        Shape, dtype and device are checked once, here; the tensors' memory must not move. With `now`, the function
-        raises `ActionError` for an invalid value.
+        Shape, dtype and device are checked here only; the tensors' memory must not move. If `now` is set, the
+        function raises `ActionError` for an invalid value.
 
         Raises:
             ActionError: a shape, dtype or device is wrong.
@@ -80,7 +80,7 @@ class Guards:
         return partial(self._take_later, dict(given))
 
     def _columns(self, action: Any, rows: int) -> Mapping[str, torch.Tensor]:
-        """Actions by the names of `action_fields`; raises `ActionError` unless they are tensors of the right kind."""
+        """Returns actions by the names of `action_fields`; raises `ActionError` for a wrong type, shape or device."""
         plain, device = ACTION in self._wanted, self._place
         given = {ACTION: action} if plain else action
         if not isinstance(given, dict) or given.keys() != self._wanted.keys():
@@ -103,7 +103,7 @@ class Guards:
             self._recorded[key](tensor.data_ptr())
 
     def take_env_ids(self, given: torch.Tensor) -> None:
-        """Copies env_ids [k] to the requests for some environments; with `now` they have been checked already."""
+        """Copies env_ids [k] to the requests for some environments; if `now` is set they have been checked before."""
         env_ids = self._env_ids
         if self.now:
             env_ids[: len(given)].copy_(given)
@@ -148,7 +148,7 @@ class Guards:
     # -- launches --------------------------------------------------------------------------------
 
     def _bounds_of(self, space: gym.Space) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The least and greatest value of each column of a row, or None if any finite number is valid."""
+        """Returns the least and greatest value of each column of a row, or None if any finite number is valid."""
         dtype = np.dtype(space.dtype)
         if dtype.kind == "f":
             return None

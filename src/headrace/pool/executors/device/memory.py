@@ -1,4 +1,4 @@
-"""Memory of kernels in torch tensors: everything that they read or write is a tensor."""
+"""Memory of kernels in torch tensors: all arrays that kernels read or write are tensors' memory."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def signed(dtype: Any) -> np.dtype:
 
 @dataclass(slots=True)
 class DeviceTable:
-    """Rows for the array fields of a `warp.struct`, as `headrace.pool.executors.kernels.memory.Table`.
+    """Rows for the array fields of a `warp.struct`, like `headrace.pool.executors.kernels.memory.Table`.
 
     Attributes:
         struct: the struct's instance, as kernels take it.
-        arrays: name → tensor [rows, …], its dtype `signed`.
-        dtypes: name → NumPy dtype of what it holds.
+        arrays: name → tensor [rows, …], with the dtype that `signed` returns.
+        dtypes: name → NumPy dtype of the values in the struct.
         rows: name → the same memory as bytes, uint8 [rows, bytes of a row].
         shared: Warp arrays that all rows share.
     """
@@ -109,5 +109,5 @@ class DeviceMemory:
         return torch.zeros(shape, dtype=torch_dtype(np.dtype(dtype)), device=self._device)
 
     def put(self, array: torch.Tensor, values: np.ndarray) -> None:
-        """Copies ``values`` from the host into a tensor of the same shape, whose dtype is `signed`."""
+        """Copies ``values`` from the host into a tensor of the same shape, with the dtype that `signed` returns."""
         array.copy_(torch.from_numpy(values.view(signed(values.dtype))))

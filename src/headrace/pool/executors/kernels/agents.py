@@ -4,10 +4,10 @@ All agents act simultaneously, so the effect of one agent's move on another must
 are computed. An author therefore writes a step as phases: functions of one agent, each executed for all agents of an
 environment before the next begins.
 
-One source serves both devices. On a CPU a thread serves a whole environment and loops
-over its agents. On a GPU an environment is served by a group of lanes, a power of two:
-part of a warp, a warp, or a block; each lane loops over its share of the agents, and a
-barrier among the lanes separates the phases. A step stays one launch.
+The same source is compiled for CPUs and GPUs. On a CPU a thread serves a whole environment and loops over its agents.
+On a GPU a group of threads, called lanes, serves an environment; their number is a power of two: part of a warp, a
+warp, or a block. Each lane loops over its share of the agents, and a barrier among the lanes separates the phases. A
+step is still a single launch.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -66,7 +66,7 @@ class MultiAgentEnv:
     Attributes:
         name: the compiled kernel's name: an identifier.
         state: a `warp.struct`: array fields [environments, …], usually [environments, agents]; scalar fields
-            as in `KernelEnv`; ``num_agents`` and ``max_episode_steps`` arrive there too, where it has them.
+            as in `KernelEnv`, among them, if it has them, ``num_agents`` and ``max_episode_steps``.
         view: a `warp.struct` of the outputs: ``obs`` [rows, agents, …], or ``obs_<type>`` [rows, agents of
             the type, …] where the types' spaces differ; and the task's info fields [rows, …].
         reset: phases ``(state, env, agent, streams)`` that begin an episode.
@@ -76,7 +76,7 @@ class MultiAgentEnv:
         over: ``(state, env) → bool``: whether the episode terminated in this step; the threads of all agents
             compute it, so it must only read.
         observe: ``(state, env, agent, view, row)``: write the agent's observation into ``row`` of the view.
-        alive: ``(state, env, agent) → bool``; None where agents never leave.
+        alive: ``(state, env, agent) → bool``: whether the agent takes part in the episode; None if agents never leave.
         actions: a `warp.struct` with one array for each agent type, where the types' action spaces differ.
         render, shapes, constants, tables: as in `KernelEnv`.
     """
@@ -110,7 +110,7 @@ def lanes_for(num_agents: int, device: str) -> int:
 
 
 def block_for(lanes: int, device: str) -> int:
-    """Returns the threads of a block: those of several whole environments, or of one if the barrier spans the block.
+    """Returns the number of threads of a block, which serve several environments, or one if it needs a whole block.
 
     Environments that share a block may take different branches, so they must not share a barrier.
     """
@@ -145,7 +145,7 @@ def whose_turn(turn: int) -> int:
 
 
 def _function(of: MultiAgentEnv, function: Any, name: str, actions_type: Any) -> Any:
-    """A Warp function with a unique name and typed arguments."""
+    """Returns a Warp function with a unique name and typed arguments."""
     function.__name__ = function.__qualname__ = f"{of.name}_{name}"
     types = {"actions": actions_type, "state": of.state, "streams": AgentStreams}
     function.__annotations__ = {
@@ -155,7 +155,7 @@ def _function(of: MultiAgentEnv, function: Any, name: str, actions_type: Any) ->
 
 
 def _by_everyone(of: MultiAgentEnv, phase: Any, acting: bool, actions_type: Any, name: str) -> Any:
-    """One phase, executed for all agents of an environment."""
+    """Returns a function that executes one phase for all agents of an environment."""
 
     def act(state, env, actions, row, streams, lane, lanes):
         for turn in range(lane, streams.num_agents, lanes):
@@ -171,7 +171,7 @@ def _by_everyone(of: MultiAgentEnv, phase: Any, acting: bool, actions_type: Any,
 
 
 def _then(of: MultiAgentEnv, before: Any, now: Any, actions_type: Any, name: str) -> Any:
-    """A function that calls ``before`` and then ``now``."""
+    """Returns a function that calls ``before`` and then ``now``."""
 
     def both(state, env, actions, row, streams, lane, lanes):
         before(state, env, actions, row, streams, lane, lanes)
@@ -181,7 +181,7 @@ def _then(of: MultiAgentEnv, before: Any, now: Any, actions_type: Any, name: str
 
 
 def _in_turn(of: MultiAgentEnv, acting: bool, actions_type: Any) -> Any:
-    """All phases of a step (or of a reset) as one function."""
+    """Returns all phases of a step (or of a reset) as one function."""
     what, phases = ("step", of.step) if acting else ("reset", of.reset)
     whole = _by_everyone(of, phases[0], acting, actions_type, f"{what}_0")
     for number, phase in enumerate(phases[1:], 1):
@@ -275,5 +275,5 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -
         "first": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
-    # the bounds keep a large block within the registers of a multiprocessor, without which it could not start
+    # launch bounds limit the registers of a thread, so that a large block fits on a multiprocessor and can start
     return wp.kernel(advance, module="unique", module_options=ROUNDING, enable_backward=False, launch_bounds=block_dim)

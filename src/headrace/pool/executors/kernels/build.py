@@ -33,11 +33,11 @@ class Program:
     """A kernel with its types and launch parameters.
 
     Attributes:
-        kernel: serves each row of requests with ``lanes`` threads.
+        kernel: the kernel, which serves each row of requests with ``lanes`` threads.
         actions: the type of the actions: an array, or the environment's struct of arrays.
         outcome: the struct of the results that every environment has.
-        lanes: threads for each row.
-        block_dim: threads of a block in every launch.
+        lanes: number of threads for each row.
+        block_dim: number of threads of a block in every launch.
         streams: the struct of the random streams, whose fields' row shapes and scalars are in
             ``stream_shapes`` and ``stream_scalars``.
     """

@@ -1,4 +1,4 @@
-"""Kernel environments on a device: a step is a single launch, as on the host."""
+"""The executor of kernel environments on a device: a step is a single launch, as on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KernelDeviceExecutor(DeviceExecutor):
         device = torch.device(settings.device)
         self._simulation = here = Simulation(env, spec, settings, DeviceMemory(device), load_and_try)
         super().__init__(env, spec, settings, here.state, here.streams, here.episodes, here.actions)
-        if device.type == "cuda":  # what was copied there on Warp's stream and torch's is ready for any other
+        if device.type == "cuda":  # copies on the streams of Warp and torch end before other streams use the memory
             torch.cuda.synchronize(device)
 
     def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:

@@ -23,7 +23,7 @@ Note = Callable[[Place, str], None]
 
 
 class NotSetError(ValueError):
-    """An element was read, or is part of a result, without ever being set."""
+    """An element was read, or is part of a result, although it was never set."""
 
 
 class Array:
@@ -33,7 +33,8 @@ class Array:
         name: its name in messages, such as ``state.x``.
         values: its memory; elements that are vectors take its last axes.
         dtype: the Warp type of its elements.
-        owner: returns what the first index counts, and its only valid value at present; None if all are valid.
+        owner: a function that returns what the first index counts, for messages, and its only valid value at present;
+            None if all values are valid.
         known: bool, of the shape of ``values``: which elements have been set; None if all have.
         note: called with the indices of each scalar used and the kind of access, see `races.Watch`; None to record
             nothing.
@@ -69,7 +70,7 @@ class Array:
         self._write(place, value)
 
     def change(self, index: Any, kind: str, change: Callable[[Any], Any]) -> Any:
-        """Replaces one element by ``change`` of it, as an atomic operation of this kind; returns its old value."""
+        """Replaces one element by ``change(element)``, as an atomic operation of this kind; returns its old value."""
         place = self._whole(index)
         self._used(place, kind)
         before = self._read(place)

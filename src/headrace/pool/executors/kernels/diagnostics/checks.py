@@ -1,8 +1,8 @@
 """Finds mistakes in a kernel environment when its pool is made.
 
-The compiled kernel does not check its arrays: a field that the batch does not have would be written through a null
-pointer, and one of another type beyond its bounds. Structs, shapes and the functions' arguments are compared with the
-task before anything is compiled; `mistakes` explains what only the compiler finds.
+The compiled kernel does not check its arrays: it would write a field that the batch lacks through a null pointer, and
+a field of another type beyond its bounds. Structs, shapes and the functions' arguments are therefore compared with the
+task before anything is compiled; `mistakes` explains errors that only the compiler finds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -
 
 
 def check_structs(env: Any, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
-    """Like `check_environment`, for the structs only."""
+    """Raises `KernelError` if the environment's structs and the task's spec do not fit together."""
     if not env.name.isidentifier():
         raise KernelError(f"the name of a kernel environment must be an identifier, not {env.name!r}")
     for struct in (env.state, env.view, *([env.actions] if env.actions is not None else [])):
@@ -62,7 +62,7 @@ def check_structs(env: Any, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
 
 
 def check_functions(env: Any, functions: Sequence[Called]) -> None:
-    """Like `check_environment`, for functions with the given types of arguments."""
+    """Raises `KernelError` if a function does not take arguments of the given types, or its source has a mistake."""
     for function, wanted in functions:
         _check_function(env, function, wanted)
         check_source(env, function, list(wanted).index("state"))
@@ -92,7 +92,7 @@ def _check_state(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> Non
 
 
 def _check_rank(env: AnyEnv, name: str, kind: Any, scalars: Mapping[str, Any]) -> None:
-    """The dimensions of a state's array are those of its table, or one more than its shape has."""
+    """Raises `KernelError` unless a state array has the dimensions of its table, or one more than its shape has."""
     field, shape = f"{env.state.key}.{name}", env.shapes.get(name, ())
     for extent in shape:
         if isinstance(extent, str) and extent not in scalars:

@@ -1,11 +1,11 @@
-"""Plays the first steps of a new environment in debug mode, before any compiled step.
+"""Runs the first steps of a new environment in debug mode, before any compiled step.
 
-Compiled, an index out of range overwrites unrelated memory: training continues, learns badly, and fails much later
-for another reason, or not at all. Making a pool of a user's environment therefore first interprets some steps of it,
-with random actions and all indices checked. That takes less than a second, once for each version of the environment:
-versions that passed are recorded in the user's cache.
+In compiled code, an index out of range overwrites unrelated memory: training continues with wrong results, and fails
+much later for another reason, or not at all. Making a pool of a user's environment therefore first interprets some
+steps of it, with random actions and all indices checked. That usually takes less than a second, once for each version
+of the environment: versions that passed are recorded in the user's cache.
 
-Headrace's own environments are tested, and are not played.
+Headrace's own environments are covered by its tests, and are not run here.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ PACKAGE = Path(__file__).parents[4]
 
 NUM_ENVS = 3
 STEPS = 50
-SECONDS = 1.0  # after which no further step is begun
-MOST_SECONDS = 5.0  # after which a running step is stopped
+SECONDS = 1.0  # time after which no further step is begun
+MOST_SECONDS = 5.0  # time after which a running step is stopped
 
 
 def load_and_try(env: AnyEnv, spec: TaskSpec, program: Program, device: str) -> None:
-    """Compiles an environment's program, and plays its first steps unless this version has passed before.
+    """Compiles an environment's program, and runs its first steps unless this version has passed before.
 
     Raises:
-        KernelError: it does not compile, or debug mode found a mistake that compiled code would not report; the
-            message names the author's line.
+        KernelError: the program does not compile, or debug mode found a mistake that compiled code would not report;
+            the message names the author's line.
     """
     with mistakes_named(env):
         load(program.kernel, device, program.block_dim, spec.task)
@@ -63,15 +63,15 @@ def play_new(
     play: Callable[[], None],
     more: Callable[[], bytes] = bytes,
 ) -> None:
-    """Plays an environment of a user unless this version has passed before; errors as in `load_and_try`.
+    """Runs the first steps of a user's environment unless this version has passed before; raises as `load_and_try`.
 
     Args:
         env: the environment, with constants, shapes and tables.
         spec: the task's spec.
         functions: the author's Warp functions.
         compiled: the loaded kernel and the threads of its blocks, whose `fingerprint` identifies the version.
-        play: plays, and raises `EnvironmentFailure`.
-        more: returns further bytes that identify the version.
+        play: a function that runs the steps; raises `EnvironmentFailure` for a mistake.
+        more: a function that returns further bytes that identify the version.
     """
     if all(_is_ours(function) for function in functions):
         return
@@ -90,13 +90,13 @@ def play_new(
             raise KernelError(f"{failure}\n  {found}") from failure
     except (Exception, OutOfTime):
         pass
-    with contextlib.suppress(OSError):  # without a record it is played again the next time
+    with contextlib.suppress(OSError):  # without a record the steps run again the next time
         passed.parent.mkdir(parents=True, exist_ok=True)
         passed.touch()
 
 
 def _constants(env: Any) -> list[bytes]:
-    """The parts of an environment that its compiled functions do not include: constants, shapes and tables."""
+    """Returns the parts of an environment that its compiled functions lack, as bytes: constants, shapes and tables."""
     tables = {name: np.asarray(table) for name, table in env.tables.items()}
     layout = [(name, table.dtype.str, table.shape) for name, table in tables.items()]
     described = repr((dict(env.constants), dict(env.shapes), layout)).encode()
@@ -108,7 +108,7 @@ def _is_ours(function: Any) -> bool:
 
 
 def _mark(*parts: bytes) -> Path:
-    """The file that exists if a version has passed."""
+    """Returns the file that exists if the version that these bytes identify has passed."""
     whole = hashlib.sha256(f"{__version__} {wp.__version__}".encode())
     for part in parts:
         whole.update(hashlib.sha256(part).digest())
@@ -144,7 +144,7 @@ def _play(env: Any, spec: TaskSpec) -> None:
 
 
 class RandomActions:
-    """Random actions for environments of a task, among those that their latest masks allow."""
+    """A source of random actions for environments of a task, among those that their latest masks allow."""
 
     def __init__(self, spec: TaskSpec):
         self._spec, self._space = spec, copy.deepcopy(spec.action)
@@ -159,7 +159,7 @@ class RandomActions:
             self._masks |= zip(batch.arrays["env_id"].tolist(), masks.copy(), strict=True)
 
     def draw(self, env_ids: Iterable[int]) -> Any:
-        """Returns an action for each of these environments, as executors take them."""
+        """Returns an action for each of these environments, in the form that executors take."""
         rows = [allowed(self._spec, self._space.sample(), self._masks.get(i), self._random) for i in env_ids]
         if isinstance(rows[0], dict):
             return {name: np.stack([row[name] for row in rows]).astype(d) for name, (d, _) in self._fields.items()}

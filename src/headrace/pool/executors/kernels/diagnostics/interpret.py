@@ -1,11 +1,11 @@
-"""Warp functions run as plain Python: the same source, the same results, every index checked.
+"""Runs Warp functions as plain Python, from the same source and with the same results, and checks every index.
 
-Compiled, an index out of range reads or writes unrelated memory. Interpreted, it raises `IndexError` at the author's
-own line, breakpoints work, and ``print`` prints.
+In compiled code an index out of range reads or writes unrelated memory. Interpreted code raises `IndexError` at the
+author's line; breakpoints and ``print`` work.
 
 The functions' source is kept line by line, with Warp's arithmetic in place of Python's: integers wrap around and
 divide towards zero, and numbers have the type that they have in a kernel. Scalars are NumPy scalars, vectors and
-matrices are Warp's own, and Warp's built-in functions are called as they are. A plain Python number behaves like a
+matrices are Warp's own, and Warp's built-in functions are called directly. A plain Python number behaves like a
 literal in a kernel: it becomes an int32 or float32 in arithmetic. Loops are limited by `patience`.
 """
 
@@ -156,7 +156,7 @@ class _Translator(ast.NodeTransformer):
 
 
 def _component(target: Any) -> Any:
-    """An assigned ``of[index].x`` as ``of[index][0]``, so that the vector in memory changes, and not a copy."""
+    """Returns an assigned ``of[index].x`` as ``of[index][0]``, which changes the vector in memory, not a copy."""
     if not isinstance(target, ast.Attribute) or not isinstance(target.ctx, ast.Store):
         return target
     if not isinstance(target.value, ast.Subscript) or target.attr not in COMPONENTS:
@@ -166,7 +166,7 @@ def _component(target: Any) -> Any:
 
 
 def _meaning(thing: Any, name: str) -> Any:
-    """The counterpart in interpreted code of an object from outside of a function."""
+    """Returns the counterpart in interpreted code of an object from outside of a function."""
     if isinstance(thing, FUNCTION):
         return _builtin(thing) if thing.is_builtin() else functools.partial(_call_theirs, thing)
     if name in vars(builtins) and name not in ("range", "print", "len") and isinstance(vars(wp).get(name), FUNCTION):
@@ -195,7 +195,7 @@ class _Cast:
 
 
 def _call_theirs(function: Any, *given: Any, **named: Any) -> Any:
-    """Calls another of the author's functions; among overloads, the one for these types."""
+    """Calls another of the author's functions; among overloads, the one for the arguments' types."""
     for overload in function.user_overloads.values() if len(function.user_overloads) > 1 else ():
         kinds = list(overload.input_types.values())
         if len(kinds) == len(given) and all(map(_fits, given, kinds)):
@@ -210,7 +210,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 @functools.cache
 def _callable(function: Any) -> Callable[..., Any]:
-    """Another of the author's functions as a Python function; arguments are passed by value."""
+    """Returns another of the author's functions as a Python function; arguments are passed by value."""
     if function is barrier:
         return barrier_passed
     if function is whose_turn:
@@ -248,7 +248,7 @@ def _zero(kind: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """A literal converted to its type in arithmetic."""
+    """Returns a literal converted to the type that it has in arithmetic."""
     if isinstance(value, np.generic) or not isinstance(value, int | float):
         return value
     if isinstance(value, bool):
@@ -259,14 +259,14 @@ def _number(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An argument for Warp's functions: NumPy scalars as Warp scalars, booleans as Python's."""
+    """Returns an argument in the form that Warp's functions take: scalar types as Warp's, booleans as Python's."""
     if isinstance(value, _Cast):
         return value.warp_type
     return bool(value) if isinstance(value, np.bool_) else value
 
 
 def _normal(value: Any) -> Any:
-    """A result of Warp's functions in the types of interpreted code."""
+    """Returns a result of Warp's functions in the types of interpreted code."""
     if isinstance(value, tuple):
         return tuple(map(_normal, value))
     if type(value) in NUMPY and not isinstance(value, bool):
@@ -281,7 +281,7 @@ def _load(of: Any, index: Any) -> Any:
 
 
 def _index(index: Any) -> Any:
-    """An index as Warp's vectors take it."""
+    """Returns an index in the form that Warp's vectors take."""
     return tuple(map(operator.index, index)) if isinstance(index, tuple) else operator.index(index)
 
 
@@ -320,7 +320,7 @@ def _floor_divide(a: Any, b: Any) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    """With the sign of ``a``, as in C."""
+    """Returns the remainder of ``a / b`` with the sign of ``a``, as in C."""
     _whole(a, b)
     return np.fmod(a, b)
 
@@ -331,7 +331,7 @@ def _negative(a: Any) -> Any:
 
 
 def _builtin(function: Any) -> Callable[..., Any]:
-    """One of Warp's own functions; those that it does not offer to Python are reimplemented."""
+    """Returns one of Warp's built-in functions; those that Python cannot call are reimplemented."""
     if function.key in WRITTEN_OUT:
         return WRITTEN_OUT[function.key]
 
@@ -342,7 +342,7 @@ def _builtin(function: Any) -> Callable[..., Any]:
 
 
 def _atomic(what: str, array: Array, *rest: Any) -> Any:
-    """``(array, i, …, value)``: change one element and return its old value."""
+    """Changes one element of an array, for ``atomic_what(array, i, …, value)``; returns its old value."""
     *index, value = rest
     if what == "cas":
         compare = index.pop()
@@ -351,7 +351,7 @@ def _atomic(what: str, array: Array, *rest: Any) -> Any:
 
 
 def _augment(operator_name: str, of: Any, index: Any, value: Any) -> None:
-    """``of[index] += value``, which Warp compiles to an atomic operation where the element's type has one."""
+    """Executes ``of[index] += value``, which Warp compiles to an atomic operation if the element's type has one."""
     operation = HELPERS[operator_name]
     if isinstance(of, Array) and of.dtype not in NOT_ATOMIC:
         of.change(index, ATOMIC_OPERATORS[operator_name], lambda before: operation(before, value))

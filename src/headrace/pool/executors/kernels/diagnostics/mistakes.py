@@ -1,6 +1,6 @@
-"""Turns Warp's compilation errors into messages for the author: function, line, what is wrong, what to do.
+"""Turns Warp's compilation errors into messages with the author's function and line, the mistake, and a remedy.
 
-Warp reports the generated kernel first and the author's line last, in terms of its own compiler. Only the last line
+Warp reports the generated kernel first and the author's line last, in the terms of its compiler. Only the last line
 concerns the author.
 """
 
@@ -58,7 +58,7 @@ RESULTS = {
 
 @contextlib.contextmanager
 def mistakes_named(env: Any) -> Iterator[None]:
-    """Compilation errors of an environment's functions within this context are raised as `KernelError`."""
+    """Returns a context that turns compilation errors of an environment's functions into `KernelError`."""
     try:
         yield
     except HeadraceError:
@@ -69,7 +69,7 @@ def mistakes_named(env: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def faults_named(env: Any) -> Iterator[None]:
-    """Faults that a GPU reports within this context, possibly of earlier launches, are raised as `KernelError`."""
+    """Returns a context that turns faults that a GPU reports, possibly of earlier launches, into `KernelError`."""
     try:
         yield
     except RuntimeError as error:
@@ -85,7 +85,7 @@ def faults_named(env: Any) -> Iterator[None]:
 
 
 def mistake(env: Any, what: str, function: Any = None, line: int = 0, source: str = "") -> KernelError:
-    """Returns the `KernelError` for a mistake in a function, at its first line unless another is given."""
+    """Returns the `KernelError` for a mistake in a function, at the line ``line``, by default its first."""
     if function is None:
         return KernelError(f"{env.name}: {what}")
     code = getattr(function, "func", function).__code__
@@ -114,9 +114,9 @@ def mistake_in(env: Any, what: str, struct: Any, field: str = "") -> KernelError
 
 
 def unmarked(error: Exception) -> KernelError | None:
-    """Returns the `KernelError` for a class without @wp.struct, on which Warp failed while a file was imported.
+    """Returns the `KernelError` for a class without @wp.struct that made the import of a file fail.
 
-    None if ``error`` has another cause.
+    Returns None if ``error`` has another cause.
     """
     if not (found := UNMARKED.search(str(error))):
         return None
@@ -263,7 +263,7 @@ def _short(kind: str) -> str:
 
 
 def _names(given: Any) -> str:
-    """The names of a function, or of the phases of one."""
+    """Returns the name of a function, or the names of its phases."""
     return " and ".join(getattr(f, "func", f).__name__ for f in (given if isinstance(given, tuple) else (given,)))
 
 
@@ -311,7 +311,7 @@ WORDS: list[tuple[str, Words]] = [
 
 
 def _function_at(env: Any, name: str, file: str) -> Any:
-    """The Warp function of this name in this file."""
+    """Returns the Warp function of this name in this file, or None."""
     ours = [getattr(env, which, None) for which in set(CALLED.values())]
     functions: list[Any] = [f for some in ours for f in (some if isinstance(some, tuple) else (some,))]
     for function in functions:

@@ -1,8 +1,8 @@
 """Finds mistakes in a function's source that compile but do not do what the source says.
 
-A path without a return gives zeros; a struct is passed by value, so that assigning one of its fields as a whole has no
-effect; a table is shared by all environments; and Warp evaluates the condition of an `if` again before its `else`,
-when the first branch may have changed it.
+A path without a return statement returns zeros; a struct is passed by value, so that assigning one of its fields as a
+whole has no effect; a table is shared by all environments; and Warp evaluates the condition of an `if` again before its
+`else`, when the first branch may have changed its value.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from headrace.pool.executors.kernels.launch import COMPILING
 
 
 def check_source(env: Any, function: Any, state_at: int = 0) -> None:
-    """Raises `KernelError` for a path without a return, an assignment without effect, and a condition read twice.
+    """Raises `KernelError` for a path without a return, an assignment without effect, or a condition read twice.
 
-    ``state_at`` is the position of the argument that is the environment's state.
+    ``state_at`` is the position of the argument ``state``.
     """
     try:
         source = textwrap.dedent(inspect.getsource(function.func))
@@ -70,7 +70,7 @@ def _written(definition: ast.AST) -> Iterator[ast.expr]:
 
 
 def _read_twice(definition: ast.FunctionDef) -> Iterator[tuple[int, str]]:
-    """Line and text of `if` conditions with an `else` that are an element of an array which the branch writes."""
+    """Yields line and text of each `if` condition, with an `else`, that reads an array which its branch writes."""
     for node in ast.walk(definition):
         if not (isinstance(node, ast.If) and node.orelse):
             continue

@@ -1,7 +1,7 @@
 """Limits the running time of interpreted code.
 
-An endless ``while`` always raises. Code that runs as a trial (`tried_out`) is also stopped after a time limit, and
-prints nothing.
+A ``while`` loop with too many iterations always raises. Code that runs as a trial (`tried_out`) is also stopped after
+a time limit, and prints nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from typing import Any
 
 MOST_ROUNDS = 100_000  # iterations of one while loop, which take seconds when interpreted
-MANY_ROUNDS = 1_000  # iterations after which a while loop may be endless, and a trial gets more time to find out
-TIME_TO_SHOW = 20.0  # seconds that are added then
+MANY_ROUNDS = 1_000  # iterations after which a while loop may be endless, so that a trial's time limit is extended
+TIME_TO_SHOW = 20.0  # seconds by which it is extended
 
 
 class EndlessLoopError(RuntimeError):
@@ -52,7 +52,7 @@ _TRIAL: ContextVar[_Trial | None] = ContextVar("trial", default=None)
 
 @contextlib.contextmanager
 def tried_out(seconds: float) -> Iterator[None]:
-    """Interpreted loops within this context raise `OutOfTime` after ``seconds`` seconds, and nothing is printed."""
+    """Returns a context in which interpreted loops raise `OutOfTime` after ``seconds`` seconds and print nothing."""
     token = _TRIAL.set(_Trial(seconds))
     try:
         yield
@@ -64,7 +64,7 @@ def tried_out(seconds: float) -> Iterator[None]:
 
 
 class Rounds:
-    """Counts the iterations of one ``while``: called before each, it returns True or raises `EndlessLoopError`."""
+    """The count of one ``while`` loop's iterations: called before each, returns True or raises `EndlessLoopError`."""
 
     __slots__ = ("_done",)
 

@@ -1,6 +1,6 @@
-"""``wp.printf`` for interpreted code: C's formats, and an error for values that do not fit them.
+"""Implements ``wp.printf`` for interpreted code: C's formats, with an error for values that do not fit them.
 
-Compiled, a value that does not fit its format is misread, for example a number as the address of a string, which
+Compiled code misreads a value that does not fit its format, for example a number as the address of a string, which
 crashes the process.
 """
 

@@ -1,8 +1,8 @@
 """Detects races among agents: debug mode records which agent uses which element between two barriers.
 
-On a CPU the agents of a phase run one after the other, so a race among them shows only on a GPU, as
-results that differ from run to run. Interpreted, every access to an array is recorded here, and two conflicting
-accesses of different agents in one phase are found in any order of execution.
+On a CPU the agents of a phase run one after the other, so a race among them has an effect only on a GPU: results that
+differ from run to run. Here every access of interpreted code to an array is recorded, and two conflicting accesses of
+different agents in one phase are found in any order of execution.
 
 The definition of a race is that of CUDA C++, which is that of standard C++: two accesses to one element,
 at least one of them a write, not ordered by a barrier and not both atomic. Two agents that write the same
@@ -26,7 +26,7 @@ from types import FrameType
 import numpy as np
 
 OURS = Path(__file__).parents[1]
-GENERATED = str(OURS / "agents.py")  # the file of the functions around an author's
+GENERATED = str(OURS / "agents.py")  # the file of the generated functions that call an author's
 ROUND = {"act": "step", "begin": "reset"}  # names of the generated functions that loop over agents → their meaning
 
 READ, WRITE = "reads", "writes"  # all other kinds of access are atomic
@@ -36,7 +36,7 @@ Place = tuple[int, ...]
 
 
 class RaceError(Exception):
-    """Two agents use one element in one phase, and one of them writes it.
+    """Two agents use one element in one phase, and at least one of them writes it.
 
     Attributes:
         where: the lines of the author's code, each with the agent and its access.
@@ -73,7 +73,7 @@ class _Access:
 
 
 class Watch:
-    """Records the accesses of agents since the last barrier, for one environment at a time, and orders the agents."""
+    """The record of agents' accesses since the last barrier, for one environment at a time, and the agents' order."""
 
     def __init__(self, num_agents: int):
         self._num_agents = num_agents
@@ -84,7 +84,7 @@ class Watch:
         self._order = np.arange(num_agents)
 
     def barrier(self) -> None:
-        """Forgets all accesses: later ones are ordered after them, for all agents."""
+        """Clears the record: all later accesses are ordered after the earlier ones, for all agents."""
         self._agent = EVERY_AGENT
         self._used.clear()
         if self._random is not None:
@@ -129,7 +129,7 @@ def _clash(one: str, other: str) -> bool:
 
 
 def _element(name: str, ndim: int, place: Place) -> str:
-    """An element as the author writes it: a vector's component has its own brackets."""
+    """Returns an element as the author writes it: a vector's component has its own brackets."""
     parts = [place[:ndim], place[ndim:]]
     return name + "".join(f"[{', '.join(map(str, part))}]" for part in parts if part)
 
@@ -147,7 +147,7 @@ def _race(element: str, now: _Access, before: _Access) -> RaceError:
 
 
 def _access(agent: int, kind: str) -> _Access | None:
-    """The access at the current line of the author's code; None for an access outside of it."""
+    """Returns the access at the current line of the author's code; None for an access outside of it."""
     frame: FrameType | None = sys._getframe(2)
     line = part = None
     while frame is not None and (frame.f_code.co_filename != GENERATED):
@@ -164,7 +164,7 @@ def _access(agent: int, kind: str) -> _Access | None:
 
 @functools.cache
 def is_authors(file: str) -> bool:
-    """Returns whether a file is neither Headrace's machinery nor that of the packages below it."""
+    """Returns whether a file belongs neither to Headrace's kernel code nor to Warp or NumPy."""
     path = Path(file)
     return OURS not in path.parents and not {"warp", "numpy"} & set(path.parts)
 
@@ -178,7 +178,7 @@ _CURRENT: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextlib.contextmanager
 def shuffled(seed: int) -> Iterator[None]:
-    """Debug-mode pools made within this context let agents act in a random order, new for each phase."""
+    """Returns a context in which new debug-mode pools execute each phase's agents in a new random order."""
     token = _SHUFFLED.set(seed)
     try:
         yield
@@ -188,7 +188,7 @@ def shuffled(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched(watch: Watch | None) -> Iterator[None]:
-    """Interpreted code within this context reports turns and barriers to ``watch``."""
+    """Returns a context in which interpreted code reports turns and barriers to ``watch``."""
     token = _CURRENT.set(watch)
     try:
         yield
@@ -197,12 +197,12 @@ def watched(watch: Watch | None) -> Iterator[None]:
 
 
 def barrier_passed(lanes: int) -> None:
-    """`agents.barrier`, interpreted."""
+    """Executes `agents.barrier` in interpreted code."""
     if (watch := _CURRENT.get()) is not None:
         watch.barrier()
 
 
 def agent_acting(turn: int) -> int | np.int32:
-    """`agents.whose_turn`, interpreted."""
+    """Executes `agents.whose_turn` in interpreted code."""
     watch = _CURRENT.get()
     return turn if watch is None else watch.turn(turn)
