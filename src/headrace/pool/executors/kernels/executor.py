@@ -1,4 +1,4 @@
-"""The `kernels` executor: light environments, written in Python, at compiled speed."""
+"""The `kernels` executor, for environments written as Warp kernels, on the host."""
 
 from __future__ import annotations
 

@@ -17,14 +17,18 @@ Job = Callable[[], object]
 
 
 class HelperThreads:
-    """``helpers`` threads, idle until `run`; `close` ends them.
+    """Threads that wait for jobs; `close` ends them.
+
+    Args:
+        helpers: number of threads.
+        first_core: if ≥ 0, helper i is pinned to the core ``first_core + 1 + i`` of those that this process may use.
 
     Raises:
-        OptionError: the system refuses a thread; none is left behind.
+        OptionError: the system refuses to start a thread; those already started have been ended.
     """
 
     def __init__(self, helpers: int, first_core: int = -1):
-        """``first_core`` ≥ 0 pins helper i to the core ``first_core + 1 + i`` of those this process may use."""
+        """Starts the threads."""
         self._helpers: list[_Helper] = []
         try:
             for i in range(helpers):
@@ -40,7 +44,8 @@ class HelperThreads:
     def run(self, jobs: Sequence[Job]) -> None:
         """Runs all jobs, at most one more than there are helpers, and returns when all are done.
 
-        An exception of a job, or an interrupt while waiting, is raised only then, so that all rows are complete.
+        An exception of a job, or one raised by a signal handler meanwhile, is raised after all jobs are done, so that
+        all rows are complete.
         """
         helpers = self._helpers[: len(jobs) - 1]
         try:
@@ -54,14 +59,14 @@ class HelperThreads:
                 raise helper.raised
 
     def close(self) -> None:
-        """Ends the threads. Calling it again does nothing."""
+        """Ends the threads. Further calls have no effect."""
         for helper in self._helpers:
             helper.end()
         self._helpers = []
 
 
 class _Helper:
-    """One thread. Both sides signal with locks, whose calls run in compiled code: exceptions come before or after."""
+    """One thread. Both sides signal with locks, whose methods no exception of a signal handler can interrupt."""
 
     def __init__(self, core: int | None):
         self._core = core
@@ -94,12 +99,12 @@ class _Helper:
                 return
             self.raised = _attempt(self._job)
             self.busy = False
-            with suppress(RuntimeError):  # already released: the waiting thread saw an earlier job, and looks again
+            with suppress(RuntimeError):  # already released; the waiting thread tests `busy` again
                 self.done.release()
 
 
 def _wait_for(helpers: Sequence[_Helper]) -> None:
-    """Waits until all helpers are idle; the last exception that a signal handler raised meanwhile is raised then."""
+    """Waits until all helpers are idle; then raises the last exception that a signal handler raised meanwhile."""
     raised = None
     for helper in helpers:
         while helper.busy:

@@ -1,9 +1,8 @@
 """Launches of Warp kernels with minimal overhead.
 
-A step of one CartPole takes 30 ns; launching it by `warp.launch` takes 50 µs, by Warp's
-recorded launch 1.8 µs, and by calling Warp's compiled function with arguments packed
-once, 0.2 µs. The last is Warp's private interface: it is used only here, and if it is not
-as expected, the recorded launch is used instead.
+A step of one CartPole takes 30 ns. Launching it takes 50 µs with `warp.launch`, 1.8 µs with Warp's recorded launch,
+and 0.2 µs by calling Warp's compiled function with arguments that were packed before. The last uses a private interface
+of Warp: it is used only here, and if it differs from what is expected, the recorded launch is used instead.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ PATIENCE = 1.0  # seconds after which a message is printed
 def load(kernel: Any, device: str, block_dim: int, what: str) -> None:
     """Compiles a kernel for blocks of ``block_dim`` threads, or loads it from Warp's cache.
 
-    Warp raises here for mistakes in the environment's functions, with the line that it could not translate. If it
-    takes long, a message says that ``what`` (a task's name) is being compiled.
+    Warp raises here for mistakes in the environment's functions, with the line that it could not translate. After
+    `PATIENCE` seconds, a message says that ``what`` (a task's name) is being compiled.
     """
     note = f"headrace: compiling {what} for {device}, this once …"
     with told_after(note), COMPILING, quiet():
@@ -60,7 +59,7 @@ def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, blo
     """Returns a function that launches the kernel over ``threads`` threads.
 
     On a CPU the function releases the GIL and returns when the kernel is done; on a GPU it launches on the stream that
-    is torch's current one when it is called. It holds only the addresses of arrays: their memory must outlive it.
+    is torch's current stream when it is called. It refers to arrays by address only, so the caller must keep them.
     """
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
     if device == "cpu":
@@ -69,7 +68,7 @@ def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, blo
 
 
 def _direct_call(recorded: Any) -> Run | None:
-    """Warp's compiled CPU function over packed arguments; None if this version of Warp has no such thing."""
+    """Returns Warp's compiled CPU function with packed arguments; None if this version of Warp lacks the interface."""
     parts = _compiled_parts(recorded)
     if parts is None:
         return None
@@ -80,7 +79,7 @@ def _direct_call(recorded: Any) -> Run | None:
 
 
 def _compiled_parts(recorded: Any) -> tuple[Any, ctypes.Structure, ctypes.Structure] | None:
-    """Warp's compiled CPU function, the launch's bounds and its packed arguments."""
+    """Returns Warp's compiled CPU function, the launch's bounds and its packed arguments; None as `_direct_call`."""
     try:
         from warp._src.context import _build_cpu_args_structs
 
@@ -99,8 +98,8 @@ class Compiled:
 
     Attributes:
         function: the function's address.
-        bounds, arguments: the two blocks of bytes whose addresses it takes.
-        module: keeps the code loaded.
+        bounds, arguments: the two blocks of bytes whose addresses the function takes.
+        module: a reference that keeps the code loaded.
     """
 
     function: int
@@ -122,7 +121,7 @@ def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:
     """Returns a kernel for the CPU, with its arguments packed.
 
     Raises:
-        RuntimeError: this version of Warp has another private interface.
+        RuntimeError: this version of Warp lacks the private interface.
     """
     recorded = _recorded(kernel, 1, arguments, "cpu", 1)
     parts = _compiled_parts(recorded)
@@ -136,7 +135,7 @@ def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:
 def record_over(
     kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int
 ) -> Callable[[int], None]:
-    """Like `record`, but the function takes the address of the first argument's array at each call."""
+    """Returns a function like that of `record`, which takes the address of the first argument's array at each call."""
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
     first = recorded.params[1]  # behind the launch's bounds
 
@@ -158,7 +157,7 @@ def _recorded(kernel: Any, threads: int, arguments: Sequence[Any], device: str, 
 
 @contextlib.contextmanager
 def on_torch_stream(device: str) -> Iterator[None]:
-    """Launches of Warp within this context use torch's current stream on a GPU."""
+    """Returns a context in which Warp launches on torch's current stream, if the device is a GPU."""
     if device == "cpu":
         yield
         return
@@ -170,7 +169,7 @@ _streams: dict[int, wp.Stream] = {}
 
 
 def _torch_stream(device: Any) -> wp.Stream:
-    """Torch's current stream as a Warp stream."""
+    """Returns torch's current stream as a Warp stream."""
     import torch
 
     handle = torch.cuda.current_stream(device.ordinal).cuda_stream
@@ -192,7 +191,7 @@ def view_of(array: Any, dtype: Any) -> wp.array:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress Warp's banner and its messages about loading kernels."""
+    """Returns a context without Warp's banner and its messages about loading kernels; initialises Warp."""
     level = wp.config.log_level
     wp.config.log_level = max(level, wp.LOG_WARNING)
     try:
@@ -204,7 +203,7 @@ def quiet() -> Iterator[None]:
 
 @functools.cache
 def _initialize() -> None:
-    """`warp.init`, without the complaint about a missing driver on machines that have no GPU."""
+    """Calls `warp.init`, without its warning about a missing driver on machines without a GPU."""
     with contextlib.nullcontext() if _has_driver() else _native_stderr_dropped():
         wp.init()
 
@@ -219,7 +218,7 @@ def _has_driver() -> bool:
 
 @contextlib.contextmanager
 def _native_stderr_dropped() -> Iterator[None]:
-    """Discards everything written to file descriptor 2 within this context."""
+    """Returns a context in which all output to file descriptor 2 is discarded."""
     try:
         kept = os.dup(2)
     except OSError:  # the process has no standard error

@@ -1,8 +1,8 @@
 """Splits large launches among helper threads if that is faster.
 
-Calling a helper costs tens of microseconds, and the time of a row is known only from running it. The first large
-launches of a pool are therefore timed undivided, and the next ones split if that may be faster; afterwards the size of
-a launch decides whether it is split. Rows do not share memory, so results are the same either way.
+Handing work to a helper takes tens of microseconds, and the time of a row must be measured. The first large launches of
+a pool are therefore run undivided and timed, and the next ones are split and timed if that may be faster; afterwards
+the size of a launch decides whether it is split. Rows do not share memory, so results are the same in both cases.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ NEVER = 1 << 62
 PROBE_ROWS = 512  # launches of fewer rows (or agents) are never split
 HANDOVER_NS = 30_000  # least cost of a helper thread, from release to release, on two busy cores
 PROBES = 5
-WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, for splitting to stay
+WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, at which launches stay split
 
 
 class LaunchSplitter:
     """The helper threads of one pool, started when first needed, and the measured times of its launches.
 
     Args:
-        num_threads: number of threads that may share a launch, the caller's own included; 1 for no helpers.
-        num_agents: agents of one row; the more there are, the fewer rows make a large launch.
-        first_core: ≥ 0 pins helper i to the core ``first_core + 1 + i`` of those this process may use.
+        num_threads: number of threads that may share a launch, including the calling thread; 1 for no helpers.
+        num_agents: number of agents of one row; with more agents, a launch of fewer rows counts as large.
+        first_core: if ≥ 0, helper i is pinned to the core ``first_core + 1 + i`` of those that this process may use.
     """
 
     def __init__(self, num_threads: int, num_agents: int = 1, first_core: int = -1):
@@ -47,7 +47,7 @@ class LaunchSplitter:
 
         Args:
             rows: number of rows.
-            record: a function (first, rows) → launch of some of the rows; it is not kept.
+            record: a function (first, rows) → the launch of these rows; it is called now only.
         """
         if rows < self._split_from:
             return record(0, rows)
@@ -58,13 +58,13 @@ class LaunchSplitter:
         return partial(self._learn, rows, record(0, rows), parts)
 
     def close(self) -> None:
-        """Ends the helper threads. Calling it again does nothing."""
+        """Ends the helper threads. Further calls have no effect."""
         helpers, self._helpers = self._helpers, None
         if helpers is not None:
             helpers.close()
 
     def _learn(self, rows: int, whole: Run, parts: list[Run]) -> None:
-        """Runs a launch that was prepared before the measurements were complete, and measures it."""
+        """Runs a launch that was prepared before the measurements were complete, and times it if they still are not."""
         if rows < self._split_from:
             whole()
         elif len(self._alone) < PROBES:
@@ -85,7 +85,7 @@ class LaunchSplitter:
 
 
 def _timed(run: Run) -> int:
-    """Runs it; returns the time in nanoseconds."""
+    """Runs a launch; returns its time in nanoseconds."""
     start = time.perf_counter_ns()
     run()
     return time.perf_counter_ns() - start
@@ -95,7 +95,7 @@ _splitters: weakref.WeakSet[LaunchSplitter] = weakref.WeakSet()
 
 
 def _forget_helpers() -> None:
-    """In a forked child: drop helpers, since threads do not survive a fork."""
+    """Drops the helpers in a forked child, since threads do not survive a fork."""
     for splitter in list(_splitters):
         splitter._helpers = None
 

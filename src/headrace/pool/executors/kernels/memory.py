@@ -1,4 +1,4 @@
-"""Named arrays that kernels and NumPy share, and their conversion to bytes and back."""
+"""Named arrays in memory that kernels and NumPy share, and their conversion to bytes and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scalar_fields(struct: Any) -> list[str]:
 
 
 def row_shape(name: str, shapes: Mapping[str, Any], scalars: Mapping[str, Any]) -> tuple[int, ...]:
-    """Returns the shape of one row of an array field, with names in it replaced by those scalars' values."""
+    """Returns the shape of one row of an array field, with the names of scalars replaced by their values."""
     return tuple(scalars[extent] if isinstance(extent, str) else extent for extent in shapes.get(name, ()))
 
 
@@ -32,7 +32,7 @@ class AnyTable(Protocol):
 
     Attributes:
         struct: the struct's instance, as kernels take it.
-        arrays: name → array or tensor [rows, …] over the same memory; without those that rows share.
+        arrays: name → array or tensor [rows, …] over the same memory; without those that all rows share.
     """
 
     struct: Any
@@ -44,7 +44,7 @@ class Table:
 
     Attributes:
         struct: the struct's instance, as kernels take it.
-        arrays: name → NumPy array [rows, …] over the same memory; without those that rows share.
+        arrays: name → NumPy array [rows, …] over the same memory; without those that all rows share.
     """
 
     def __init__(
@@ -105,7 +105,11 @@ def pack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray) -> list[bytes]:
 
 
 def unpack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray, blobs: Sequence[bytes]) -> None:
-    """Writes what `pack_rows` returned into the rows ``ids``; raises `StateError` for a wrong size, before writing."""
+    """Writes the bytes that `pack_rows` returned into the rows ``ids``.
+
+    Raises:
+        StateError: a row has a wrong size; no row has been written.
+    """
     sizes = [array[:1].nbytes for array in arrays]
     for env_id, blob in zip(ids, blobs, strict=True):
         if len(blob) != sum(sizes):

@@ -1,9 +1,9 @@
 """The definition of a kernel environment, and the kernel that is generated around it.
 
-An environment's author writes three functions over named arrays: how an episode starts, the effect of an action, and
-the observation. Everything that is common to all environments is generated around those three, in one kernel:
-autoreset in three modes, truncation, random streams, partial steps, final observations. Warp compiles the whole into
-one loop (CPU) or one grid (CUDA), so a step of a pool is a single launch.
+An environment's author writes three functions over named arrays: the start of an episode, the effect of an action, and
+the observation. A single kernel is generated around them, with all that environments have in common: autoreset in three
+modes, truncation, random streams, partial steps, final observations. Warp compiles it to one loop (CPU) or one grid
+(CUDA), so a step of a pool is a single launch.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -22,8 +22,8 @@ STEP = wp.constant(wp.uint8(0))
 RESET = wp.constant(wp.uint8(1))
 RESEED = wp.constant(wp.uint8(2))
 
-# Indices are masked with this, so that the compiler can leave out Warp's code for indices that count
-# from the end: it took a third of a CartPole step.
+# Indices are masked with this, so that the compiler can remove Warp's code for negative indices, which takes
+# a third of a CartPole step.
 NOT_NEGATIVE = wp.constant(0x7FFFFFFF)
 
 NEXT_STEP = wp.constant(0)
@@ -88,9 +88,10 @@ class KernelEnv:
             one agent step; the environment's action is ``actions[row]``, or ``actions.<key>[row]`` for each
             entry of a `Dict` space.
         observe: ``(state, env, view, row)``: write the observation of ``env`` into ``row`` of the view.
-        render: a function of one environment's state values, by name, and the scalars → frame uint8[H, W, 3].
-        shapes: the shape of one environment's row, for state arrays of more than one dimension; a name in
-            it stands for the scalar field of that name.
+        render: a function name → value of one environment's state and of the scalars → frame uint8[height, width, 3];
+            None for no rendering.
+        shapes: the shape of one environment's row, for state arrays of more than one dimension; an extent may be
+            the name of a scalar field.
         constants: values of the state's scalar fields that are not options.
         tables: values of the state's array fields that all environments share and only read, such as maps.
         actions: a `warp.struct` with one array for each key of the action space, where that is a `Dict`.
@@ -165,5 +166,5 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
         "first": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
-    # in a module of its own, so that its key in Warp's cache does not depend on other kernels of this process
+    # in a separate module, so that its key in Warp's cache does not depend on other kernels of this process
     return wp.kernel(advance, module="unique", module_options=ROUNDING, enable_backward=False)

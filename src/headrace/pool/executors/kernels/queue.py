@@ -9,13 +9,16 @@ import numpy as np
 
 
 class RequestQueue:
-    """A ring of request rows. An environment is in flight at most once, so N rows always suffice.
+    """A ring buffer of request rows. An environment is in flight at most once, so N rows always suffice.
 
     Pushes and pops are atomic with respect to exceptions from signal handlers.
+
+    Args:
+        columns: name → an array [N, …] with the row shape and dtype of the column.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
-        """``columns``: name → an array [N, …] whose row shape and dtype the column has."""
+        """Allocates the columns."""
         self._columns = {name: np.empty_like(column) for name, column in columns.items()}
         self._capacity = len(next(iter(columns.values())))
         self._pushed = self._popped = 0  # total rows
@@ -27,7 +30,7 @@ class RequestQueue:
 
     @property
     def oldest(self) -> int:
-        """Number of rows left of the oldest push."""
+        """The number of rows of the oldest push that have not been popped."""
         self._forget_popped()
         return self._ends[0] - self._popped
 
@@ -35,7 +38,7 @@ class RequestQueue:
         """Appends rows; columns not given keep their previous contents."""
         start = self._pushed % self._capacity
         end = min(start + rows, self._capacity)
-        around = start + rows - end  # rows that go to the ring's beginning
+        around = start + rows - end  # rows that wrap around to the ring's beginning
         for name, value in values.items():
             column = self._columns[name]
             many = isinstance(value, np.ndarray)

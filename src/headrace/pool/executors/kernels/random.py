@@ -1,8 +1,8 @@
-"""Counter-based random numbers, which depend on a seed and a count only.
+"""Counter-based random numbers, which depend only on a seed and a count.
 
-Every environment has its own stream: the n-th number of the stream with seed s is a pure function of (s, n), so it is
-the same on every device, at any batch size and any number of threads, and an environment's whole random state is two
-integers.
+Every environment has its own stream: the n-th number of the stream with seed s is a pure function of (s, n). It is the
+same on every device, at any batch size and any number of threads, and the random state of an environment consists of
+two integers.
 
 The function is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
 3", SC 2011), which JAX uses as well. The seed is the key and the count is the block, so a stream repeats only after
@@ -46,7 +46,7 @@ def _mix(a: wp.uint32, b: wp.uint32, turn: wp.uint32):
 
 @wp.func
 def threefry(key: wp.uint64, block: wp.uint64) -> wp.uint64:
-    """Returns the 64 bits of a key and a block number (low word first)."""
+    """Returns the 64 random bits of a key and a block number (low word first)."""
     k0 = wp.uint32(key)
     k1 = wp.uint32(key >> wp.uint64(32))
     k2 = PARITY ^ k0 ^ k1
@@ -100,7 +100,7 @@ def random_bits(streams: Streams, env: int) -> wp.uint64:
 
 @wp.func
 def agent_random_bits(streams: AgentStreams, env: int, agent: int) -> wp.uint64:
-    """Returns the next 64 random bits of an agent's stream: the agent's own blocks of its environment's key."""
+    """Returns the next 64 random bits of an agent's stream: blocks of its environment's key that only it uses."""
     count = streams.drawn[env, agent]
     streams.drawn[env, agent] = count + wp.uint32(1)
     return threefry(streams.seed[env], (wp.uint64(agent) << wp.uint64(32)) | wp.uint64(count))

@@ -11,12 +11,12 @@ from headrace.pool.spec import AgentType, TaskSpec
 
 
 def allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.random.Generator) -> Any:
-    """Returns one environment's action, with choices that its mask forbids replaced by random allowed ones.
+    """Returns one environment's action, with choices drawn at random from those that its mask allows.
 
     Args:
         spec: the task's spec.
         action: a sample of ``spec.action``.
-        mask: bool [actions], or [agents, actions] of a multi-agent task; None if every action is allowed.
+        mask: bool [choices], or [agents, choices] of a multi-agent task; None if every action is allowed.
         random: the source of randomness.
     """
     if mask is None:
@@ -39,7 +39,7 @@ def allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.ran
 
 
 def _draw(mask: np.ndarray, chosen: np.ndarray, heads: list[tuple[int, int]], random: np.random.Generator) -> None:
-    """Redraws forbidden choices of each head (first action, number of actions); heads that allow none keep theirs."""
+    """Draws each head's choice anew among the allowed ones; a head (first action, number) without any keeps its own."""
     at = 0
     for head, (start, number) in enumerate(heads):
         free = np.flatnonzero(mask[at : at + number])

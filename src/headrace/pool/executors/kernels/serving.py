@@ -1,9 +1,9 @@
-"""Serves kernel environments on the host: calls become rows of requests, and rows of requests a launch.
+"""The executor of kernel environments on the host: turns calls into rows of requests, which one launch serves.
 
 If an environment's step takes nanoseconds, the overhead dominates. A step of a whole pool is therefore a single
-launch, prepared when its batch was bound: the actions are copied and the launch is called. The kernel writes results
-into the batch's own arrays. All kinds of calls (full, partial, reset, mixed) are rows of requests to the same kernel;
-an asynchronous pool keeps them in a queue and serves them in `recv`.
+launch, prepared when its batch is bound: a step copies the actions and calls the launch. The kernel writes results
+directly into the batch's arrays. All kinds of calls (full, partial, reset, mixed) are rows of requests to the same
+kernel; an asynchronous pool keeps them in a queue and serves them in `recv`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 
 @dataclass(slots=True)
 class _Binding:
-    """The launches that fill a batch: for all environments in order, and for those picked."""
+    """The launches that fill a batch: for all environments in order, and for any other requests."""
 
     everyone: Run | None = None
     picked: Run | None = None
@@ -43,7 +43,7 @@ class SimulationExecutor(HostExecutor):
     """
 
     background = False
-    finishes_steps = False  # some helpers may have begun
+    finishes_steps = False  # an exception may leave a part of the environments stepped
     waiting = False
 
     def __init__(self, simulation: Simulation[Table], spec: TaskSpec, settings: PoolSettings, ring: BatchRing):
@@ -99,7 +99,7 @@ class SimulationExecutor(HostExecutor):
         self._queue.push(len(env_ids), {"env_id": env_ids, **asked})
 
     def recv(self, timeout: float | None) -> Batch:
-        """Serves the oldest requests immediately, so the timeout never passes."""
+        """Serves the oldest requests immediately, so that ``timeout`` has no effect."""
         return self._serve_queued(self._batch_size if self._is_async else self._queue.oldest)
 
     def discard(self) -> None:
@@ -130,7 +130,7 @@ class SimulationExecutor(HostExecutor):
     def close(self) -> None:
         if splitter := vars(self).pop("_splitter", None):
             splitter.close()
-        vars(self).clear()  # every array goes with its last reference
+        vars(self).clear()  # arrays are freed with their last reference
 
     def _saved_arrays(self) -> list[np.ndarray]:
         here = self._simulation
@@ -150,5 +150,5 @@ class SimulationExecutor(HostExecutor):
 
 
 def _columns_of(actions: Actions) -> dict[str, np.ndarray]:
-    """Actions as columns of requests; the prefix separates a `Dict`'s keys from other columns."""
+    """Returns actions as columns of requests; a prefix distinguishes a `Dict`'s keys from other columns."""
     return {f"{ACTION}:{name}": array for name, array in action_columns(actions).items()}

@@ -1,4 +1,4 @@
-"""Sets up a kernel environment on the host or a device: checks it, compiles it, plays it, and allocates its memory.
+"""Sets up kernel environments on the host or a device: checks, compiles and tries them out, and allocates memory.
 
 The memory is NumPy's or torch's; in debug mode nothing is compiled.
 """
@@ -26,7 +26,7 @@ Launch = Callable[[Any, int, Sequence[Any], str, int], Run]
 
 
 class Memory(Protocol[Tb]):
-    """Allocates a simulation's arrays."""
+    """An allocator of a simulation's arrays."""
 
     def table(
         self,
@@ -36,11 +36,11 @@ class Memory(Protocol[Tb]):
         scalars: Mapping[str, Any] | None = None,
         shared: Mapping[str, np.ndarray] | None = None,
     ) -> Tb:
-        """Returns rows for a `warp.struct`, all zero: see `headrace.pool.executors.kernels.memory.Table`."""
+        """Returns rows for a `warp.struct`, all zero; see `headrace.pool.executors.kernels.memory.Table`."""
         ...
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Returns an array or tensor of zeros of a NumPy dtype."""
+        """Returns an array or tensor of zeros with the NumPy dtype ``dtype``."""
         ...
 
     def put(self, array: Any, values: np.ndarray) -> None:
@@ -52,14 +52,17 @@ class Simulation(Generic[Tb]):
     """N environments of a kernel environment on one device: the compiled program and its memory.
 
     Args:
-        memory: allocates the arrays.
-        load: compiles the program and tests it; see `load_and_try`.
-        launch: prepares a launch, like `record`.
+        env: the environment.
+        spec: the task's spec.
+        settings: the options that every task shares.
+        memory: the allocator of its arrays.
+        load: a function that compiles the program and tries it out; see `load_and_try`.
+        launch: a function that prepares a launch, like `record`.
 
     Attributes:
-        env, program: the environment, and the program that it was compiled to.
-        state, streams, episodes: tables of the data that persist from step to step.
-        actions: name → array or tensor [N, …]: the actions of the next step, row i for row i of the requests.
+        env, program: the environment and its program.
+        state, streams, episodes: tables of the data that persist between steps.
+        actions: name → array or tensor [N, …], the actions of the next step; row i belongs to row i of the requests.
         rules: see `headrace.pool.executors.kernels.program.Rules`.
 
     Raises:
@@ -91,7 +94,7 @@ class Simulation(Generic[Tb]):
             self._actions = actions_over(program, self.actions)
 
     def record(self, requests: AnyTable, arrays: Mapping[str, Any], first: int, rows: int) -> Run:
-        """Returns the launch that serves the ``rows`` requests from row ``first`` into the same rows of a batch."""
+        """Returns the launch that serves ``rows`` requests from row ``first`` on, into the same rows of ``arrays``."""
         with quiet():
             results = _result_structs(self.env, self.program, arrays)
         tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
@@ -99,7 +102,11 @@ class Simulation(Generic[Tb]):
         return self._launch(program.kernel, rows * program.lanes, arguments, self._device, program.block_dim)
 
     def render(self, arrays: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-        """Returns frames uint8[rows, height, width, 3] of environments whose state is in these arrays [rows, …]."""
+        """Returns frames uint8[rows, height, width, 3] of environments whose state is in these arrays [rows, …].
+
+        Raises:
+            RenderError: the environment has no rendering.
+        """
         draw = self.env.render
         if draw is None:
             raise RenderError(f"{self.env.name} has no rendering")
@@ -107,7 +114,7 @@ class Simulation(Generic[Tb]):
 
 
 def requests_for(memory: Memory[Tb], num_envs: int) -> Tb:
-    """Returns requests for a step of all environments in order; other calls overwrite them."""
+    """Returns requests, which are initially a step of all environments in order."""
     requests = memory.table(Requests, num_envs)
     memory.put(requests.arrays["env_id"], np.arange(num_envs, dtype=np.int32))
     memory.put(requests.arrays["command"], np.full(num_envs, int(STEP), np.uint8))
@@ -115,7 +122,7 @@ def requests_for(memory: Memory[Tb], num_envs: int) -> Tb:
 
 
 def _result_structs(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """A batch's arrays as kernels take them: outcome, view, and the view of final observations."""
+    """Returns a batch's arrays in the form that kernels take: outcome, view, and the view of final observations."""
     outcome = {name.replace(FINAL, "final_").replace(INFO, ""): array for name, array in arrays.items()}
     seen = {view_name(name): a for name, a in arrays.items() if not name.startswith(FINAL)}
     last = {view_name(name[len(FINAL) :]): a for name, a in arrays.items() if name.startswith(FINAL)}

@@ -35,10 +35,11 @@ class KernelTask:
     Attributes:
         env: the environment; or a function options → environment.
         observation, action: one environment's spaces; or functions options → space.
-        agents: the agent types of a multi-agent environment, in place of observation and action; or a function.
-        info: the arrays that come with every step; or a function of the options.
-        options: name → `Option`, or simply its default. Those whose names are scalar fields of the
-            environment's state arrive there.
+        agents: the agent types of a multi-agent environment, in place of observation and action; or a function
+            options → agent types.
+        info: the info fields of every step; or a function options → fields.
+        options: name → `Option`, or simply its default. A scalar field of the environment's state that has the name
+            of an option holds its value.
         max_episode_steps: number of agent steps after which an episode is truncated, 0 for no limit; also an option.
         render_fps: agent steps per second at which rendered frames look natural.
     """
@@ -53,10 +54,14 @@ class KernelTask:
     render_fps: float = 30.0
 
     def __call__(self, task: str, **options: Any) -> Task:
-        """Returns the task of this name; raises `OptionError` for options that do not exist or do not fit.
+        """Returns the task under the name ``task``, with these options.
 
-        Every kernel task also has the option ``debug``: run as plain Python, with every index checked; the
-        environment variable ``HEADRACE_DEBUG=1`` turns it on for all tasks.
+        Every kernel task also has the option ``debug``: whether its functions run as plain Python, with every index
+        checked; the environment variable ``HEADRACE_DEBUG=1`` turns it on for all tasks.
+
+        Raises:
+            OptionError: an option is unknown, or its value is invalid.
+            KernelError: the environment and the task differ in whether they have several agents.
         """
         from headrace.pool.executors.kernels.agents import MultiAgentEnv
 
@@ -79,7 +84,7 @@ class KernelTask:
 
 
 def _executor(debug: bool) -> type[SimulationExecutor]:
-    """The executor class of a pool on the CPU."""
+    """Returns the executor class of a pool on the CPU."""
     if debug:
         from headrace.pool.executors.kernels.diagnostics.debug import DebugExecutor
 
@@ -90,7 +95,7 @@ def _executor(debug: bool) -> type[SimulationExecutor]:
 
 
 def _on_device(env: AnyEnv, spec: TaskSpec, settings: PoolSettings) -> KernelDeviceExecutor:
-    """The executor of a pool of torch tensors."""
+    """Returns the executor of a pool of torch tensors."""
     from headrace.pool.executors.kernels.device import KernelDeviceExecutor
 
     return KernelDeviceExecutor(env, spec, settings)

@@ -1,11 +1,11 @@
-"""Sine and cosine together, in float64, at half the cost of the two library calls.
+"""Computes sine and cosine together, in float64, in half the time of the two library calls.
 
-Light environments spend most of their time in these functions. Written out, they are inlined, share their work, and
-give the same bits wherever the arithmetic is IEEE 754 without contraction.
+Light environments spend most of their time in these functions. In Warp, they are inlined, share common terms, and
+return the same bits wherever the arithmetic is IEEE 754 without contraction.
 
-The angle is reduced to [-π/4, π/4] by a multiple of π/2 that is kept in two parts (Cody and
-Waite, "Software manual for the elementary functions", 1980); there the Taylor series are
-exact to the last bit or two. Errors stay below 3e-16 for angles up to a million radians.
+The angle is reduced to [-π/4, π/4] by a multiple of π/2 that is stored in two parts (Cody and Waite, "Software manual
+for the elementary functions", 1980); there the Taylor series are exact except for the last one or two bits. Errors stay
+below 3e-16 for angles up to a million radians.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -16,7 +16,7 @@ import warp as wp
 
 TWO_OVER_PI = wp.constant(wp.float64(2 / math.pi))
 HALF_PI_HIGH = wp.constant(wp.float64(float.fromhex("0x1.921fb544p+0")))  # 33 bits: k times this is exact
-HALF_PI_LOW = wp.constant(wp.float64(6.077100506506192e-11))  # the rest
+HALF_PI_LOW = wp.constant(wp.float64(6.077100506506192e-11))  # the remaining bits
 TO_INTEGER = wp.constant(wp.float64(1.5 * 2**52))  # adding it rounds to the nearest integer
 ONE = wp.constant(wp.float64(1.0))
 
@@ -30,7 +30,7 @@ C2, C4, C6, C8, C10, C12, C14, C16 = (
 
 @wp.func
 def sincos_near_zero(x: wp.float64):
-    """Returns (sin, cos) of an angle in [-π/4, π/4], bit for bit the result of `sincos`, but faster."""
+    """Returns (sin, cos) of an angle in [-π/4, π/4] rad, with the same bits as `sincos`, in less time."""
     x2 = x * x
     x4 = x2 * x2
     x8 = x4 * x4

@@ -1,4 +1,4 @@
-"""MuJoCo tasks: native physics on threads, rewards and observations in Python, compiled.
+"""MuJoCo tasks: native physics on threads, with rewards and observations written in Python and compiled.
 
 `headrace.mujoco` exports these names to authors of tasks.
 """

@@ -1,7 +1,7 @@
-"""Runs a MuJoCo task over MuJoCo Warp, in torch's memory, on a CPU or a GPU.
+"""Runs a MuJoCo task with MuJoCo Warp, in torch's memory, on a CPU or a GPU.
 
-The task's functions are the same as on threads; autoreset, truncation and seeds, which the engine handles there for
-each environment, are handled here for all environments together, with masks. Nothing waits for the device.
+The task's functions are the same as on threads. Autoreset, truncation and seeds, which the engine handles there for
+each environment, are handled here for all environments together, with masks. On a GPU no step waits for the device.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class WarpExecutor(DeviceExecutor):
         self._write(tensors, ids)
 
     def _take(self, requests: DeviceTable, ids: torch.Tensor, rows: int) -> None:
-        """Records which environments step and which start an episode, with their actions and seeds."""
+        """Records which environments step and which start an episode, and copies their actions and seeds."""
         command = requests.arrays["command"][:rows]
         steps = command == int(STEP)
         if self._settings.autoreset == "next_step":
@@ -135,7 +135,7 @@ class WarpExecutor(DeviceExecutor):
         if self.env.act is None:
             physics.set_controls(self._taken, stepping)
         else:
-            physics.pull()  # a state may have been loaded
+            physics.pull()  # a state may have been loaded since the last step
             self._command(program.ACT, stepping)
             physics.push()
         physics.step(self._spec.frame_skip)
@@ -144,7 +144,7 @@ class WarpExecutor(DeviceExecutor):
         physics.pull()
         self._seen.warning.copy_(torch.where(stepping, warning, self._seen.warning))
         sound = stepping & (warning == 0)
-        self._command(program.STEP, sound)  # others keep their last observation, and their episode ends
+        self._command(program.STEP, sound)  # the others keep their last observation, and their episode ends
         self._reward.copy_(self._outcome.arrays["reward"].masked_fill(~sound, 0.0))
         self._terminated.copy_((self._outcome.arrays["terminated"] & sound) | (stepping & ~sound))
         self._elapsed += stepping
@@ -186,7 +186,7 @@ class WarpExecutor(DeviceExecutor):
         self._stack(starting, from_nothing=True)
 
     def _stack(self, picked: torch.Tensor, from_nothing: bool) -> None:
-        """Appends the latest observations of the environments picked to their stacks."""
+        """Appends the latest observations of the environments picked, bool [N], to their stacks."""
         for name, stack in self._seen.stacks.items():
             newest = self._seen.newest[name].unsqueeze(1)
             kept = newest.expand_as(stack[:, 1:]) if from_nothing else stack[:, 1:]
@@ -212,7 +212,7 @@ class WarpExecutor(DeviceExecutor):
     # -- launches --------------------------------------------------------------------------------
 
     def _recorded(self, model: MjModel, observation: gym.Space) -> dict[int, Run]:
-        """The launches of the task's functions over the environments picked, by command."""
+        """Returns command → the launch of the task's function for all picked environments."""
         device = str(self.device)
         block = 1 if device == "cpu" else BLOCK
         with COMPILING, mistakes_named(self.env):

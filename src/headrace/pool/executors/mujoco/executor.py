@@ -32,12 +32,15 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 class MujocoExecutor(ThreadsExecutor):
     """The executor of a `MujocoEnv` on the host.
 
-    An environment's simulation is one row of `mujoco.mj_getState`'s numbers. A warning of MuJoCo in a step ends the
-    episode, and is reported in ``info["physics_warning"]``: 0, or 1 + a `mujoco.mjtWarning`.
+    The state of an environment's simulation is one row of numbers, as `mujoco.mj_getState` returns them. A warning of
+    MuJoCo in a step ends the episode, and is reported in ``info["physics_warning"]``: 0, or 1 + a `mujoco.mjtWarning`.
 
     Args:
+        env: the task.
+        model: its model.
         observation, shown: see `Seen`.
         camera: the camera of pictures.
+        spec, settings, ring: as for every executor.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class MujocoExecutor(ThreadsExecutor):
         self._studio.close()
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Returns the simulations' state and varying model fields by MuJoCo's names, and the task's own arrays."""
+        """Returns the simulations' state and varying model fields by MuJoCo's names, and the task's state arrays."""
         return {**self._components, **self._memory.varying, **self._memory.state.arrays}
 
     def record(self) -> np.ndarray:
@@ -96,7 +99,7 @@ class MujocoExecutor(ThreadsExecutor):
         return self._rows.copy()
 
     def bare_seconds(self, states: np.ndarray, controls: np.ndarray, num_threads: int) -> float:
-        """Returns the seconds that MuJoCo alone takes for the same physics: the limit that benchmarks compare with.
+        """Returns the seconds that MuJoCo alone takes for the same physics, for comparison in benchmarks.
 
         Args:
             states: float64 [steps, N, …], from `record` before each agent step.
@@ -148,14 +151,14 @@ def _studio(native: ModuleType, physics: Any, spec: TaskSpec, camera: MjvCamera)
 
 
 def _after(env: MujocoEnv) -> dict[str, bool]:
-    """The computations after the last `mj_step` of an agent step."""
+    """Returns which computations follow the last `mj_step` of an agent step."""
     return {"kinematics": env.fresh, "forces": any(name in env.reads for name in FORCES)}
 
 
 def _compile(
     env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec, memory: Memory, num_envs: int
 ) -> Compiled:
-    """The task's functions for the CPU, over the memory of one simulation, which each thread replaces by its own."""
+    """Returns the task's functions for the CPU, over one simulation's memory, which each thread replaces by its own."""
     data = library().MjData(model)
     struct = physics_struct(model, data, env.reads)
     physics = physics_over(struct, model, data, num_envs, memory.varying)

@@ -1,4 +1,4 @@
-"""MuJoCo's fields as the arrays that task functions read: ``physics.qpos[env, i]``, ``physics.xpos[env, body]``.
+"""Arrays of MuJoCo's fields for a task's functions: ``physics.qpos[env, i]``, ``physics.xpos[env, body]``.
 
 Names, shapes and meanings are those of ``mjData`` and ``mjModel``, with the environment as first index, which is also
 MuJoCo Warp's layout. On the CPU the arrays' memory is a thread's single mjData: their first stride is zero.
@@ -22,7 +22,7 @@ MjData = Any  # mujoco.MjData
 MjvCamera = Any  # mujoco.MjvCamera
 
 SINGLE = {"time": np.float64, "ncon": np.int32}  # fields of one number
-FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # what mj_rnePostConstraint computes
+FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # fields that mj_rnePostConstraint computes
 APPLIED = ("qfrc_applied", "xfrc_applied")  # forces that a task may set
 VECTORS = {2: wp.vec2d, 3: wp.vec3d, 4: wp.vec4d, 6: wp.spatial_vectord, 9: wp.mat33d}
 SCALARS = {
@@ -65,7 +65,7 @@ def varying_rows(model: MjModel, names: Sequence[str], reads: Sequence[str], num
 
 
 def field_dtype(name: str, array: np.ndarray) -> Any:
-    """Returns the Warp type of one element: a number, or a vector, quaternion or matrix if the field's rows are such.
+    """Returns the Warp type of one element: a number, or for a field [n, k] a vector, quaternion or matrix.
 
     Raises:
         KernelError: kernels cannot read the field's dtype.
@@ -91,7 +91,7 @@ def physics_struct(model: MjModel, data: MjData, names: Sequence[str]) -> Any:
 
 @functools.cache
 def _struct_of(fields: tuple[tuple[str, np.dtype, int], ...]) -> Any:
-    """The struct of fields (name, dtype, width); cached, so that equal fields find the same compiled kernel."""
+    """Returns the struct of fields (name, dtype, width); cached, so that equal fields share a compiled kernel."""
     kinds = {}
     for name, dtype, width in fields:
         element = field_dtype(name, np.empty((0, width) if width else 0, dtype))

@@ -1,4 +1,4 @@
-"""Plays the first steps of a new robot task, its functions interpreted over MuJoCo's own memory.
+"""Runs the first steps of a new MuJoCo task with interpreted functions, over MuJoCo's own memory.
 
 See `headrace.pool.executors.kernels.diagnostics.first_steps`, which does the same for kernel environments.
 """
@@ -45,15 +45,15 @@ MOST_STARTS = 100
 def load_and_try(
     env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec, kernel: Any, device: str, block_dim: int
 ) -> None:
-    """Compiles a robot task's functions, and plays their first steps unless this version has passed before.
+    """Compiles a MuJoCo task's functions, and runs their first steps unless this version has passed before.
 
     Args:
         env: the task.
         model: its model.
-        observation: the space of what its functions write.
+        observation: the space of the observations that its functions write.
         spec: the task's spec.
         kernel: its kernel, from `headrace.pool.executors.mujoco.program`.
-        device, block_dim: for which the kernel is compiled.
+        device, block_dim: the device and the number of threads of a block for which the kernel is compiled.
 
     Raises:
         KernelError: the functions do not compile, or contain a mistake that compiled code would not report; the
@@ -131,7 +131,7 @@ class _Play:
         self._observe(i)
 
     def _step(self, i: int) -> bool:
-        """Takes a step; returns whether the episode is over."""
+        """Takes a step of environment i; returns whether its episode is over."""
         mujoco, env, model, data = library(), self._env, self._models[i], self._datas[i]
         self._actions.values[i] = self._random.draw([i])[0]
         if env.act is not None:
@@ -159,7 +159,7 @@ class _Play:
         for name, space in self._spaces.items():
             array = getattr(self._view, name)
             check_set(self._env.observe, array, i, "env")
-            with contextlib.suppress(OutsideError):  # which conformance checks report
+            with contextlib.suppress(OutsideError):  # conformance checks report it
                 check_seen(self._env.observe, name, array.values[i], space, "env")
 
     def _call(self, function: Any, i: int, *more: Any) -> Any:
@@ -169,13 +169,13 @@ class _Play:
         return "environment", self._turn
 
     def _physics(self, i: int) -> Record:
-        """MuJoCo's fields of one environment, as its functions take them."""
+        """Returns MuJoCo's fields of one environment in the form that interpreted functions take."""
         model, data = self._models[i], self._datas[i]
         arrays = {name: _field(model, data, name, self._own) for name in self._env.reads}
         return Record("Physics", arrays)
 
     def _state_arrays(self, scalars: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-        """Name → (array, mask of the elements that have been set).
+        """Returns name → (array, mask of the elements that have been set).
 
         For a task with `accept`, whose `reset` may run repeatedly for one start, the arrays count as set: they hold
         zeros first, and then the values of the previous attempt.
@@ -204,7 +204,7 @@ def _record(
     owner: Any,
     shared: Container[str] = (),
 ) -> Record:
-    """An instance of a `warp.struct` as interpreted functions take it, over arrays and masks of their set elements.
+    """Returns an instance of a `warp.struct` for interpreted functions, over arrays and masks of their set elements.
 
     Arrays named in ``shared`` have no row for each environment.
     """
@@ -219,7 +219,7 @@ def _record(
 
 
 def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
-    """A field of MuJoCo with a first index for the environment, all of which refer to the same memory."""
+    """Returns a field of MuJoCo with a first index for the environment; all its values refer to the same memory."""
     array = field_array(model, data, name)
     dtype = field_dtype(name, array)
     if array.dtype == np.bool_:
@@ -234,7 +234,7 @@ def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
 
 @contextlib.contextmanager
 def _speechless() -> Iterator[None]:
-    """Keeps MuJoCo's warnings, which random actions may cause, out of its log and the terminal."""
+    """Returns a context in which MuJoCo's warnings, which random actions may cause, are discarded."""
     mujoco = library()
     spoken = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)

@@ -1,7 +1,7 @@
 """The memory of a pool of a MuJoCo task: arrays with one row for each environment.
 
-It holds all data that outlives a step. Native code and the task's compiled functions receive the arrays' addresses, so
-that neither allocates, and a saved state is a copy of rows.
+It holds all data that persists between steps. Native code and the task's compiled functions receive the arrays'
+addresses, so neither allocates memory, and a saved state is a copy of rows.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ class Seen:
     """The observations and info of N environments: arrays, or tensors, [N, …].
 
     Args:
-        observation: the space of what the task's functions write.
-        shown: the space of what a batch holds, without stacking: the same; or all of it concatenated into one array,
-            see `windows`; or pictures.
+        env, spec: the task and its spec.
+        observation: the space of the observations that the task's functions write.
+        shown: the space of a batch's observations without stacking: the same space; or its arrays concatenated into
+            one, see `windows`; or pictures.
         hidden: see `checked`.
+        num_envs: N.
         zeros: a function (shape, NumPy dtype) → array of zeros.
 
     Attributes:
         described: the batch's fields of observation and info, in its order.
         newest: name → [N, …], the latest values.
-        stacks: name → [N, depth, …], of stacked observations, oldest first.
+        stacks: name → [N, depth, …], the stacked observations, oldest first.
         pixels: uint8 [N, 3, height, width], the latest pictures; None if pictures are not observed.
         view: the struct that the task's functions write to.
         warning: int32 [N], see `MujocoExecutor`.
@@ -78,7 +80,7 @@ class Seen:
         self.view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
 
     def reports(self) -> list[Report]:
-        """Returns each array as native code takes it: name, shape, rows, stack and its depth."""
+        """Returns each array in the form that native code takes: name, shape, rows, stack and its depth."""
         reports = []
         for f in self.described:
             stack = self.stacks.get(f.name)
@@ -88,11 +90,11 @@ class Seen:
 
 
 class Memory:
-    """The rows of N environments on threads.
+    """The arrays of N environments that run on threads.
 
     Attributes:
         state, streams, outcome: tables for the compiled functions.
-        actions: float64 [N, nu], of the last step.
+        actions: float64 [N, nu], the actions of the last step.
         varying: name → [N, …], the model's fields that differ between environments.
         seen: observations and info.
     """
@@ -110,7 +112,7 @@ class Memory:
         self.seen = Seen(env, observation, shown, spec, hidden, n, np.zeros)
 
     def kept(self) -> list[np.ndarray]:
-        """Returns the task's own state arrays, [N, …], which are part of a saved state."""
+        """Returns the arrays [N, …] of the task's state and the varying model fields, which belong to a saved state."""
         return [*self.state.arrays.values(), *self.varying.values()]
 
 
@@ -131,7 +133,7 @@ def written_info(env: MujocoEnv, spec: TaskSpec) -> tuple[Field, ...]:
 
 
 def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Returns the fields of the view that this task does not show, although its functions may write them."""
+    """Returns the view's fields that are neither observation nor info of the task; its functions may write them."""
     shown = {view_name(f.name) for f in (*observation_fields(spec.observation), *spec.info)}
     return tuple(
         Field(name, np.dtype(wp.dtype_to_numpy(kind.dtype)), row_shape(name, env.shapes, scalars))
@@ -141,7 +143,10 @@ def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: Mapping[str, Any]) ->
 
 
 def windows(observation: gym.Space, seen: dict[str, Any]) -> dict[str, Any]:
-    """Returns an observation's arrays, or tensors, by name, as views [N, …] of one [N, k] that concatenates them."""
+    """Returns name → view [N, …] of the observation's parts within the concatenated array or tensor [N, k].
+
+    The result is empty if the observation is not a `Dict` or is not concatenated.
+    """
     if not isinstance(observation, gym.spaces.Dict) or OBS not in seen:
         return {}
     views, at, rows = {}, 0, seen[OBS]

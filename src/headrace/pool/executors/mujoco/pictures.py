@@ -1,7 +1,7 @@
-"""Rendering of MuJoCo tasks: options and cameras.
+"""Rendering options and cameras of MuJoCo tasks.
 
-Options are EnvPool's, and Gymnasium's where EnvPool has none. Native code renders (``native/mujoco/painter.hpp``), so
-that pictures can also be observations, made by the threads that step.
+Options have EnvPool's names, and Gymnasium's if EnvPool has none. Native code (``native/mujoco/painter.hpp``) renders,
+so that the threads that step can also render observations.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from headrace.errors import OptionError
 from headrace.pool.executors.mujoco.fields import MjModel, MjvCamera, library
 from headrace.pool.options import Checked, Option, Options
 
-SEEN_SIDE, DRAWN_SIDE = 84, 480  # default pixels a side: of an observation, as in EnvPool; of a frame, as in Gymnasium
-MOST = 8192  # most pixels a side
-MOST_GEOMS = 10_000  # in a scene, as in MuJoCo's own Renderer
+SEEN_SIDE, DRAWN_SIDE = 84, 480  # default width and height: of an observation, as in EnvPool; a frame, as in Gymnasium
+MOST = 8192  # greatest width and height in pixels
+MOST_GEOMS = 10_000  # default limit of geoms in a scene, as in MuJoCo's own Renderer
 POSES = 100  # random poses from which a model's reach is computed
 CAMERA_ID, CAMERA_NAME = "render_camera_id", "render_camera_name"
 
@@ -31,8 +31,9 @@ class Camera:
     """The default camera of a task, used unless its options name a camera of the model.
 
     Attributes:
-        name: a camera of the model, if it has one of this name; otherwise the free camera is used.
-        distance, azimuth, elevation, lookat: of the free camera, in m, degrees, degrees and m; None for MuJoCo's own.
+        name: the name of a camera of the model; if the model has none of this name, the free camera is used.
+        distance, azimuth, elevation, lookat: parameters of the free camera, in m, degrees, degrees and m; None for
+            MuJoCo's defaults.
         on_geoms: whether the free camera looks at the geoms' median position, at a distance of the model's extent, as
             in Gymnasium; otherwise it looks at the model's centre.
         on_reach: whether the free camera shows everything that a model with a fixed base can reach with its joints,
@@ -106,9 +107,9 @@ def camera_of(task: str, model: MjModel, options: Mapping[str, Any], chosen: Cam
 
 
 def _reach(model: MjModel) -> tuple[np.ndarray, float] | None:
-    """The point [3] and distance in m of a free camera that shows all that a model with a fixed base can reach.
+    """Returns the point [3] and distance in m of a free camera that shows all that a model with a fixed base can reach.
 
-    None for a model with other joints than hinges and limited slides, and if MuJoCo's own view shows everything.
+    Returns None for a model with other joints than hinges and limited slides, or if MuJoCo's default view shows all.
     """
     mujoco, data, chance = library(), library().MjData(model), np.random.default_rng(0)
     hinge, slide = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
@@ -126,7 +127,7 @@ def _reach(model: MjModel) -> tuple[np.ndarray, float] | None:
     shown = model.stat.extent / 2
     if (least >= model.stat.center - shown).all() and (most <= model.stat.center + shown).all():
         return None
-    return (least + most) / 2, 1.5 * (most - least).max()  # the same ratio of distance to size as MuJoCo's own
+    return (least + most) / 2, 1.5 * (most - least).max()  # the ratio of distance to size of MuJoCo's default view
 
 
 def _name(value: Any) -> str:
@@ -136,7 +137,7 @@ def _name(value: Any) -> str:
 
 
 def _flags(kinds: range, value: Any) -> dict[int, bool]:
-    """Visibility by the number of its `mujoco.mjtVisFlag`; JSON turns such keys into strings."""
+    """Returns number of a `mujoco.mjtVisFlag` → visibility; keys may be strings, as in JSON."""
     if not isinstance(value, Mapping):
         raise TypeError
     flags = {int(flag) if isinstance(flag, str) else operator.index(flag): on for flag, on in value.items()}

@@ -1,8 +1,8 @@
 """The definition of a MuJoCo task, and the kernel that is generated around it.
 
-MuJoCo computes the physics. The task itself (how an episode starts, the reward, termination, observations) consists of
-Warp functions over one environment, as in a kernel environment. Worker threads call them, compiled, directly after
-`mj_step`, while the data that they read is in the thread's cache; no Python runs in a step.
+MuJoCo computes the physics. The task itself (the start of an episode, reward, termination, observations) consists of
+Warp functions over one environment, as in a kernel environment. Worker threads call the compiled functions directly
+after `mj_step`, while the data that they read is in the core's cache; no Python code runs in a step.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -46,9 +46,9 @@ class MujocoEnv:
         name: the compiled kernel's name: an identifier.
         reads: MuJoCo's names of the fields of ``mjData`` and ``mjModel`` that the functions read or write.
         state: a `warp.struct`. Its array fields are the task's own state, one row for each environment; its scalar
-            fields are options of the task by name, and constants.
+            fields hold options of the task by name, and constants.
         view: a `warp.struct` of the outputs: ``obs`` (or ``obs_<key>``) and the info fields by name; row ``env``.
-            Info that `step` writes is zero after a reset. Fields that the task does not show are ignored.
+            Info that `step` writes is zero after a reset. Fields that are neither observation nor info are ignored.
         reset: ``(physics, state, env, streams)``: begin an episode; physics holds the model's initial state.
         step: ``(physics, state, env, actions, view) → (reward float32, terminated bool)``: the reward and whether the
             episode terminated, after physics has advanced; the action is ``actions[env, i]`` (float64).
@@ -65,7 +65,7 @@ class MujocoEnv:
         starts_unactuated: whether the first observation is computed without actuator forces, as in dm_control.
         forces: whether ``cacc``, ``cfrc_int`` and ``cfrc_ext`` are computed after a step if they are read; otherwise,
             and after a reset, they are zero.
-        shapes, constants, tables: as for a `KernelEnv`; shapes of the view's fields that are not shown, too.
+        shapes, constants, tables: as for a `KernelEnv`; ``shapes`` also holds those of ignored fields of the view.
     """
 
     name: str
@@ -115,7 +115,7 @@ def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
 
 
 class Parts(NamedTuple):
-    """The parts of a task that determine its kernels: the key under which these are cached.
+    """The parts of a task that determine its kernels, and thus the key under which kernels are cached.
 
     Pools of one task share kernels, since Warp never frees one.
     """

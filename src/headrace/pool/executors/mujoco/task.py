@@ -26,12 +26,12 @@ from headrace.pool.task import Task
 class MujocoTask:
     """A `MujocoEnv` with its model, spaces and options, as `headrace.register` takes it.
 
-    Every such task has the options ``frame_skip`` (physics steps in one agent step), ``frame_stack`` (number of
-    latest observations to stack, oldest first, along a new first dimension; 1 for no such dimension) and
+    Every such task has the options ``frame_skip`` (number of physics steps in one agent step), ``frame_stack`` (number
+    of latest observations to stack, oldest first, along a new first dimension; 1 for no such dimension) and
     ``max_episode_steps``, and rendering options: ``from_pixels`` (whether pictures are the observation),
     ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``, ``render_effects`` (whether
     shadows, reflections and antialiasing are drawn), ``visual_options`` (a dict `mujoco.mjtVisFlag` → whether it is
-    drawn, in place of MuJoCo's default) and ``max_geom`` (most geoms in a scene).
+    drawn, in place of MuJoCo's default) and ``max_geom`` (greatest number of geoms in a scene).
     A task with a `Dict` observation may list ``flat_observation`` among its options, as in dm_control: whether its
     arrays are concatenated into one.
 
@@ -39,12 +39,12 @@ class MujocoTask:
         env: the task; or a function (options, model) → task.
         model: the model as XML or as the path of a file; or a function options → `mujoco.MjModel`.
         observation: one observation's space; or a function (options, model) → space.
-        info: the arrays that come with every step; or a function of the options and the model.
-        options: name → `Option`, or simply its default. Those whose names are scalar fields of the task's
-            state arrive there, as do the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …) and ``dt``, the
-            seconds of one agent step.
+        info: the info fields of every step; or a function (options, model) → fields.
+        options: name → `Option`, or simply its default. A scalar field of the task's state with the name of an option
+            holds its value; so do fields named after the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …), and
+            ``dt``, the seconds of one agent step.
         frame_skip, max_episode_steps: defaults of these options.
-        camera: where pictures are seen from; by default so that all that the model reaches is in them.
+        camera: the default camera of pictures; by default one that shows all that the model can reach.
     """
 
     env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
@@ -57,7 +57,11 @@ class MujocoTask:
     camera: Camera = field(default_factory=lambda: Camera(on_reach=True))
 
     def __call__(self, task: str, **options: Any) -> Task:
-        """The task of this name; raises `OptionError` for options that do not exist or do not fit."""
+        """Returns the task under the name ``task``, with these options.
+
+        Raises:
+            OptionError: an option is unknown or its value is invalid, or MuJoCo cannot compile the model.
+        """
         from headrace.pool.executors.mujoco.executor import MujocoExecutor
         from headrace.pool.executors.mujoco.memory import WARNING
 

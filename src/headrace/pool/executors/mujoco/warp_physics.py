@@ -1,8 +1,8 @@
-"""MuJoCo Warp under a task: N worlds on one device, as tensors and as the float64 arrays that tasks read.
+"""The physics of a task in MuJoCo Warp: N worlds on one device, as tensors and as float64 arrays for the task.
 
 MuJoCo Warp computes in float32. A task's functions are written once, in float64, so the fields that they read are
-copied into float64 arrays after each physics step, and the fields that they may write are copied back: a few hundred
-numbers for each world, which is little beside physics itself.
+copied into float64 arrays after each physics step, and the fields that they may write are copied back. These are a few
+hundred numbers for each world, which takes little time compared with the physics.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WarpPhysics:
 
     Attributes:
         struct: the `warp.struct` of the fields that the task reads.
-        arrays: its instance.
+        arrays: the instance of the struct that the task's functions receive.
         initial: the model's initial state, of one world.
     """
 
@@ -53,14 +53,14 @@ class WarpPhysics:
         self._mjw, self._device = _mujoco_warp(), str(device)
         self._env = env
         data = library().MjData(model)
-        varying_rows(model, env.varies, env.reads, 1)  # for the same errors as on threads
+        varying_rows(model, env.varies, env.reads, 1)  # raises the same errors as on threads
         with quiet(), wp.ScopedDevice(self._device):
             try:
                 self._model = self._mjw.put_model(model, batch_sizes=dict.fromkeys(env.varies, num_envs))
                 self._data = self._mjw.make_data(model, nworld=num_envs)
             except (NotImplementedError, ValueError) as error:
                 raise OptionError(f"{env.name}: MuJoCo Warp cannot run this model: {error}") from error
-            self._mjw.forward(self._model, self._data)  # compiles its kernels, which a CUDA graph could not
+            self._mjw.forward(self._model, self._data)  # compiles its kernels, which is impossible in a CUDA graph
         self._model.opt.graph_conditional = False  # CUDA graphs are captured by torch
         self._overflow = wp.to_torch(self._data.overflow)
         self._state = {name: t for name in STATE if (t := self._tensor(name)) is not None and t.numel()}
@@ -77,7 +77,7 @@ class WarpPhysics:
         return {name: tensor.clone() for name, tensor in self._state.items()}
 
     def restore(self, state: State, picked: torch.Tensor) -> None:
-        """Sets the worlds picked, bool [N], to a state of one world or of all."""
+        """Sets the worlds picked, bool [N], to ``state``, which holds one world or all N."""
         for name, tensor in self._state.items():
             where = picked.view(-1, *(1,) * (tensor.dim() - 1))
             tensor.copy_(torch.where(where, state[name], tensor))
@@ -105,7 +105,7 @@ class WarpPhysics:
     # -- physics ---------------------------------------------------------------------------------
 
     def step(self, steps: int) -> None:
-        """Advances all worlds by ``steps`` physics steps, and recompute the fields that the task wants up to date."""
+        """Advances all worlds by ``steps`` physics steps, and recomputes the fields that the task needs up to date."""
         self._overflow.zero_()
         with self._running() as (mjw, model, data):
             for _ in range(steps):
@@ -119,7 +119,7 @@ class WarpPhysics:
                 mjw.rne_postconstraint(model, data)
 
     def begin(self, steps: int = 0) -> None:
-        """Computes everything that follows from the worlds' state, after ``steps`` settling steps."""
+        """Computes all fields that follow from the worlds' state, after ``steps`` settling steps."""
         with self._running() as (mjw, model, data):
             for _ in range(steps):
                 mjw.step(model, data)
@@ -145,7 +145,7 @@ class WarpPhysics:
                 found.masked_fill_(~sound, 1 + int(kind))
         return found
 
-    # -- how -------------------------------------------------------------------------------------
+    # -- access to MuJoCo Warp -------------------------------------------------------------------
 
     @property
     def _reads_forces(self) -> bool:
@@ -157,7 +157,7 @@ class WarpPhysics:
             yield self._mjw, self._model, self._data
 
     def _tensor(self, name: str) -> Any:
-        """MuJoCo Warp's array of this name as a tensor; None if there is none."""
+        """Returns MuJoCo Warp's array of this name as a tensor; None if there is none."""
         array: Any = getattr(self._data, name, None)
         array = getattr(self._model, name, None) if array is None else array
         return wp.to_torch(array) if wp.types.is_array(array) else None

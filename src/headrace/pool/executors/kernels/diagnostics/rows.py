@@ -1,4 +1,4 @@
-"""Serves a launch in debug mode: one row after the other, with checks of the results."""
+"""Serves a launch in debug mode, one row after the other, and checks the results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Turn:
 
 
 class Rows:
-    """Serves the rows of a launch one by one, and checks the results.
+    """The debug mode of one environment's launches: serves rows one by one, and checks the results.
 
     Attributes:
         known: for each array of the state, the mask of elements that have been set.
@@ -62,7 +62,9 @@ class Rows:
         self.known: Mapping[str, np.ndarray] = {}
 
     def record(self, kernel: Any, rows: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
-        """Returns a function that serves ``rows`` requests, like `launch.record`; arguments in the kernel's order.
+        """Returns a function that serves ``rows`` requests, like `launch.record`.
+
+        ``arguments`` are those of the kernel, in its order.
 
         It raises `EnvironmentFailure` for the first environment that fails, after all others have been served.
         """
@@ -93,7 +95,7 @@ class Rows:
         return run
 
     def _shown(self, name: str, value: Any, turn: _Turn) -> Any:
-        """An argument of the kernel in the form that the interpreted kernel takes."""
+        """Returns an argument of the kernel in the form that the interpreted kernel takes."""
         owner = turn.own_env if name in BY_ENV else turn.own_row
         if isinstance(value, wp.array):
             return Array(name, value.numpy(), value.dtype, owner, note=self._note(name, value.ndim))
@@ -148,7 +150,12 @@ def arrays_of(record: Record) -> list[Array]:
 
 
 def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, row: str = "row") -> None:
-    """Raises `WrongError` for an observation by this function that is not finite, `OutsideError` for one outside."""
+    """Checks an observation that ``function`` wrote.
+
+    Raises:
+        WrongError: it is NaN or infinite.
+        OutsideError: it lies outside of its space.
+    """
     low, high = bounds(space)
     for wrong, text in ((~np.isfinite(value), ""), ((value < low) | (value > high), "outside of the space")):
         if wrong.any():
@@ -189,11 +196,11 @@ class OutsideError(WrongError):
 
 
 SILENT = (RaceError, IndexError, ZeroDivisionError, EndlessLoopError, FormatError, NotSetError, WrongError)
-"""Mistakes that compiled code does not report, or crashes with; other errors may be debug mode's own."""
+"""Mistakes that compiled code does not report or that crash it; other errors may stem from debug mode itself."""
 
 
 def _whereabouts(error: Exception) -> tuple[str, str]:
-    """The author's line that an error came from, and its message."""
+    """Returns the author's line that raised an error, and the error's message."""
     if isinstance(error, WrongError):
         code = error.function.func.__code__
         return f"  {code.co_filename}:{first_line(error.function)}, in {code.co_name}", str(error)
