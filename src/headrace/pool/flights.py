@@ -1,4 +1,4 @@
-"""Work in flight in a pool, sent and not yet received, and how it is cleaned up after an exception."""
+"""Sending and receiving of a pool: requests in flight, and their clean-up after an exception."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from headrace.pool.turns import NOBODY, exclusive, receiving
 
 
 class Flights(BasePool[HostExecutor]):
-    """The part of a `Pool` that sends and receives.
+    """The part of a `Pool` that sends requests and receives results.
 
     Attributes:
-        batch_size: rows that `recv` returns; ``num_envs`` in a synchronous pool.
+        batch_size: number of rows that `recv` returns; ``num_envs`` in a synchronous pool.
     """
 
     def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None):
@@ -37,7 +37,7 @@ class Flights(BasePool[HostExecutor]):
         self._sent: deque[np.ndarray] = deque()  # synchronous pools: env_ids of each send
         # synchronous pools: batches of a recv that timed out half-way, protected from reuse
         self._received: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
-        self._arrived: Batch | None = None  # asynchronous pools: received, and the status not yet updated
+        self._arrived: Batch | None = None  # asynchronous pools: a received batch whose status is not yet recorded
 
     # -- sending ---------------------------------------------------------------------------------
 
@@ -45,10 +45,11 @@ class Flights(BasePool[HostExecutor]):
     def _send_reset(
         self, ids: np.ndarray | None, seeds: np.ndarray | None, *options: Any, received_next: bool = False
     ) -> None:
-        """Starts resets (of all where ``ids`` is None) and returns.
+        """Starts resets (of all environments if ``ids`` is None) and returns immediately.
 
         Args:
-            received_next: the next batch must be of these environments alone.
+            ids, seeds, options: as `reset_arguments` returns them.
+            received_next: whether the next batch must consist of results of these environments only.
         """
         if ids is None:
             self._discard()
@@ -59,7 +60,7 @@ class Flights(BasePool[HostExecutor]):
         self._sending(ids, lambda: self._executor.send_reset(ids, seeds, *options), starts=True)
 
     def _check_received_next(self, ids: np.ndarray) -> None:
-        """Raises `SequenceError` where the next batch would wait for other environments than these, or be of them."""
+        """Raises `SequenceError` if the next batch would wait for results of other environments, or contain any."""
         if self._status.num_in_flight:
             busy = np.flatnonzero(self._status.in_flight)[0]
             raise SequenceError(
@@ -73,7 +74,7 @@ class Flights(BasePool[HostExecutor]):
             )
 
     def _sending(self, ids: np.ndarray, send: Callable[[], None], starts: bool = False) -> None:
-        """Sends and updates the status, while another thread may receive."""
+        """Calls ``send`` and updates the status; another thread may receive meanwhile."""
         self._unsure = ids
         if self._executor.background:  # the results may be received before `send` returns
             self._status.note_sent(ids)
@@ -90,7 +91,7 @@ class Flights(BasePool[HostExecutor]):
     # -- receiving -------------------------------------------------------------------------------
 
     def _received_batch(self, timeout: float | None) -> Batch:
-        """The batch that the executor receives; an exception while it waits leaves everything in flight."""
+        """Returns the batch that the executor receives; an exception while it waits leaves all results in flight."""
         self._torn = True
         try:
             return self._executor.recv(timeout)
@@ -109,7 +110,7 @@ class Flights(BasePool[HostExecutor]):
             raise SequenceError(
                 f"recv returns {self.batch_size} results but {in_flight} are in flight: send more first"
             )
-        if self._arrived is None:  # otherwise an exception ended the call that received it
+        if self._arrived is None:  # otherwise an exception interrupted the call that received it
             self._arrived = self._received_batch(timeout)
             self._torn = False
         batch = self._arrived
@@ -128,7 +129,7 @@ class Flights(BasePool[HostExecutor]):
             except EnvironmentFailure:
                 ids = self._sent.popleft()
                 self._status.note_received(ids)
-                if self._manual:  # the lost results would say which of them have finished
+                if self._manual:  # without the lost results, it is unknown which environments have finished
                     self._status.note_broken(ids)
                 self._settled()
                 raise

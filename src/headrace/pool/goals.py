@@ -1,7 +1,8 @@
-"""Tasks with goals: what was achieved is part of an observation, and so is what was desired.
+"""Goal-conditioned tasks, whose observations contain the achieved goal and the desired goal.
 
-Gymnasium-Robotics' convention (Plappert et al. 2018, arXiv:1802.09464): observations are a dict of ``observation``,
-``achieved_goal`` and ``desired_goal``, and the environment's ``compute_reward`` says what any pair of goals would earn.
+The convention is that of Gymnasium-Robotics (Plappert et al. 2018, arXiv:1802.09464): observations are a dict of
+``observation``, ``achieved_goal`` and ``desired_goal``, and the environment's ``compute_reward`` returns the reward of
+any pair of goals.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ import numpy as np
 KEYS = ("observation", "achieved_goal", "desired_goal")
 
 Judge = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
-"""achieved and desired goals [B, G] → rewards float32[B], and whether they end an episode, bool[B], if that is known"""
+"""achieved and desired goals [B, G] → rewards float32[B], and whether they terminate an episode, bool[B], or None if
+the environment cannot compute that"""
 
 
 @dataclass(frozen=True)
 class Goals:
-    """Where the goals are in flat observations, and what they earn.
+    """The position of goals in flat observations, and the function that computes their rewards.
 
     Attributes:
-        achieved, desired: columns of an observation, as many of one as of the other.
-        judge: makes an environment, and returns what its ``compute_reward`` and ``compute_terminated`` say of goals.
+        achieved, desired: the columns of an observation that hold the achieved and the desired goal; both have the
+            same number of columns.
+        judge: a function that makes an environment and returns a `Judge`, which calls its ``compute_reward`` and
+            ``compute_terminated``.
     """
 
     achieved: slice
@@ -34,11 +38,11 @@ class Goals:
 
 
 def goals_of(env: Any, make: Callable[[], Any]) -> Goals | None:
-    """Returns the goals of an environment whose observations are not flat yet; None if it has none.
+    """Returns the goals of an environment with `Dict` observations; None if it has none.
 
     Args:
         env: a `gymnasium.Env`.
-        make: makes another one.
+        make: a function that makes another such environment.
     """
     space, game = env.observation_space, getattr(env, "unwrapped", env)
     if not (isinstance(space, gym.spaces.Dict) and set(space) == set(KEYS) and hasattr(game, "compute_reward")):
@@ -59,7 +63,7 @@ def _judge(env: Any, shape: tuple[int, ...]) -> Judge:
 
 
 def _over_rows(compute: Callable[..., Any], shape: tuple[int, ...], dtype: type) -> Callable[..., np.ndarray]:
-    """A function of one pair of goals over rows of them: at once, if it can take several, else one by one."""
+    """Returns a function over rows of goals from one of a pair of goals, called once for all rows if it allows that."""
 
     def each(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         rows = zip(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), strict=True)
@@ -72,6 +76,6 @@ def _over_rows(compute: Callable[..., Any], shape: tuple[int, ...], dtype: type)
     sample[1, 0] = sample[0, 0]  # a goal that is reached
     try:
         same = np.array_equal(together(*sample), each(*sample))
-    except Exception:  # whatever a function of one goal makes of three
+    except Exception:  # of any kind: a function of one pair of goals was called with three
         return each
     return together if same else each

@@ -14,7 +14,7 @@ OF_THE_BATCH = {"env_id", "players", "final_obs", "final_info", "_final_obs", "_
 
 
 def gathered(infos: dict[int, dict[str, Any]], rows: int) -> dict[str, Any]:
-    """Returns the info dicts of single rows as arrays [rows, …] and their masks."""
+    """Returns key → array [rows, …] and ``_key`` → mask bool[rows] of the info dicts of single rows."""
     result: dict[str, Any] = {}
     for row, info in infos.items():
         _add(result, info, row, rows)
@@ -33,7 +33,7 @@ def _add(result: dict[str, Any], info: dict[str, Any], row: int, rows: int) -> N
                 if array.dtype != object and np.shape(value) != array.shape[1:]:
                     raise ValueError("NumPy would spread it over the row")
                 array[row] = value
-            except (TypeError, ValueError, OverflowError):  # of another kind or shape than the first one's
+            except (TypeError, ValueError, OverflowError):  # the value has another type or shape than the first one
                 array = result[key] = _objects(array, result.get(f"_{key}"))
                 array[row] = value
         mask = result.get(f"_{key}")
@@ -58,7 +58,7 @@ def _objects(array: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
 
 
 def by_row(info: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
-    """Returns a batch's info as one dict for each row, like that of a single environment; the inverse of `gathered`.
+    """Returns a batch's info as one dict for each row, as of a single environment; the inverse of `gathered`.
 
     Every dict is new. Entries about the batch (``env_id``, ``players``, final observations) are left out, as are
     values that a mask marks as not set.
@@ -75,7 +75,7 @@ def by_row(info: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
 
 
 def info_of_row(info: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """Returns one row of a batch's info, like that of a single environment; see `by_row`."""
+    """Returns one row of a batch's info, as of a single environment; see `by_row`."""
     one = {key: info[key] for key in info if key not in OF_THE_BATCH and not _is_mask(key, info)}
     return {
         key: info_of_row(value, row) if isinstance(value, dict) else _values(value[row : row + 1], 1)[0]
@@ -89,7 +89,7 @@ def _is_mask(key: str, info: Mapping[str, Any]) -> bool:
 
 
 def _values(column: Any, rows: int) -> list[Any]:
-    """The rows of a column: Python numbers if they are scalars, else arrays."""
+    """Returns the rows of a column: Python numbers if they are scalars, else arrays."""
     if isinstance(column, dict):
         return by_row(column, rows)
     return column.tolist() if column.ndim == 1 else list(column)

@@ -1,8 +1,8 @@
 """Closes pools in forked processes and at the interpreter's exit.
 
 Threads do not survive a fork, so a forked child marks the pool as closed without touching resources that the parent
-still uses. Threads must end before the interpreter does: a daemon thread inside a pool is waited for, and later calls
-raise `ClosedError`.
+still uses. Threads must end before the interpreter does: at exit, a running call of a daemon thread is waited for, and
+later calls raise `ClosedError`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class Mortal(Protocol):
     """An object that owns threads, processes or memory of this process."""
 
     def end(self, reason: str) -> None:
-        """Frees them immediately; ``reason`` appears in later errors."""
+        """Frees the resources immediately; ``reason`` appears in later errors."""
         ...
 
     def disown(self) -> Any:
-        """Leaves them to the parent process; returns objects that must never be run or freed in this one."""
+        """Drops the resources in a forked child; returns objects that must never run or be freed in this process."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Options of tasks: defaults, valid values, and errors for others."""
+"""Options of tasks: their defaults and valid values, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ class Option:
         default: the value if none is given.
         low, high: inclusive bounds of a number; no upper bound if ``high`` is None.
         choices: the valid values of a string.
+
+    Raises:
+        KernelError: the default is not valid.
     """
 
     default: Any
@@ -101,7 +104,7 @@ def complete(task: str, known: Options, given: Options) -> dict[str, Any]:
         given: the options that the user gave.
 
     Raises:
-        OptionError: an option does not exist or its value is not valid.
+        OptionError: an option does not exist, or its value is not valid.
     """
     for name in given:
         if name not in known:

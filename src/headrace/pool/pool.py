@@ -1,8 +1,8 @@
-"""The pool: a batch of environments behind one API, whichever executor advances them.
+"""The pool: a batch of environments with one API for all executors.
 
-All arguments and all calls are validated here, once, so that executors stay small and fast: which environments have
-been started, are in flight or have finished, and whether the pool is open. The pool itself never touches results:
-executors write them into the arrays that the caller receives.
+All arguments and calls are validated here, so that executors stay small and fast: which environments have been
+started, are in flight or have finished, and whether the pool is open. The pool does not process results: executors
+write them into the arrays that the caller receives.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ StepResult = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 class Pool(Flights):
     """N environments of one task, stepped together (``batch_size == N``) or as they finish.
 
-    Results are ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``; rows come in
-    the order sent (synchronous) or finished (asynchronous), and ``info["env_id"]`` names them. The
-    arrays are safe to keep: their memory is reused only after the last reference to them is gone. Dicts are new for
+    Results are ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``; rows are in the order sent
+    (synchronous) or finished (asynchronous), and ``info["env_id"]``, int32[k], holds each row's environment. The
+    arrays are safe to keep: their memory is reused only after the last reference to them is dropped. Dicts are new for
     every result.
 
     Example:
@@ -51,7 +51,7 @@ class Pool(Flights):
     def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None = None):
         super().__init__(task, settings, recipe)
         self._check_action = action_check(task.spec.action)
-        self._free.atexit = False  # `lifetime` closes the pool earlier, once no thread is inside
+        self._free.atexit = False  # `lifetime` closes the pool earlier, once no call is running
         lifetime.watch(self)
 
     # -- properties ------------------------------------------------------------------------------
@@ -72,23 +72,23 @@ class Pool(Flights):
         seed: SeedLike = None,
         options: Mapping[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts new episodes, in all environments or those named, and returns (obs, info).
+        """Starts new episodes in all environments, or in ``env_id``, and returns (obs, info).
 
         Args:
             env_id: the environments, in the order of the result's rows; all by default, in which case
                 results in flight are waited for and discarded.
-            seed: None continues each environment's random stream; an integer restarts them at
+            seed: None continues each environment's random stream; an integer restarts the streams at
                 ``seed + env_id``; a list gives one seed for each row.
-            options: ``{"reset_mask": bool[num_envs]}`` is Gymnasium's way to name environments. All other options are
-                passed to the ``reset`` of each environment, where environments are Python objects.
+            options: ``{"reset_mask": bool[num_envs]}`` selects environments, as in Gymnasium. All other options are
+                passed to the ``reset`` of each environment, if environments are Python objects.
 
-        An asynchronous pool returns the first ``batch_size`` rows; `recv` returns the others. There, environments
-        can be named only while nothing is in flight; `async_reset` resets some while others step.
+        An asynchronous pool returns the first ``batch_size`` rows; `recv` returns the others. It accepts ``env_id``
+        only while no environment is in flight; `async_reset` resets some environments while others step.
 
         Raises:
-            EnvIdError, OptionError: the arguments are wrong; nothing was reset.
-            SequenceError: an environment named is in flight; or, in an asynchronous pool, any is, or fewer than
-                ``batch_size`` are named. Nothing was reset.
+            EnvIdError, OptionError: the arguments are wrong; no environment was reset.
+            SequenceError: an environment of ``env_id`` is in flight; or, in an asynchronous pool, any environment is
+                in flight, or ``env_id`` has fewer than ``batch_size`` elements. No environment was reset.
             EnvironmentFailure: an environment raised; the others were reset.
         """
         ids, seeds, *more = self._reset_arguments(env_id, seed, options)
@@ -103,16 +103,21 @@ class Pool(Flights):
     def step(
         self, action: Any, env_id: Any = None, *, out: Batch | Mapping[str, np.ndarray] | None = None
     ) -> StepResult:
-        """Advances all environments, or those named, by one agent step.
+        """Advances all environments, or those of ``env_id``, by one agent step.
 
         Args:
             action: [k, *action_space.shape], row i for ``env_id[i]``, or EnvPool's dict form
-                ``{"action": …, "env_id": …}``.
-            env_id: the environments to step; all by default.
-            out: where to write: a batch from `make_batch`, or a dict of arrays. Synchronous pools only.
+                ``{"action": …, "env_id": …}``; nested dicts or tuples of such arrays for a `Dict` or `Tuple` space.
+            env_id: the environments to step, k distinct integers; all by default.
+            out: the destination of the results: a batch from `make_batch`, or a dict of arrays. Synchronous pools
+                only.
+
+        Returns:
+            ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``; an asynchronous pool returns the
+            results of `recv`.
 
         Raises:
-            ActionError, EnvIdError: the arguments are wrong; nothing was stepped.
+            ActionError, EnvIdError: the arguments are wrong; no environment was stepped.
             SequenceError: an environment was never reset, was interrupted by an exception and not reset since, has
                 finished, or is in flight.
             EnvironmentFailure: an environment raised; the others were stepped. It must be reset before its next step.
@@ -133,7 +138,7 @@ class Pool(Flights):
 
     @exclusive
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Starts one step in all environments, or those named, and returns immediately; see `step`."""
+        """Starts one step in all environments, or in ``env_id``, and returns immediately; arguments as in `step`."""
         action, env_id = unpacked(action, env_id, self.action_space)
         ids = self.all_env_ids if env_id is None else check_env_ids(env_id, self.num_envs)
         self._status.check_steppable(ids)
@@ -141,16 +146,16 @@ class Pool(Flights):
         self._sending(ids, lambda: self._executor.send(actions, ids))
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
-        """Waits for results: the ``batch_size`` rows finished first, or (synchronous) all that was sent.
+        """Waits for results: the ``batch_size`` rows finished first, or in a synchronous pool all that were sent.
 
         Args:
-            timeout: seconds to wait, or None for as long as it takes. Ctrl-C is honoured either way.
-            reset: return ``(obs, info)`` instead of the five-tuple, as EnvPool does after a reset.
+            timeout: seconds to wait, or None to wait without limit. Ctrl-C interrupts the wait in both cases.
+            reset: whether to return ``(obs, info)`` instead of the five-tuple, as EnvPool does after a reset.
             return_info: with ``reset``, whether info is returned, too.
 
         Raises:
-            SequenceError: fewer results are in flight than would be returned, so waiting would never end.
-            RecvTimeoutError: the timeout has passed; everything stays in flight.
+            SequenceError: fewer results are in flight than are to be returned, so that waiting would never end.
+            RecvTimeoutError: the timeout has passed; all results stay in flight.
             EnvironmentFailure: an environment raised and must be reset; the next `recv` returns the other results.
         """
         patience = patience_of(timeout)
@@ -163,9 +168,9 @@ class Pool(Flights):
     def async_reset(
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Starts new episodes, in all environments or those named, and returns immediately.
+        """Starts new episodes in all environments, or in ``env_id``, and returns immediately.
 
-        `recv` returns their first observations, with reward 0 and ``elapsed_step`` 0, like results of steps.
+        `recv` returns their first observations like results of steps, with reward 0 and ``elapsed_step`` 0.
 
         Args:
             env_id, seed, options: as in `reset`.
@@ -173,15 +178,18 @@ class Pool(Flights):
         self._send_reset(*self._reset_arguments(env_id, seed, options))
 
     def make_batch(self, arrays: Mapping[str, Any] | None = None, **more: Any) -> Batch:
-        """Binds the caller's own arrays as the ones into which a step writes its results.
+        """Returns a batch over the caller's own arrays, into which a step writes its results.
 
         Args:
             arrays, more: batch field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → array
                 [k, …], C-contiguous, writeable, of the field's dtype. Fields not given get new arrays.
 
         Returns:
-            The `Batch` that ``step(…, out=…)`` takes. Bind one for each row of a rollout buffer and reuse it: a step
-            then neither copies nor allocates.
+            The `Batch` that ``step(…, out=…)`` takes. With one for each row of a rollout buffer, made once and reused,
+            a step neither copies nor allocates.
+
+        Raises:
+            OptionError: an array has the wrong name, shape, dtype or memory layout.
         """
         rows, given = bound_arrays({**(arrays or {}), **more}, self._ring.fields, self.num_envs)
         self._check_open()
@@ -191,15 +199,15 @@ class Pool(Flights):
 
     @property
     def of_objects(self) -> bool:
-        """Whether the environments are Python objects, which `call`, `get_attr` and `set_attr` reach."""
+        """Whether the environments are Python objects, so that `call`, `get_attr` and `set_attr` can be used."""
         return hasattr(self._executor, "call")
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, env_ids: Any = None, **kwargs: Any) -> list[Any]:
-        """Returns an attribute of the environments named (all by default), called with the arguments if callable.
+        """Returns an attribute of the environments ``env_ids`` (all by default), or its result if it is callable.
 
-        If ``name`` is a function, it is called in each environment's process, with the environment as its first
-        argument.
+        A callable attribute is called with the arguments. If ``name`` is a function, it is called in each environment's
+        process, with the environment as its first argument.
 
         Returns:
             One value for each environment.
@@ -210,15 +218,17 @@ class Pool(Flights):
         return self._objects().call(name, args, kwargs, self._not_in_flight(env_ids))
 
     def get_attr(self, name: str, env_ids: Any = None) -> list[Any]:
-        """Returns an attribute of the environments named, as Gymnasium's vector environments do; see `call`."""
+        """Returns an attribute of the environments ``env_ids``, as Gymnasium's vector environments do; see `call`."""
         return self.call(name, env_ids=env_ids)
 
     @exclusive
     def set_attr(self, name: str, values: Any, env_ids: Any = None) -> None:
-        """Sets an attribute of the environments named: a list or tuple holds one value each, anything else is for all.
+        """Sets an attribute of the environments ``env_ids`` (all by default).
+
+        A list or tuple holds one value for each environment; any other value is set in all of them.
 
         Raises:
-            OptionError: the list's length is not the number of environments, or these are not Python objects.
+            OptionError: the number of values differs from that of environments, or these are not Python objects.
         """
         ids = self._not_in_flight(env_ids)
         each = list(values) if isinstance(values, list | tuple) else [values] * len(ids)
@@ -231,7 +241,7 @@ class Pool(Flights):
             raise OptionError(f"{self.spec.task}'s environments are no Python objects: they have no attributes to use")
         return self._executor
 
-    # -- the rules -------------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------
 
     @exclusive
     def check_steppable(self, env_ids: np.ndarray) -> None:
@@ -241,7 +251,7 @@ class Pool(Flights):
     # -- status ----------------------------------------------------------------------------------
 
     def _reset_arguments(self, env_id: Any, seed: SeedLike, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
-        """The environments, their seeds, and the options for their own resets if there are any."""
+        """Returns the environments, their seeds, and if given the options for their own ``reset``; see `reset`."""
         takes_options = self._executor.takes_options
         ids, seeds, own = reset_arguments(env_id, seed, options, self.all_env_ids, takes_options)
         return (ids, seeds, own) if own else (ids, seeds)
@@ -259,7 +269,7 @@ class Pool(Flights):
         self._unsure = self.all_env_ids if ids is None else ids
         try:
             self._executor.step(actions, ids, batch)
-        except EnvironmentFailure:  # of one; the others were stepped
+        except EnvironmentFailure:  # the other environments were stepped
             self._status.note_results(batch)
             self._settled()
             raise

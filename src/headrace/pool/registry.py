@@ -27,20 +27,20 @@ TaskLike = str | Callable[..., Any]
 PROCESSES = "processes"
 
 VERSION = re.compile(r"-v\d+$")
-ALIKE = 0.55  # least similarity, of 1, of a name that is suggested
-MOST_NAMED = 5  # most names of a file or module to suggest if none is similar
+ALIKE = 0.55  # least similarity, in [0, 1], of a name that is suggested
+MOST_NAMED = 5  # greatest number of names of a file or module to suggest if none is similar
 
 _builders: dict[str, Build | str] = {}
 _registrars: dict[str, str] = {}  # task → the module that registered it
-_sources: dict[str, tuple[str, ...]] = {}  # files and modules imported by name, and what each registered
+_sources: dict[str, tuple[str, ...]] = {}  # file or module imported by name → the tasks that it registered
 
 
 def register(task_id: str, build: Build | str, *, replace: bool = False) -> None:
-    """Makes a task known by name.
+    """Registers a task under a name.
 
     Args:
         task_id: the task's name, such as ``"MyTask-v0"``.
-        build: a function ``(task, **options) → Task``, or the place to import one from: ``"package.module:function"``.
+        build: a function ``(task, **options) → Task``, or its import path, such as ``"package.module:function"``.
         replace: whether to replace an existing task of this name.
 
     Raises:
@@ -57,18 +57,18 @@ def register(task_id: str, build: Build | str, *, replace: bool = False) -> None
 
 
 def register_family(tasks: Iterable[str], build: str) -> None:
-    """Registers many names with one lazily imported function."""
+    """Registers tasks that one function builds, which is imported when one of them is first used."""
     for task in tasks:
         register(task, build)
 
 
 def is_registered(task: str) -> bool:
-    """Returns whether a task of exactly this name is registered; names with a file or module in front never are."""
+    """Returns whether a task of exactly this name is registered; false for names with a file or module in front."""
     return task in _builders
 
 
 def is_known_here_only(task: str) -> bool:
-    """Returns whether a task was registered by a notebook or a script from standard input, which cannot be imported."""
+    """Returns whether a task was registered by a notebook or a script on standard input, which cannot be imported."""
     return _registrars.get(task) == "__main__" and not is_importable_main()
 
 
@@ -104,7 +104,7 @@ def build_task(task: TaskLike, executor: str | None = None, **options: Any) -> T
 
     Raises:
         UnknownTaskError: there is no such task.
-        OptionError: an option does not exist or does not fit.
+        OptionError: an option does not exist, or its value is not valid.
     """
     if executor not in (None, PROCESSES):
         raise OptionError(f"executor must be None, for the task's own, or {PROCESSES!r}, not {executor!r}")
@@ -118,7 +118,7 @@ def family(task: TaskLike) -> str:
 
 
 def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
-    """The function that builds a task, and its first argument."""
+    """Returns the function that builds a task, and its first argument; raises `UnknownTaskError`."""
     from headrace.pool.executors.processes.task import callable_task, gymnasium_task, in_gymnasium, named_task
 
     if not isinstance(task, str):
@@ -141,12 +141,12 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
 
 
 def _place(source: str) -> str:
-    """A file or module as other processes can import it: an absolute path, or the module's name."""
+    """Returns a file or module in a form that other processes can import: an absolute path, or the module's name."""
     return str(Path(source).resolve()) if source.endswith(".py") else source
 
 
 def _hint(source: str, name: str, executor: str | None) -> str:
-    """Suggestions for an unknown name."""
+    """Returns suggestions for an unknown name, as text."""
     import gymnasium
 
     if executor == PROCESSES and name in _builders:
@@ -165,14 +165,14 @@ def _hint(source: str, name: str, executor: str | None) -> str:
 
 
 def _made_in(source: str) -> list[str]:
-    """The names of the classes and functions of a file or module, which may make environments."""
+    """Returns the names of the classes and functions of a file or module, which may make environments."""
     module = module_of(source)
     own = {name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
     return [name for name, each in own.items() if callable(each) and not name.startswith("_")]
 
 
 def _function(build: Build | str) -> Build:
-    """The function that builds a task, imported if it was given by name."""
+    """Returns the function that builds a task, imported if it was given by name."""
     if not isinstance(build, str):
         return build
     module, _, name = build.partition(":")
@@ -180,7 +180,7 @@ def _function(build: Build | str) -> Build:
 
 
 def _registered_by(source: str) -> tuple[str, ...]:
-    """The tasks that importing a file or module registers, or has registered if it was imported before."""
+    """Returns the tasks that a file or module registers when it is imported; imports it unless that was done before."""
     if is_loaded(source):
         home = module_of(source).__name__
         return tuple(task for task, by in _registrars.items() if f"{by}.".startswith(f"{home}."))
@@ -207,7 +207,7 @@ def make_pool(
     max_num_players: int = 1,
     **options: Any,
 ) -> Pool:
-    """Makes a pool of one task; see `headrace.make` for the options and errors."""
+    """Returns a pool of one task; see `headrace.make` for the options and errors."""
     if max_num_players != 1:
         raise OptionError(f"max_num_players must be 1 for a pool of dense rows, not {max_num_players!r}: see make")
     settings = pool_settings(num_envs, batch_size, num_threads, seed, autoreset, device, thread_affinity_offset)
@@ -261,7 +261,7 @@ def pool_settings(
 
 
 def autoreset_mode(mode: Any) -> AutoresetMode:
-    """Returns the mode of an own name or a `gymnasium.vector.AutoresetMode`; raises `OptionError` for others."""
+    """Returns the autoreset mode of a name or a `gymnasium.vector.AutoresetMode`; raises `OptionError` for others."""
     names: dict[Any, AutoresetMode] = {name: name for name in get_args(AutoresetMode)}
     names |= {"NextStep": "next_step", "SameStep": "same_step", "Disabled": "disabled"}
     try:

@@ -15,7 +15,7 @@ SeedLike = int | Sequence[int] | np.ndarray | None
 def seeds_of(seed: SeedLike, env_ids: np.ndarray) -> np.ndarray:
     """Returns uint64[k]: ``seed + env_id`` for an integer, the list's values for a list, fresh entropy for None.
 
-    An environment's seed depends on its own number only, not on the environments that are reset with it.
+    With an integer, an environment's seed depends only on its own env_id, not on the environments reset with it.
 
     Raises:
         OptionError: a seed is not an integer in [0, 2**64), or a list does not have k elements.

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 
-MACHINERY = (Path(__file__).parents[1], Path(importlib.__file__).parent)  # whose lines say nothing of a user's file
+MACHINERY = (Path(__file__).parents[1], Path(importlib.__file__).parent)  # folders left out of a user's tracebacks
 SITES = {"site-packages", "dist-packages"}
 
 
@@ -33,8 +33,8 @@ def import_source(source: str) -> ModuleType:
 
     Raises:
         UnknownTaskError: there is no such file or module.
-        OptionError: it cannot be imported; the message is Python's traceback, limited to the user's own lines.
-        KernelError: a class lacks @wp.struct. Other errors of Headrace that the import raises are passed on.
+        OptionError: the import raised; the message is Python's traceback, limited to the user's own lines.
+        KernelError: a class lacks @wp.struct. Other errors of Headrace that the import raises are not changed.
     """
     try:
         return _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
@@ -46,7 +46,7 @@ def import_source(source: str) -> ModuleType:
 
             if named := unmarked(error):
                 raise named from error
-        # not `from error`: its traceback would be shown before, with the lines of the import
+        # not `from error`: Python would then also print the traceback of `error`, with the lines of the import
         raise OptionError(f"{source} cannot be imported:\n{_told(error)}") from None
 
 
@@ -102,7 +102,7 @@ def _loaded(source: str) -> ModuleType | None:
 
 
 def is_importable_main() -> bool:
-    """Returns whether another process can import this program's script, so not of a notebook or standard input."""
+    """Returns whether another process can import this program's script; false in a notebook and for standard input."""
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     return getattr(main, "__spec__", None) is not None or (file is not None and Path(file).is_file())
@@ -116,8 +116,8 @@ def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # as an import does: pickles and inspect look there
-    sys.path.insert(0, str(path.parent))  # as for a script: its neighbours can be imported
+    sys.modules[name] = module  # as an import does: pickle and inspect look modules up there
+    sys.path.insert(0, str(path.parent))  # as for a script: files in its folder can be imported
     try:
         spec.loader.exec_module(module)
     except BaseException:

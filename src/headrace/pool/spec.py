@@ -1,7 +1,7 @@
 """The description of one environment of a task (spaces, info fields) and the options that all pools share.
 
-A family describes its task with a `TaskSpec`, and the user's common options become `PoolSettings`; both are
-passed to the executor that the `Task` builds.
+Each task has a `TaskSpec`, and the options that every task shares form `PoolSettings`; both are passed to the executor
+that the `Task` builds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Field:
 
     Attributes:
         name: the array's name in the batch.
-        dtype: of its elements.
-        shape: of one environment's row.
+        dtype: the dtype of its elements.
+        shape: the shape of one environment's row.
         per_agent: whether the row's first dimension counts the agents of a multi-agent environment.
     """
 
@@ -73,9 +73,9 @@ class TaskSpec:
         task: the registered name, such as ``"Pong-v5"``.
         observation: space of one environment's observation, a `Box`, `Discrete`, or a flat `Dict` of those.
         action: space of one environment's action, `Discrete`, `MultiDiscrete`, `Box`, or a flat `Dict` of those.
-        info: arrays that come with every step, in addition to ``env_id`` and ``elapsed_step``.
+        info: the info fields of every step, in addition to ``env_id`` and ``elapsed_step``.
         max_episode_steps: number of agent steps after which an episode is truncated; 0 for no limit.
-        frame_skip: simulator frames in one agent step, for reporting frames/s.
+        frame_skip: number of simulator frames in one agent step, for reporting frames/s.
         options: the task's own options, defaults filled in.
         agents: the agent types of a multi-agent environment; empty for one agent.
         render_fps: agent steps per second at which rendered frames show real time, or a natural speed.
@@ -101,12 +101,12 @@ class TaskSpec:
 
     @property
     def num_agents(self) -> int:
-        """Agents of one environment."""
+        """The number of agents of one environment; 1 for a single-agent environment."""
         return sum(kind.count for kind in self.agents) if self.agents else 1
 
     @property
     def reward_shape(self) -> tuple[int, ...]:
-        """``()``, or ``(num_agents,)`` for a multi-agent environment."""
+        """The shape of one environment's reward: ``()``, or ``(num_agents,)`` for a multi-agent environment."""
         return (self.num_agents,) if self.agents else ()
 
 
@@ -144,7 +144,7 @@ def multi_agent_spec(task: str, agents: tuple[AgentType, ...], info: tuple[Field
 
 
 def _joined(task: str, spaces: list[tuple[str, gym.Space, int]]) -> gym.Space:
-    """One space for all agents if their spaces are equal, else a `Dict` with one for each type."""
+    """Returns one space for all agents if their spaces are equal, else a `Dict` with one for each type."""
     first = spaces[0][1]
     alike = all(space == first for _, space, _ in spaces)
     for name, space, _ in spaces:
@@ -157,7 +157,7 @@ def _joined(task: str, spaces: list[tuple[str, gym.Space, int]]) -> gym.Space:
 
 
 def _many(space: gym.Space, count: int) -> gym.Space:
-    """The space of ``count`` agents; discrete spaces become `MultiDiscrete`, which keeps each element's bounds."""
+    """Returns the space of ``count`` agents; discrete spaces become `MultiDiscrete`, which keeps their bounds."""
     if isinstance(space, gym.spaces.Dict):
         return gym.spaces.Dict({key: _many(sub, count) for key, sub in space.spaces.items()})
     if isinstance(space, gym.spaces.Discrete):
@@ -190,11 +190,11 @@ class PoolSettings:
     """The options that every task shares, checked and completed.
 
     Attributes:
-        num_envs: environments in the pool, N.
-        batch_size: rows that `recv` returns, B; ``B == N`` is a synchronous pool.
-        num_threads: threads that advance environments, the caller's own included when synchronous.
-        seeds: uint64[N], one stream for each environment.
-        autoreset: one of Gymnasium's three modes.
+        num_envs: number of environments in the pool, N.
+        batch_size: number of rows that `recv` returns, B; the pool is synchronous if ``B == N``.
+        num_threads: number of threads that advance environments, including the calling thread of a synchronous pool.
+        seeds: uint64[N], the seed of each environment's random stream.
+        autoreset: one of Gymnasium's three autoreset modes.
         device: ``"cpu"`` or ``"cuda:i"``.
         thread_affinity_offset: first core that threads are pinned to, or -1 for no pinning.
     """

@@ -1,7 +1,7 @@
-"""Environments' states as a caller sees them: sealed bytes to save, named arrays to inspect.
+"""The public form of environments' states: bytes with a header to save, and named arrays to inspect.
 
-Executors serialise environments; this module makes sure that a state that is loaded is undamaged and was saved by the
-same task with the same options.
+Executors serialise environments; this module verifies that a state to be loaded is undamaged and was saved by the same
+task with the same options.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headrace.errors import OptionError, StateError
 from headrace.pool.spec import TaskSpec
 
 MAGIC = b"HRS1"
-HEADER = struct.Struct("<4s8s?I")  # magic, which task, episode over, checksum of the payload
+HEADER = struct.Struct("<4s8s?I")  # magic number, `task_key`, whether the episode is over, checksum of the payload
 
 
 def task_key(spec: TaskSpec, autoreset: str) -> bytes:
-    """Returns eight bytes that differ between tasks, options and autoreset modes; rendering options do not count."""
+    """Returns eight bytes that identify a task, its options without those of rendering, and the autoreset mode."""
     options = [(name, value) for name, value in sorted(spec.options.items()) if not name.startswith("render_")]
     text = repr((spec.task, options, spec.max_episode_steps, autoreset))
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
@@ -36,7 +36,7 @@ def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
     """Returns the payload of a sealed state and whether its episode is over.
 
     Raises:
-        StateError: the state is damaged or another task's; the message names environment ``env_id``.
+        StateError: the state is damaged or belongs to another task; the message names environment ``env_id``.
     """
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise StateError(f"the state for environment {env_id} must be bytes, not {type(blob).__name__}")
@@ -62,7 +62,7 @@ def unseal_all(blobs: Sequence[bytes], key: bytes, env_ids: np.ndarray) -> list[
 
 
 def chosen_arrays(task: str, known: Iterable[str], names: Sequence[str] | None) -> list[str]:
-    """Returns the names of the state arrays asked for, all by default; raises `OptionError` for an unknown name."""
+    """Returns the requested names of state arrays, all by default; raises `OptionError` for an unknown name."""
     known = list(known)
     if not known:
         raise OptionError(f"{task} has no named state arrays: only kernel environments have; save_state works for all")

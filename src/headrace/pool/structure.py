@@ -1,4 +1,4 @@
-"""Maps values of a space to arrays: one for each leaf of nested dicts and tuples."""
+"""Maps values of a space to arrays, one for each leaf of nested dicts and tuples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 
 
 def leaves(space: gym.Space) -> dict[Path, gym.Space]:
-    """Returns the leaves of a space (neither `Dict` nor `Tuple`), by the keys that lead to them."""
+    """Returns path of keys → leaf, a sub-space that is neither `Dict` nor `Tuple`."""
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
         return {(key, *path): leaf for key, part in _parts(space) for path, leaf in leaves(part).items()}
     return {(): space}
@@ -31,7 +31,7 @@ def leaf_name(prefix: str, path: Path) -> str:
 
 
 def leaf_fields(prefix: str, space: gym.Space) -> list[Field]:
-    """Returns the fields that hold one value of a space; their dtype is object where a leaf's values are no arrays."""
+    """Returns the fields that hold one value of a space; leaves whose values are no arrays have dtype object."""
     fields = []
     for path, leaf in leaves(space).items():
         dtype, shape = (np.dtype(leaf.dtype), tuple(leaf.shape or ())) if is_array(leaf) else (np.dtype(object), ())
@@ -56,7 +56,7 @@ def at(value: Any, path: Path) -> Any:
 
 
 def row_of(value: Any, row: Any) -> Any:
-    """Returns one row of all arrays in nested dicts and tuples, as views."""
+    """Returns row ``row`` of all arrays in nested dicts and tuples, as views."""
     return mapped(lambda array: array[row], value)
 
 

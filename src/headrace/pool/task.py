@@ -1,4 +1,4 @@
-"""A task ready to be pooled: its spec and the functions that build its executors."""
+"""A task: its spec and the functions that build its executors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """A task's spec, and how to build the executors that can run it.
+    """A task's spec, and the functions that build the executors that can run it.
 
     Attributes:
         spec: the task's spaces, info fields and options.
-        make_executor: builds the executor of a `Pool`.
+        make_executor: a function that builds the executor of a `Pool`.
         kernel: the kernel environment that the executor runs; None for any other kind of task.
-        make_on_device: builds the executor of a `TorchPool`; None if the task cannot run on a device.
-        goals: where goals are in its observations, and what they earn; None without them.
+        make_on_device: a function that builds the executor of a `TorchPool`; None if the task cannot run on a device.
+        goals: the positions and rewards of goals in its observations; None for a task without goals.
     """
 
     spec: TaskSpec

@@ -1,7 +1,7 @@
 """Compares the fields that a compiled simulator declares with its task's spec when a pool is made.
 
-A simulator's code writes into a batch's arrays by address: a field that the task does not have, or one of another type
-or size, would overwrite unrelated memory.
+A simulator's code writes into a batch's arrays by address: a field that the task lacks, or a field of another type or
+size, would overwrite unrelated memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs native simulators on the C++ engine's threads.
 
-The engine (``native/engine``) is compiled into each simulator's own extension module; the executor is the same for all
+The engine (``native/engine``) is compiled into the extension module of each simulator; the executor is the same for all
 of them. A synchronous pool runs loops in which the calling thread takes part; an asynchronous pool provides the engine
-with a few batches, whose rows it fills in the order in which environments finish.
+with a few batches, and the engine fills their rows in the order in which environments finish.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ class Sent:
     """A step or reset that a synchronous pool has sent and not yet received; owns its arguments.
 
     Attributes:
-        begun, done: whether the engine has started it, and has finished it.
+        start: the engine's method that starts it.
+        arguments: the method's arguments except for the last, the batch's binding.
+        batch: the batch of its results.
+        held: references that prevent the batch's reuse.
+        begun, done: whether the engine has started it, and whether it has finished it.
         failure: the failure of an environment, if one raised.
     """
 
@@ -51,11 +55,11 @@ class ThreadsExecutor(HostExecutor):
         simulator: the object that the module's factory returned for this task and its options.
 
     Raises:
-        SimulatorError: the fields that it declares differ from the task's.
+        SimulatorError: the fields that the simulator declares differ from the task's.
     """
 
     background = True
-    finishes_steps = True  # the engine works to a loop's end before it raises
+    finishes_steps = True  # the engine completes a loop before it raises
 
     def __init__(
         self, module: ModuleType | Any, simulator: Any, spec: TaskSpec, settings: PoolSettings, ring: BatchRing
@@ -74,13 +78,13 @@ class ThreadsExecutor(HostExecutor):
             pin_from=settings.thread_affinity_offset,
         )
         self.waiting = True
-        # the arrays of a loop in which the caller takes part: an exception may end the call before the loop ends
+        # references to the arrays of a loop in which the caller takes part: an exception may end the call before it
         self._used: tuple[Any, ...] | None = None
         # asynchronous: the batches that the engine fills, by position, and the references that prevent their reuse
         self._filling: list[tuple[Batch, tuple[np.ndarray, ...]]] = []
-        self._fresh: tuple[Batch, tuple[np.ndarray, ...]] | None = None  # the next to be filled
-        self._full: list[int] = []  # position of the batch that the engine has given back for it
-        # synchronous: oldest first; the engine runs one at a time
+        self._fresh: tuple[Batch, tuple[np.ndarray, ...]] | None = None  # the next batch to be filled
+        self._full: list[int] = []  # position of the full batch that the engine has returned in exchange
+        # synchronous: calls sent, oldest first; the engine runs one at a time
         self._sent: deque[Sent] = deque()
 
     def bind(self, batch: Batch) -> None:
@@ -118,7 +122,7 @@ class ThreadsExecutor(HostExecutor):
         return self._recv_filled(timeout) if self._settings.is_async else self._recv_sent(timeout)
 
     def _recv_filled(self, timeout: float | None) -> Batch:
-        """The next full batch, in exchange for a new one; after an exception the next call returns it."""
+        """Returns the next full batch, in exchange for a new one; after an exception the next call returns it."""
         if self._fresh is None:
             fresh = self._ring.take(self._settings.batch_size)
             self._fresh = fresh, fresh.hold()
@@ -229,10 +233,10 @@ class ThreadsExecutor(HostExecutor):
 
 
 def get_include() -> str:
-    """Returns the include folder for a C++ compiler, which holds ``headrace/engine/module.hpp`` and its sources.
+    """Returns the include folder for a C++ compiler, with ``headrace/engine/module.hpp`` and the engine's sources.
 
     Raises:
-        FileNotFoundError: this installation lacks them.
+        FileNotFoundError: this installation lacks the sources.
     """
     package = Path(__file__).parents[2]
     for include in (package / "include", CHECKOUT / "native" / "include"):

@@ -24,14 +24,14 @@ class TorchBatch:
     Args:
         rows: k.
         fields: the fields of the pool's batches, by name.
-        given: the caller's tensors; other fields get new ones.
-        device: the pool's device.
+        given: name → the caller's tensor; other fields get new tensors.
         space: the space of one observation.
-        owner: the executor that writes here.
+        device: the pool's device.
+        owner: the executor that writes into this batch.
 
     Attributes:
         tensors: field (``obs``, ``reward``, ``info:lives``, …) → tensor [k, …].
-        held: aliases of the tensors, which keep the memory alive if the caller resizes or reassigns the originals.
+        held: aliases of the tensors, which hold the memory even if the caller resizes or reassigns the originals.
         binding: the executor's handle for filling this batch.
     """
 
@@ -58,7 +58,7 @@ class TorchBatch:
                 tensor.numpy()  # after this torch refuses to resize the tensor
         # the addresses at binding, of tensors that can still be resized
         self._addresses = [] if device.type == "cpu" else [tensor.data_ptr() for tensor in held.values()]
-        self._note_done: Callable[[], object] | None = None  # same-step mode: says which rows have final: values
+        self._note_done: Callable[[], object] | None = None  # same-step mode: marks the rows with valid final values
         info = info_of(tensors) | {"players": {"env_id": tensors["env_id"]}}
         if (final := observation_of(space, tensors, FINAL)) is not None:
             done = torch.zeros(rows, dtype=torch.bool, device=device)
@@ -68,7 +68,7 @@ class TorchBatch:
         self._result: TorchResult = (observation_of(space, tensors), *earned, info)
 
     def result(self) -> TorchResult:
-        """Returns ``(obs, reward, terminated, truncated, info)`` over this batch's tensors, in new dicts."""
+        """Returns ``(obs, reward, terminated, truncated, info)`` with this batch's tensors, in new dicts."""
         if self._note_done is not None:
             self._note_done()
         obs, reward, terminated, truncated, info = self._result
@@ -87,7 +87,7 @@ def _own(value: Any) -> Any:
 
 
 def _either(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
-    """A function that writes ``a | b`` of booleans to ``out``; on a CPU with NumPy, which is faster."""
+    """Returns a function that writes ``a | b`` of booleans to ``out``; on a CPU with NumPy, which is faster."""
     if out.device.type == "cpu":
         return partial(np.logical_or, a.numpy(), b.numpy(), out.numpy())
     return partial(torch.logical_or, a, b, out=out)

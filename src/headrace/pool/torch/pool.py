@@ -1,7 +1,7 @@
 """A pool whose arrays are torch tensors on one device, for learners on the same device.
 
-Environments, actions and results share the device's memory with torch: a step copies nothing to the host, allocates
-nothing and does not wait, so that it can be part of a CUDA graph together with the policy that chooses its actions.
+Environments, actions and results are in torch tensors on the device: a step copies no data to the host, allocates no
+memory and does not wait, so that it can be part of a CUDA graph together with the policy that chooses its actions.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from headrace.pool.turns import exclusive
 class TorchPool(BasePool[DeviceExecutor]):
     """N environments of one task, stepped together, with torch tensors on one device.
 
-    `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``. The tensors are the same
-    every time, in new dicts: the next step overwrites them. Copy results that must last, or let a step write directly
-    into the rows of a rollout buffer (`make_batch`). Launches use torch's current stream. The pool is for a single
-    thread.
+    `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``. It returns the same
+    tensors every time, in new dicts: the next step overwrites them. Results that must last are copied, or a step writes
+    directly into the rows of a rollout buffer (`make_batch`). Launches use torch's current stream. Only one thread may
+    use the pool.
 
     On a GPU the device checks the values of actions: an integer outside the action space is clipped, a float that is
     not finite becomes 0, and `check_errors` raises the error later; `reset`, `save_state` and `close` call it. Shapes,
-    dtypes and devices, and on a CPU values too, are checked immediately.
+    dtypes and devices, and on a CPU also values, are checked immediately.
 
     Example:
         >>> pool = headrace.make_torch("CartPole-v1", num_envs=4096, device="cuda:0", seed=1)
@@ -67,11 +67,13 @@ class TorchPool(BasePool[DeviceExecutor]):
     def reset(
         self, env_id: Any = None, *, seed: SeedLike = None, out: TorchBatch | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts new episodes, in all environments or those named, and returns (obs, info).
+        """Starts new episodes in all environments, or in ``env_id``, and returns (obs, info).
 
-        Arguments as in `Pool.reset`. It may wait for the device, so it cannot be part of a CUDA graph.
+        Arguments are those of `Pool.reset`; ``out`` is a batch from `make_batch`. The call may wait for the device, so
+        it cannot be part of a CUDA graph.
 
         Raises:
+            EnvIdError, OptionError: the arguments are wrong; no environment was reset.
             ActionError, EnvIdError, SequenceError: an earlier step on a GPU was wrong, see `check_errors`.
         """
         self._executor.check()
@@ -88,16 +90,18 @@ class TorchPool(BasePool[DeviceExecutor]):
     def step(
         self, action: Any, env_id: torch.Tensor | Sequence[int] | None = None, *, out: TorchBatch | None = None
     ) -> TorchResult:
-        """Advances all environments, or those named, by one agent step.
+        """Advances all environments, or those of ``env_id``, by one agent step.
 
         Args:
             action: tensor [k, *action_space.shape] on the pool's device, contiguous, of the action space's
                 dtype; a dict of them for a `Dict` space.
-            env_id: distinct integers [k]; on a GPU preferably a tensor on the device, which needs no copy.
+            env_id: the environments to step, k distinct integers; all by default. On a GPU, a tensor on the device
+                needs no copy.
             out: the batch to write to, from `make_batch`.
 
         Raises:
-            ActionError: shape, dtype or device of the action is wrong; nothing was stepped.
+            ActionError: shape, dtype or device of the action is wrong; no environment was stepped.
+            EnvIdError: env_id is not a list of integers, or on a CPU out of range or repeated.
             SequenceError: an environment has never been reset.
         """
         if env_id is not None:
@@ -109,11 +113,11 @@ class TorchPool(BasePool[DeviceExecutor]):
         return batch.result()
 
     def bind(self, action: Any, out: TorchBatch) -> Callable[[], TorchResult]:
-        """Checks a step's tensors once, for a learner that uses the same ones for every step.
+        """Checks a step's tensors once, for a learner that uses the same tensors for every step.
 
         Returns:
-            A function without arguments that does what ``step(action, out=out)`` does with the tensors' contents at
-            the time of the call; values are checked as usual. The tensors' memory must not move.
+            A function without arguments that is equivalent to ``step(action, out=out)`` with the tensors' contents at
+            the time of the call; values are checked at each call. The tensors' memory must not move.
 
         Raises:
             ActionError: shape, dtype or device of the action is wrong.
@@ -131,14 +135,17 @@ class TorchPool(BasePool[DeviceExecutor]):
         return step
 
     def make_batch(self, tensors: Mapping[str, torch.Tensor] | None = None, **more: torch.Tensor) -> TorchBatch:
-        """Binds the caller's own tensors as the ones into which a step writes its results.
+        """Returns a batch over the caller's own tensors, into which a step writes its results.
 
         Args:
             tensors, more: field (``obs``, ``reward``, ``terminated``, ``info:lives``, …) → contiguous tensor
                 [k, …] on the pool's device, of the field's dtype. Fields not given get new tensors.
 
         Returns:
-            The `TorchBatch` that ``step(…, out=…)`` takes. Bind one for each row of a rollout buffer and reuse it.
+            The `TorchBatch` that ``step(…, out=…)`` takes, for example one for each row of a rollout buffer.
+
+        Raises:
+            OptionError: a tensor has the wrong name, shape, dtype, device or memory layout.
         """
         self._check_open()
         given = {**(tensors or {}), **more}
@@ -150,7 +157,7 @@ class TorchPool(BasePool[DeviceExecutor]):
         return self._new_batch(rows, given)
 
     def check_errors(self) -> None:
-        """Waits for the device, and raises an error of earlier steps, once.
+        """Waits for the device, and raises an error of earlier steps, if there is one; each is raised once.
 
         Raises:
             ActionError: actions were outside the action space or not finite; they were clipped, or taken as 0.
@@ -164,14 +171,14 @@ class TorchPool(BasePool[DeviceExecutor]):
     def faults_named(self) -> AbstractContextManager[None]:
         """Returns a context in which a device fault of the environment's kernels is raised as `KernelError`.
 
-        A GPU reports a fault at any later call, also one of another library; wrap such calls in this context.
+        A GPU reports a fault at any later call, also of another library; such calls are made within this context.
         """
         return self._executor.faults_named()
 
     # -- states ----------------------------------------------------------------------------------
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Returns the complete state of the environments named (all by default), one `bytes` each.
+        """Returns the complete state of the environments ``env_ids`` (all by default), one `bytes` each.
 
         Any pool of the task, also one on another device, can load it.
         """
@@ -194,7 +201,10 @@ class TorchPool(BasePool[DeviceExecutor]):
     # -- lifetime --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Frees the device's memory, and raises what `check_errors` raises. Calling it again does nothing."""
+        """Frees the device's memory, and raises an error of earlier steps, as `check_errors` does.
+
+        Further calls have no effect.
+        """
         if self._closed is None:
             guards = self._executor.guards
             super().close()

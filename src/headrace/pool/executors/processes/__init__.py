@@ -1,1 +1,1 @@
-"""Runs any Gymnasium environment unchanged: many in each of a few worker processes, over shared memory."""
+"""Runs unchanged Gymnasium environments in worker processes, several in each, over shared memory."""

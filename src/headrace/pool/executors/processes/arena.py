@@ -1,8 +1,8 @@
-"""An allocator of shared memory for results, which reuses a piece once no array over it is left.
+"""An allocator of shared memory for results, which reuses a piece once all arrays over it have been freed.
 
 Workers write results into the arrays that the caller receives, so batches lie in shared memory, and callers may keep
-them indefinitely. All pieces lie in one anonymous file that grows; a piece is reused after the last array over it is
-gone, and the system frees the file with the last process.
+them indefinitely. All pieces lie in one anonymous file that grows; a piece is reused after the last array over it has
+been freed, and the system frees the file when the last process ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.pool.executors.processes.shared import ALIGNMENT, anonymous_file
 from headrace.pool.spec import Field
 
 LEAST_CHUNK = 1 << 20
-PIECES = 16  # pieces of the largest size in a chunk
+PIECES = 16  # number of pieces of the largest size that a chunk holds
 
 
 def layout(fields: Sequence[Field], rows: int) -> tuple[dict[str, int], int]:
@@ -37,7 +37,7 @@ def layout(fields: Sequence[Field], rows: int) -> tuple[dict[str, int], int]:
 
 
 def arrays_over(memory: Any, start: int, fields: Sequence[Field], rows: int) -> dict[str, np.ndarray]:
-    """Returns arrays over a piece that begins at ``start`` within ``memory``; each keeps the memory alive."""
+    """Returns arrays over a piece that begins at byte ``start`` of ``memory``; each holds a reference to the memory."""
     places, _ = layout(fields, rows)
     return {f.name: np.ndarray((rows, *f.shape), f.dtype, buffer=memory, offset=start + places[f.name]) for f in fields}
 
@@ -47,7 +47,7 @@ class Chunks:
 
     Args:
         descriptor: the file's descriptor.
-        size: of a chunk, in bytes.
+        size: the size of a chunk in bytes.
     """
 
     def __init__(self, descriptor: int, size: int):
@@ -83,7 +83,7 @@ class Chunks:
 
 
 class Arena:
-    """Allocates pieces of shared memory.
+    """An allocator of pieces of shared memory, each with the arrays of one batch.
 
     Args:
         fields: the arrays of a piece.
@@ -109,7 +109,7 @@ class Arena:
         place = free.popleft() if free else self._new(rows)
         memory, start = self.chunks.at(place)
         _, length = layout(self._fields, rows)
-        # NumPy keeps this object as the base of each array, so its finaliser runs when the last of them is gone
+        # NumPy keeps this object as the base of each array, so its finaliser runs when the last array is freed
         piece = (ctypes.c_char * length).from_buffer(memory, start)
         piece.place = place  # pyright: ignore[reportAttributeAccessIssue]
         weakref.finalize(piece, free.append, place).atexit = False

@@ -1,8 +1,8 @@
-"""Remote calls to a worker other than steps: a question and its answer, through an anonymous file.
+"""Remote calls to a worker other than steps: a question and its answer, passed through an anonymous file.
 
-An exception from a signal handler may interrupt a call, and a process may die at any moment. A pipe would then keep
-half-written messages and answers that no call waits for. Here the next question overwrites them, once the worker has
-served its earlier requests.
+An exception of a signal handler may interrupt a call, and a process may end at any time. A pipe would then hold
+incomplete messages, and answers that no call waits for. In a file the next question overwrites them, once the worker
+has served its earlier requests.
 """
 
 from __future__ import annotations

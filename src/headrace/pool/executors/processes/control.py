@@ -19,10 +19,10 @@ from headrace.pool.executors.processes.futex import SIZE, Bell
 from headrace.pool.executors.processes.shared import Fence, SharedArrays
 from headrace.pool.spec import TaskSpec
 
-STEP, RESET, RESEED, RESTART = range(4)  # commands to an environment; RESTART: its episode is lost, begin another
+STEP, RESET, RESEED, RESTART = range(4)  # commands to an environment; RESTART: begin an episode, the last was lost
 WITH_OPTIONS = 4  # added to a reset that uses the options sent to the worker before
 EVERYONE, EVERYONE_LOST, CALL, STOP, NOTHING = range(-1, -6, -1)  # requests other than an environment's number
-RING = 4  # entries of a ring beside one for each environment
+RING = 4  # entries of a ring in addition to one for each environment
 LINE = 16  # int32s of a cache line
 
 MOST_SKIPPED = 63  # most waits in a row that sleep without spinning first
@@ -52,12 +52,11 @@ class Control:
     Attributes:
         asked, served: numbers of requests put into each worker's ring, and served, so far.
         wanted: number of requests that each worker must have served before the pool's process continues.
-        all_wanted: 1 if all workers must have served theirs, in which case the last one rings the caller's bell; 0 if
-            each worker that has does.
-        requests: int32[W, ring]; an environment's number, or EVERYONE, CALL, STOP, ….
-        command, seed, actions: of each environment.
+        all_wanted: 1 if the last worker to serve its wanted requests rings the caller's bell; 0 if each worker does.
+        requests: int32[W, ring]; each is an env_id, or EVERYONE, CALL, STOP, ….
+        command, seed, actions: arrays [N, …], the command, seed and action of each environment's next request.
         place: int64[N, 3], the destination of an environment's result: piece of the arena, its number of rows, row.
-        whole: int64[2], piece and number of rows for EVERYONE.
+        whole: int64[2], the piece and its number of rows for EVERYONE.
         letter: int64[N, 2], offset and length of an environment's letter in its worker's mailbox.
     """
 
@@ -96,7 +95,7 @@ class Control:
         self.fence = Fence()
 
     def is_wanted(self, worker: int) -> bool:
-        """Returns whether the pool's process can continue, given the number of requests that this worker has served."""
+        """Returns whether ``worker`` has served the requests that the pool's process waits for, see `all_wanted`."""
         if self.served[worker][0] < self.wanted[worker][0]:
             return False
         pairs = zip(self.served, self.wanted, strict=True)
@@ -119,14 +118,14 @@ class Control:
 class Rest:
     """The waiting strategy of one process: spin for a while, then sleep on its bell.
 
-    Waking a process takes some 10 µs, and more if its core sleeps, too. Spinning reacts faster, but uses the core, and
-    every turn yields the core, since the caller and its workers may outnumber the cores; on a busy machine it takes a
-    while to get the core back. After spinning in vain, the following waits therefore sleep immediately, their number
-    doubling (up to `MOST_SKIPPED`) each time.
+    Waking a process takes about 10 µs, and more if its core is idle. Spinning reacts faster, but occupies the core.
+    Each iteration yields the core, since the caller and its workers may outnumber the cores, and on a busy machine the
+    core is not returned at once. After an unsuccessful spin, the following waits therefore sleep immediately; their
+    number doubles, up to `MOST_SKIPPED`, with each such spin.
 
     Args:
         bell: the process's own bell.
-        look: most seconds to spin.
+        look: longest time to spin, in seconds.
     """
 
     def __init__(self, bell: Bell, look: float):
@@ -149,7 +148,7 @@ class Rest:
         return ready()
 
     def _looked(self, ready: Callable[[], bool]) -> bool:
-        """Spins; returns whether ``ready()`` became true. Success after the time limit counts as spinning in vain."""
+        """Spins; returns whether ``ready()`` became true. Success after the time limit counts as failure."""
         clock, there = time.perf_counter, False
         until = clock() + self._look
         while not there and clock() < until:

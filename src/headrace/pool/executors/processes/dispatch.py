@@ -1,7 +1,7 @@
 """Sends requests to workers, waits for them, and replaces workers that are lost.
 
-A signal handler may raise at any point. Requests are therefore first written down as a plan, in a single assignment;
-if its execution is interrupted, the next call completes it. So either all workers receive their requests, or none.
+A signal handler may raise at any point. Requests are therefore first stored as a plan, in a single assignment; if its
+execution is interrupted, the next call completes it. So either all workers receive their requests, or none.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from headrace.pool.executors.processes.mailbox import Mailbox
 from headrace.pool.executors.processes.worker import Orders
 from headrace.pool.executors.processes.worker_processes import WorkerProcesses, dumped
 
-LOOK = 0.0005  # most seconds that the caller spins for results before it sleeps
+LOOK = 0.0005  # longest time in seconds that the caller spins for results before it sleeps
 ROUND = 0.2  # seconds between checks that all workers are alive
 SHORTEST, LONGEST = 0.00002, 0.002  # seconds between checks for an answer to a call
-MOST_FRUITLESS = 3  # processes in a row that may end before they have served any request
+MOST_FRUITLESS = 3  # number of successive processes that may end before they have served any request
 EVERYONE = (codes.EVERYONE,)
 
 
 class Part(NamedTuple):
-    """The requests planned for one worker, whose count ``asked`` is ``until`` afterwards."""
+    """The requests planned for one worker; its count ``asked`` is ``until`` afterwards."""
 
     worker: int
     requests: Sequence[int]
@@ -38,22 +38,23 @@ class Part(NamedTuple):
 
 
 class Dispatch:
-    """The workers of a pool, from the side of the pool's process.
+    """The pool's side of the exchange with its workers.
 
     Args:
-        control: the block that they share with this process.
+        control: the block that the workers share with this process.
         orders: a function (share, mailbox, sheet) → `Orders` of one worker.
         task: the task's name, for messages.
         timeout: seconds without progress after which a worker counts as hung; infinity for never.
-        restart: whether environments whose process is lost begin a new episode by themselves, with the old one
+        restart: whether environments whose process is lost begin a new episode automatically, with the old one
             reported as truncated.
-        notes: whether requests are recorded in `asked_for`, because rings are overwritten before they are looked up.
+        notes: whether requests are recorded in `asked_for`, for callers that look them up after a ring may have been
+            overwritten.
 
     Attributes:
-        asked_for: for each worker, request number → request, if recorded; the reader removes entries.
+        asked_for: for each worker, request number → request, if recorded; the caller removes entries.
         worker_of: int[N], the worker of each environment.
         lost: bool[N], environments whose episode was lost with its process, and not yet reported as truncated.
-        gone: environments whose process was lost and that must be reset by the caller.
+        gone: env_ids whose process was lost and that the caller must reset.
         failures: failures of workers that have not been raised yet.
     """
 
@@ -89,7 +90,7 @@ class Dispatch:
     # -- asking ----------------------------------------------------------------------------------
 
     def ask(self, requests: Mapping[int, Sequence[int]]) -> None:
-        """Puts requests into workers' rings: worker → environments' numbers, or codes of `control`."""
+        """Puts requests into workers' rings; ``requests`` maps a worker to env_ids, or codes of `control`."""
         asked = self._control.asked
         if self.asked_for:
             for worker, some in requests.items():
@@ -145,7 +146,7 @@ class Dispatch:
 
         Another thread may send requests meanwhile.
         """
-        # when all missing results have arrived, at least one worker has served its share of them
+        # when all missing results have arrived, at least one worker has served a 1/W share of them
         part = -(-(results - there()) // len(self.workers))
         for wanted, served in zip(self._control.wanted, self._control.served, strict=True):
             wanted[0] = served[0] + part

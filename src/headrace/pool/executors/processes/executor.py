@@ -1,6 +1,6 @@
 """The `processes` executor: environments that are Python objects, in worker processes, over shared memory.
 
-A step pickles nothing and uses no pipe: actions are copied into shared memory, each worker finds its requests there
+A step uses neither pickles nor pipes: actions are copied into shared memory, and each worker reads its requests there
 and writes results directly into the rows that the pool's caller receives. Waiting processes sleep on a futex.
 """
 
@@ -51,7 +51,7 @@ class ProcessesExecutor(HostExecutor):
 
     background = True
     takes_options = True
-    finishes_steps = True  # workers finish every request, whether or not its caller still waits
+    finishes_steps = True  # workers finish every request, even if an exception has ended the caller's wait
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class ProcessesExecutor(HostExecutor):
             return Orders(share, made, settings.autoreset, control, box, self._arena.chunks, sheet, restart)
 
         self._dispatch = Dispatch(control, orders, spec.task, timeout, restart, settings.is_async)
-        self._taken = [0 for _ in self._dispatch.workers]  # asynchronous: served requests that are in `_done`, or were
+        self._taken = [0 for _ in self._dispatch.workers]  # asynchronous: served requests that were added to `_done`
 
     # -- memory ----------------------------------------------------------------------------------
 
     def allocate(self, rows: int) -> dict[str, np.ndarray]:
-        """Returns the arrays of a batch in memory that workers write."""
+        """Returns the arrays of a batch, in shared memory except for arrays of objects."""
         _, arrays = self._arena.take(rows)
         return arrays | {f.name: np.full(rows, None, object) for f in self._objects}
 
@@ -126,11 +126,11 @@ class ProcessesExecutor(HostExecutor):
         self._receive(ids, batch, target)
 
     def _target(self, batch: Batch) -> Batch:
-        """The batch that workers write: ``batch`` itself, or a temporary one if it does not lie in shared memory."""
+        """Returns the batch that workers write: ``batch`` itself, or a temporary one if it is not in shared memory."""
         return batch if batch.binding is not None else self._ring.take(batch.rows)
 
     def _receive(self, env_ids: np.ndarray, batch: Batch, target: Batch) -> None:
-        """Waits for the results of the request just made, and puts them into ``batch``."""
+        """Waits for the results of the latest request, and puts them into ``batch``."""
         self._dispatch.wait(self._dispatch.due())
         self._unfinished = None
         if target is not batch:
@@ -233,7 +233,7 @@ class ProcessesExecutor(HostExecutor):
         return batch
 
     def _take_done(self, rows: int) -> Batch:
-        """Returns that many results that have arrived; those in which one failed are kept for the next call."""
+        """Returns ``rows`` results that have arrived; if one failed, raises and keeps them for the next call."""
         batch = self._ring.take(rows)
         ids = np.array([self._done.popleft() for _ in range(rows)], np.int32)
         for name, staged in self._staged.items():
@@ -263,7 +263,7 @@ class ProcessesExecutor(HostExecutor):
             asked_for, before, now = self._dispatch.asked_for[worker], self._taken[worker], served[0]
             if now == before:
                 continue
-            self.waiting = False  # an exception between these would record results twice
+            self.waiting = False  # an exception between the next statements would record results twice
             self._done += [request for i in range(before, now) if (request := asked_for[i]) >= 0]
             self._taken[worker] = now
             for i in range(before, now):
@@ -297,10 +297,10 @@ class ProcessesExecutor(HostExecutor):
             others = [str(failures.pop()).splitlines()[0] for _ in failures[1:]]
             if others:
                 failures[0].add_note(f"so did others: {'; '.join(reversed(others))}")
-            raise failures.pop()  # not by a name, which would keep it and this frame alive
+            raise failures.pop()  # without a local name, which would make a reference cycle with this frame
 
     def _letters(self, env_ids: np.ndarray) -> dict[int, Letter]:
-        """Returns the letters of these environments by row; appends what they raised to the dispatch's failures."""
+        """Returns row → letter of these environments; appends their exceptions to the dispatch's failures."""
         dispatch, letters, found = self._dispatch, self._control.letter, {}
         lengths = letters[:, 1] if env_ids is self._everyone else letters[env_ids, 1]
         if not np.count_nonzero(lengths):
@@ -346,23 +346,23 @@ class ProcessesExecutor(HostExecutor):
         return np.stack(frames).astype(np.uint8, copy=False)
 
     def call(self, name: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], env_ids: np.ndarray) -> list[Any]:
-        """Returns an attribute of each environment, called if it is callable; it is looked up through wrappers."""
+        """Returns an attribute of each environment, or its result if it is callable; see `slots.called`."""
         self._check_there(env_ids.tolist())
         function = partial(slots.called, name, tuple(arguments), dict(keywords))
         return self._call(function, dict.fromkeys(env_ids.tolist()))
 
     def set_attr(self, name: str, values: Mapping[int, Any]) -> None:
-        """Sets an attribute of environments: env_id → value."""
+        """Sets an attribute of environments; ``values`` maps env_id to value."""
         self._check_there(values)
         self._call(partial(slots.assigned, name), values)
 
     def _clear_failures(self, env_ids: np.ndarray) -> None:
-        """Forgets earlier failures of environments that are reset or loaded."""
+        """Clears the records of earlier failures of environments that are reset or loaded."""
         self._dispatch.gone.difference_update(env_ids.tolist())
         self._failed[env_ids] = False
 
     def _check_there(self, env_ids: Iterable[int]) -> None:
-        """Raises `EnvironmentFailure` for an environment that was lost or has failed, as a new one would answer."""
+        """Raises `EnvironmentFailure` for an environment that was lost or has failed, and must first be reset."""
         for i in env_ids:
             if self._dispatch.lost[i]:
                 what = "was lost with its process; its next step begins another episode and says so: step or reset it"

@@ -1,8 +1,8 @@
-"""Bells: one process sleeps until another one rings, without a pipe, a descriptor or a busy core.
+"""Wakes a sleeping process from another one through shared memory, without a pipe or a file descriptor.
 
-A bell is a 32-bit number in shared memory that changes when it is rung. On Linux a process sleeps while that number
-keeps its value (``man 2 futex``), and ringing makes a system call only if a process sleeps. On other systems the
-number is polled every 0.3 ms.
+A `Bell` is a 32-bit number in shared memory that changes when the bell is rung. On Linux a process sleeps while that
+number keeps its value (``man 2 futex``), and ringing makes a system call only if a process sleeps. On other systems
+the number is polled every 0.3 ms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from headrace.pool.executors.processes.shared import Fence
 
 SIZE = 2  # numbers of a bell: how often it was rung, and whether a process sleeps
-LOOK = 0.0003  # seconds between polls where there is no futex
+LOOK = 0.0003  # seconds between polls on systems without futexes
 
 WAIT, WAKE, EVERYBODY = 0, 1, 2**31 - 1
 SYSTEM_CALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}.get(platform.machine())
@@ -48,9 +48,9 @@ _call = _syscall()
 
 
 class Bell:
-    """One bell; each process makes its own object over the same memory.
+    """A number in shared memory on which a process can sleep; each process makes its own object over the memory.
 
-    One process at a time may sleep on it; any may ring it.
+    One process at a time may sleep on a bell; any process may ring it.
 
     Args:
         numbers: int32[SIZE] in shared memory, zero at first.
@@ -62,7 +62,7 @@ class Bell:
         self._fence = Fence()
 
     def listen(self) -> int:
-        """Announces sleep; returns the value for `sleep`. The awaited condition must be tested again before `sleep`."""
+        """Announces sleep; returns the argument for `sleep`. The caller tests its condition again before `sleep`."""
         numbers = self._numbers
         numbers[1] = 1
         self._fence()
@@ -85,7 +85,7 @@ class Bell:
         self._numbers[1] = 0
 
     def ring(self) -> None:
-        """Wakes the sleeping process, if any; call it after writing what that process waits for."""
+        """Wakes the sleeping process, if any; called after the writes that fulfil its condition."""
         self._fence()
         numbers = self._numbers
         if numbers[1]:

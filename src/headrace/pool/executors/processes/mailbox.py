@@ -1,7 +1,7 @@
-"""Mailboxes for data that does not fit an array: infos, objects, exceptions, pickled into an anonymous file.
+"""Mailboxes for data that does not fit an array: infos, objects and exceptions, pickled into an anonymous file.
 
-An environment has at most one letter in its worker's mailbox, so each has a fixed place, which moves when it becomes
-too small.
+An environment has at most one letter in its worker's mailbox. Each environment has a fixed place in the file, which
+moves when it becomes too small.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class Letter(NamedTuple):
     """The part of an environment's result that is not in its row.
 
     Attributes:
-        info: its info dict.
+        info: the step's info dict.
         final: the info dict of an episode's last step, if another episode has begun since.
-        objects: parts of the observation that are not arrays, by field.
-        error: the exception that it raised, with its traceback as text; all else is empty then.
+        objects: field name → a part of the observation that is not an array.
+        error: the exception that the environment raised (None if it cannot be pickled), and its traceback as text; the
+            other attributes are then empty.
     """
 
     info: dict[str, Any]
@@ -72,7 +73,7 @@ class Mailbox:
         return Letter(*pickle.loads(os.pread(self._file, length, place)))
 
     def forget(self) -> None:
-        """Forgets all places, since a new process starts writing from the beginning."""
+        """Clears all places, since a new process starts writing from the beginning."""
         self._room, self._end = {}, 0
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""A PettingZoo `ParallelEnv` as a Gymnasium environment with dense rows: one place for every possible agent.
+"""A PettingZoo `ParallelEnv` as a Gymnasium environment with dense rows: one row for every possible agent.
 
 PettingZoo uses dictionaries by agent, from which an agent is missing once it has left. Here each agent of
-`possible_agents` has a fixed place, type by type, and ``info["alive"]`` marks the agents in the game, as in all
+`possible_agents` has a fixed row, type by type, and ``info["alive"]`` marks the agents in the game, as in all
 multi-agent tasks.
 """
 
@@ -32,7 +32,7 @@ class ParallelGame(gym.Env):
 
     Attributes:
         task: the task's spec, with the agents by their types.
-        players: PettingZoo's names of the agents, in the order of their places.
+        players: PettingZoo's names of the agents, in the order of their rows.
 
     Raises:
         OptionError: the agents' spaces do not fit dense arrays.
@@ -47,7 +47,7 @@ class ParallelGame(gym.Env):
             AgentType(name, len(some), _observation_space(env, some[0]), env.action_space(some[0]))
             for name, some in types.items()
         )
-        self._masked = {agent for name in masked for agent in types[name]}  # whose observations have an action mask
+        self._masked = {agent for name in masked for agent in types[name]}  # agents with action masks in observations
         self._choices = max(_choices(kind.action) for kind in kinds)
         try:
             self.task: TaskSpec = multi_agent_spec(task, kinds, self._fields())
@@ -70,14 +70,14 @@ class ParallelGame(gym.Env):
         self.env.unwrapped.render_mode = mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode; returns ``(obs, info)``, each agent's observation in its own place."""
+        """Begins an episode; returns ``(obs, info)``, with each agent's observation in its own row."""
         obs, infos = self.env.reset(seed=seed, options=options)
         return self._observed(obs), self._told(obs, infos, self.env.agents, ())
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Steps all agents in the game; the episode ends when none is left.
+        """Steps all agents in the game; the episode ends when no agent is left.
 
-        It counts as truncated if any agent was truncated in the last step; agents truncated then, and not terminated,
+        It is truncated if any agent was truncated in the last step; agents truncated but not terminated in that step
         count as alive in ``info["alive"]``. ``info["truncations"]`` marks all agents that were truncated in this step.
 
         Returns:
@@ -98,14 +98,14 @@ class ParallelGame(gym.Env):
         return self._observed(obs), reward, terminated, truncated, self._told(obs, infos, alive, cut_off)
 
     def render(self) -> Any:
-        """Returns what the PettingZoo environment renders."""
+        """Returns the rendering of the PettingZoo environment."""
         return self.env.render()
 
     def close(self) -> None:
         """Closes the PettingZoo environment."""
         self.env.close()
 
-    # -- attributes are those of PettingZoo's environment ----------------------------------------
+    # -- attributes of PettingZoo's environment --------------------------------------------------
 
     def has_wrapper_attr(self, name: str) -> bool:
         """Returns whether the PettingZoo environment or one of its wrappers has this attribute."""
@@ -151,7 +151,7 @@ class ParallelGame(gym.Env):
         return mine if self._keyed["action"] else next(iter(mine.values()))
 
     def _fields(self) -> tuple[Field, ...]:
-        """The info fields beside ``alive``."""
+        """Returns the info fields other than ``alive``."""
         count = len(self.players)
         mask = Field(MASK, np.dtype(np.int8), (count, self._choices), per_agent=True)
         return (Field(TRUNCATIONS, np.dtype(np.bool_), (count,), per_agent=True), *((mask,) if self._masked else ()))
@@ -171,7 +171,7 @@ class ParallelGame(gym.Env):
         return marked
 
     def _allowed(self, obs: Mapping[Any, Any]) -> np.ndarray:
-        """The action masks int8[agents, choices] in observations; 1 for agents that have none."""
+        """Returns the action masks int8[agents, choices] in observations; 1 for agents without a mask."""
         allowed = np.ones((len(self.players), self._choices), np.int8)
         for agent in self._masked.intersection(obs):
             mask = np.asarray(obs[agent][MASK])
@@ -208,20 +208,20 @@ def layers(env: Any) -> Iterator[Any]:
 
 
 def _choices(space: gym.Space) -> int:
-    """How many numbers a mask of these actions has; 0 for actions that have none."""
+    """Returns the number of elements of an action space's mask; 0 for spaces that cannot have one."""
     if isinstance(space, gym.spaces.Discrete):
         return int(space.n)
     return int(space.nvec.sum()) if isinstance(space, gym.spaces.MultiDiscrete) else 0
 
 
 def _has_mask(env: Any, agent: Any) -> bool:
-    """Returns whether an agent's observations are a `Dict` with an action mask, as PettingZoo has them."""
+    """Returns whether an agent's observations are a `Dict` with an action mask, as is PettingZoo's convention."""
     space, choices = env.observation_space(agent), _choices(env.action_space(agent))
     return isinstance(space, gym.spaces.Dict) and choices > 0 and getattr(space.get(MASK), "shape", None) == (choices,)
 
 
 def _observation_space(env: Any, agent: Any) -> gym.Space:
-    """An agent's observation space without its action mask; of ``observation`` alone where nothing else is left."""
+    """Returns an agent's observation space without the action mask; the sub-space ``observation`` if it is the rest."""
     space = env.observation_space(agent)
     if not _has_mask(env, agent):
         return space
@@ -230,9 +230,9 @@ def _observation_space(env: Any, agent: Any) -> gym.Space:
 
 
 def _agent_types(env: Any) -> dict[str, list[Any]]:
-    """The possible agents by their names without numbers, such as ``"wolf"`` for ``"wolf_0"``.
+    """Returns the possible agents by their names without numbers, such as ``"wolf"`` for ``"wolf_0"``.
 
-    If agents of one such name have different spaces, each agent is a type of its own.
+    If agents with the same such name have different spaces, each agent is a separate type.
     """
     named: dict[str, list[Any]] = {}
     for agent in env.possible_agents:

@@ -1,9 +1,9 @@
-"""Arrays in memory that several processes share, without a name that a killed process could leave behind.
+"""Arrays in memory that several processes share, without a named object that a killed process could leave behind.
 
-The memory is one anonymous file: every process that receives its descriptor can map it, and the system frees it when
-the last of them ends, for any reason. Memory is allocated page by page at the first write. Reserving all of it at the
-beginning would cost 0.1 s per GiB, and a replay's whole size; instead the size is compared with the free memory when
-the arrays are made.
+The memory is an anonymous file: every process that receives its descriptor can map it, and the system frees it when
+the last of these processes ends, for any reason. Memory is allocated page by page at the first write. Reserving it all
+at the beginning would take 0.1 s per GiB, and a replay's full size from the start; instead the size is compared with
+the free memory when the arrays are made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALIGNMENT = 64  # a cache line of most processors
 END = ""
 
 Fields = Mapping[str, tuple[tuple[int, ...], np.dtype]]
-"""arrays to be: name → (shape, dtype)"""
+"""the arrays to allocate: name → (shape, dtype)"""
 
 
 class SharedArrays(Mapping[str, np.ndarray]):
@@ -83,7 +83,7 @@ class SharedArrays(Mapping[str, np.ndarray]):
         self._map()
 
     def close(self) -> None:
-        """Unmaps the memory; arrays still in use stay valid, and keep it mapped until they are dropped."""
+        """Unmaps the memory; arrays still in use stay valid, and keep it mapped until they are freed."""
         if self._descriptor < 0:
             return
         os.close(self._descriptor)
@@ -99,9 +99,8 @@ class SharedArrays(Mapping[str, np.ndarray]):
 class Fence:
     """A memory barrier: other threads and processes see writes before a call before they see writes after it.
 
-    x86 keeps stores in order, ARM does not. Python has no barrier, but releasing a lock orders all accesses before it,
-    and acquiring one orders all accesses after it. This is the only place that relies on that. Each thread needs a
-    fence of its own.
+    x86 processors keep stores in order, ARM processors do not. Python has no memory barrier, but releasing a lock
+    orders all accesses before it, and acquiring one orders all accesses after it. Each thread needs its own fence.
     """
 
     def __init__(self) -> None:
@@ -109,7 +108,7 @@ class Fence:
         self._lock.acquire()
 
     def __call__(self) -> None:
-        try:  # noqa: SIM105  (which costs nothing, as `suppress` does not)
+        try:  # noqa: SIM105  (`suppress` would be slower)
             self._lock.release()
         except RuntimeError:  # a signal handler raised between the two
             pass
@@ -120,7 +119,7 @@ class Fence:
 
 
 def _places(fields: Fields) -> dict[str, int]:
-    """The offset of each array in bytes, a multiple of ALIGNMENT, and the total size."""
+    """Returns name → offset of the array in bytes, a multiple of `ALIGNMENT`, and under `END` the total size."""
     places, end = {}, 0
     for name, (shape, dtype) in fields.items():
         places[name] = end
@@ -135,7 +134,7 @@ def anonymous_file(size: int) -> int:
         SharedMemoryError: there is not enough memory.
         LimitError: too many files are open.
     """
-    with contextlib.suppress(OSError):  # a system that does not report its free memory
+    with contextlib.suppress(OSError):  # some systems do not report their free memory
         if size > (available := free_memory()):
             raise _too_little(size, f"{readable(available)} are free")
     with limits_named(f"{readable(size)} of shared memory"):

@@ -1,4 +1,4 @@
-"""Operations of a worker on one of its environments other than stepping it: `Dispatch.call` runs them."""
+"""Operations of a worker on one of its environments other than steps; `Dispatch.call` runs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class Slot:
     """One environment of a worker, and the progress of its episode.
 
     Attributes:
-        seeded: whether it has been reset with a seed, so that its random stream continues.
+        env: the environment; None before it is made and after it has failed.
+        elapsed: number of steps of the current episode.
+        over: whether the episode has ended and no other has begun.
+        seeded: whether the environment has been reset with a seed, so that its random stream continues.
         options: options for the next reset that is requested with options.
     """
 
@@ -36,7 +39,7 @@ def saved(slot: Slot, _: object) -> bytes:
     """Returns the environment's pickle, after loading it once as a check.
 
     Raises:
-        TypeError: it cannot be pickled, or its pickle holds its constructor's arguments instead of its state.
+        TypeError: the environment cannot be pickled, or its pickle holds constructor arguments instead of its state.
     """
     for part in layers(slot.env):
         if isinstance(part, EzPickle):
@@ -57,16 +60,17 @@ def loaded(slot: Slot, blob: bytes) -> None:
 
 
 def told(slot: Slot, options: Mapping[str, Any]) -> None:
-    """Keeps the options of a reset that follows."""
+    """Stores the options of a reset that follows."""
     slot.options = options
 
 
 def rendered(slot: Slot, _: object) -> Any:
-    """Returns the environment's RGB frame uint8[height, width, 3]; None if it renders nothing, or in words why not.
+    """Returns the environment's RGB frame uint8[height, width, 3], or None or a description of the error without one.
 
     Environments are made without a render mode, since some step more slowly with one. It is set here, also in
-    environments that are attributes of this one: gymnasium_robotics' mazes let such a one render. Without a display,
-    Gymnasium's MuJoCo environments are told to use EGL: they try GLFW first, which fails.
+    environments that are attributes of this one, which render for it in gymnasium_robotics' mazes. Without a display,
+    the environment variable ``MUJOCO_GL`` makes Gymnasium's MuJoCo environments use EGL, since GLFW, their first
+    choice, fails.
     """
     if sys.platform == "linux" and not os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
         os.environ.setdefault("MUJOCO_GL", "egl")
@@ -78,12 +82,15 @@ def rendered(slot: Slot, _: object) -> Any:
         return slot.env.render()
     except NotImplementedError:
         return None
-    except Exception as error:  # such as of an environment that had to be made with a render mode
+    except Exception as error:  # e.g. an environment that needs a render mode when it is made
         return f"its render raised {type(error).__name__}: {error}"
 
 
 def called(name: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any], slot: Slot, _: object) -> Any:
-    """Returns an attribute of the environment or its wrappers, called if callable; or calls a function with it."""
+    """Returns an attribute of the environment or its wrappers, or its result if it is callable.
+
+    If ``name`` is a function, returns its result for the environment as first argument.
+    """
     if callable(name):
         return name(slot.env, *arguments, **keywords)
     found = slot.env.get_wrapper_attr(name) if isinstance(slot.env, gym.Env) else getattr(slot.env, name)

@@ -1,7 +1,7 @@
-"""A Gymnasium environment as a task: its spaces, and the executor that runs it.
+"""Tasks of Gymnasium environments: their spaces, and the executor that runs them.
 
-It may be given by its id in Gymnasium's registry, or as a class or function that makes one. A PettingZoo environment
-with many agents is accepted as well.
+An environment is given by its id in Gymnasium's registry, or as a class or function that makes one. PettingZoo
+environments whose agents act simultaneously are accepted as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ON_FAILURE = ("raise", "restart")
 OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
 OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
-"""attributes of Gymnasium's vector environments, stable-baselines3's, and pools"""
+"""attributes by which vector environments of Gymnasium and stable-baselines3, and pools, are recognised"""
 
 
 def in_gymnasium(name: str) -> bool:
@@ -38,11 +38,14 @@ def in_gymnasium(name: str) -> bool:
 
 
 def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
-    """Returns the task of an id of Gymnasium's registry; options that are not the executor's are the environment's own.
+    """Returns the task of an id of Gymnasium's registry.
+
+    Options other than the executor's are passed to the environment.
 
     Args:
         name: the id.
-        source: the file or module that registers it, which workers import first.
+        source: the file or module that registers the id, which workers import first; empty for none.
+        options: options of the executor and of the environment.
     """
     own, rest = split_options(options)
     if (limit := own.get("max_episode_steps")) is not None:
@@ -82,7 +85,7 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
 
 
 def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
-    """The task of the environments that ``make`` makes; one is made and closed to read its spaces."""
+    """Returns the task of the environments that ``make`` makes; makes and closes one to read its spaces."""
     _checked(own)
     flat, plain = own.get("flat_observation", False), make
     if flat:
@@ -124,7 +127,7 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
 
 
 def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
-    """A function that makes the same environments, with one array as observation in place of several."""
+    """Returns a function that makes the same environments, with one array as observation in place of several."""
 
     def flat(env_id: int) -> Any:
         env = make(env_id)
@@ -137,7 +140,7 @@ def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
 
 
 def _close(env: Any, name: str) -> None:
-    """Closes the environment whose spaces were read; what it raises is a warning, as the pool can do without it."""
+    """Closes the environment whose spaces were read; an exception becomes a warning, as the pool does not need it."""
     try:
         env.close()
     except Exception as error:
@@ -149,7 +152,7 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
 
     Args:
         spec: the task's spec.
-        make: a function env_id → environment. Its info dicts always hold the fields of the spec's ``info``.
+        make: a function env_id → environment, whose info dicts always hold the fields of the spec's ``info``.
         own: the executor's options, from `split_options`.
     """
     timeout, restart = _checked(own)
@@ -165,7 +168,7 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
 
 
 def _hint(option: str) -> str:
-    """A similar option of pools as a suggestion; the environment's error message lists its own."""
+    """Returns a similar option of pools as a suggestion; the environment's error message names its own options."""
     close = difflib.get_close_matches(option, [*POOL_OPTIONS, *OWN], 1)
     return f", did you mean {close[0]!r}?" if close else ""
 
@@ -184,7 +187,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def _checked(own: Mapping[str, Any]) -> tuple[float, bool]:
-    """Seconds until a worker counts as hung, and whether lost environments begin a new episode by themselves."""
+    """Returns the seconds until a worker counts as hung, and whether lost environments restart automatically."""
     if not isinstance(flat := own.get("flat_observation", False), bool):
         raise OptionError(f"flat_observation must be True or False, not {flat!r}")
     return _timeout(own), _restarts(own)

@@ -1,7 +1,7 @@
 """A worker process, which steps some of a pool's environments on request.
 
 Results are written directly into the rows that the pool's caller receives. An environment that raises does not affect
-the others of the process; it is made again at its next reset.
+the other environments of the process; it is made again at its next reset.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from headrace.pool.executors.processes.slots import Slot
 from headrace.pool.spec import ARRAYS, AutoresetMode
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
-LOOK = 0.0002  # most seconds that a worker spins for its next request before it sleeps
-DOZE = 1.0  # most seconds of one sleep
-LARGE_SEED = 2**31  # environments with older random generators take no larger seeds
+LOOK = 0.0002  # longest time in seconds that a worker spins for its next request before it sleeps
+DOZE = 1.0  # longest time of one sleep in seconds
+LARGE_SEED = 2**31  # exclusive upper bound of the seeds that older random generators accept
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,14 @@ class Orders:
     """The arguments that a worker is started with.
 
     Attributes:
+        share: the worker's environments.
         made: the pickled function env_id → environment, and the task's spec.
+        autoreset: the pool's autoreset mode.
+        control: the block shared with the pool's process.
+        mailbox: the worker's mailbox.
         chunks: the memory into which results are written.
         sheet: remote calls other than steps: functions to call with an environment.
-        restart: whether an environment whose own process is lost begins anew, its episode truncated.
+        restart: whether an environment whose simulator's process is lost begins a new episode, the old one truncated.
     """
 
     share: Share
@@ -145,14 +149,14 @@ class Worker:
     # -- requests --------------------------------------------------------------------------------
 
     def _step_everyone(self) -> None:
-        """Steps every environment; its result goes into the row of its number."""
+        """Steps every environment; row i receives the result of environment i."""
         first, rows = self._share.first, self._rows(*self._control.whole)
         actions = self._action_of(first, self._share.last)
         for i, (slot, action) in enumerate(zip(self._slots, actions, strict=True), first):
             self._advance(slot, i, i, action, rows)
 
     def _restart_everyone(self) -> None:
-        """Completes a step during which the previous process was lost, by new episodes."""
+        """Begins new episodes, to complete a step during which the previous process was lost."""
         rows, seeds = self._rows(*self._control.whole), self._control.seed.tolist()
         for i, slot in enumerate(self._slots, self._share.first):
             self._start(slot, i, i, seeds[i], rows, lost=True)
@@ -181,7 +185,7 @@ class Worker:
             self._start(slot, env_id, row, seed, rows, command == RESTART, bool(with_options))
 
     def _answer(self) -> None:
-        """Calls the function sent with every environment named, and writes its results or exceptions as the answer."""
+        """Calls the function of the question for its environments, and writes the results or exceptions as answer."""
         number, question = self._orders.sheet.question()
         function, asked = pickle.loads(question)
         answers = []
@@ -261,8 +265,8 @@ class Worker:
         """Begins a new episode.
 
         Args:
-            lost: the previous episode ended with its process, and is reported as truncated.
-            with_options: the environment is reset with the options sent to its slot before.
+            lost: whether the previous episode was lost with its process, and is reported as truncated.
+            with_options: whether the environment is reset with the options stored in its slot.
         """
         try:
             if slot.env is None:
@@ -333,12 +337,12 @@ def _declared(info: dict[str, Any], row: int, targets: list[tuple[str, np.ndarra
 
 
 def folded(seed: int) -> int:
-    """Returns a seed below 2**31 for an environment: its own if small enough, else one derived from it."""
+    """Returns ``seed`` if it is below 2**31, else a seed below 2**31 that is derived from it."""
     return seed if seed < LARGE_SEED else (seed ^ seed >> 31 ^ seed >> 62) % LARGE_SEED
 
 
 def _unpacker(space: gym.Space, actions: dict[str, np.ndarray]) -> Callable[[int, int], Iterator[Any]]:
-    """A function (first, last) → the actions of these environments, each of the type of the space's own samples."""
+    """Returns a function (first, last) → the actions of these environments, each of the type of a space's sample."""
     names = {action_name(path): path for path in leaves(space)}
     if len(names) == 1 and isinstance(space, ARRAYS):
         array = actions[ACTION]
@@ -353,7 +357,7 @@ def _unpacker(space: gym.Space, actions: dict[str, np.ndarray]) -> Callable[[int
 
 
 def _told(error: BaseException) -> str:
-    """The traceback of an environment's exception, without the lines of this file."""
+    """Returns the traceback of an environment's exception, without the lines of this file."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -369,7 +373,7 @@ def _sendable(error: BaseException) -> BaseException | None:
 
 
 def work(orders: Orders) -> None:
-    """Runs one worker process until it is told to stop or its parent ends."""
+    """Runs one worker process until it receives STOP or its parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     worker = Worker(orders)

@@ -1,8 +1,8 @@
 """Starts, monitors and ends the worker processes of a pool.
 
-They are forked from a server that has imported Gymnasium once, so that starting one takes some 10 ms, and nothing of
-this process (its threads, its CUDA context) is copied. They do not run the main script again, so it needs no
-``if __name__ == "__main__"``: objects defined there are pickled by value.
+Workers are forked from a server that has imported Gymnasium once, so that starting one takes about 10 ms, and this
+process (its threads, its CUDA context) is not copied. Workers do not run the main script again, so it needs no
+``if __name__ == "__main__"``; objects that it defines are pickled by value.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from headrace.pool import by_value
 from headrace.pool.executors.processes.worker import Orders, work
 
 PRELOADED = "headrace.pool.executors.processes.worker"
-FILES_EACH = 2  # open files in this process for each worker
-FILES_TO_START = 16  # temporarily open files, for the server and one worker
-PATIENCE = 2.0  # seconds that workers have to end by themselves once they are told to stop
+FILES_EACH = 2  # number of open files in this process for each worker
+FILES_TO_START = 16  # number of temporarily open files, for the server and one worker
+PATIENCE = 2.0  # seconds after a request to stop after which a worker is killed
 
 
 class WorkerProcesses:
-    """One worker process for each element of ``orders``."""
+    """The worker processes of a pool, one for each element of ``orders``; raises as `start` does."""
 
     def __init__(self, orders: list[Orders]):
         self._orders = orders
@@ -51,8 +51,8 @@ class WorkerProcesses:
         """Starts one worker, also in place of one that has died.
 
         Raises:
-            WorkerError: this process may not have children, such as one of `multiprocessing.Pool`, or the worker
-                ended before it had begun.
+            WorkerError: this process must not start processes, such as a daemonic one of `multiprocessing.Pool`, or
+                the worker could not be started.
             LimitError: the system starts no more processes.
         """
         if multiprocessing.current_process().daemon:
@@ -95,7 +95,7 @@ def dumped(value: Any) -> bytes:
     """Returns the pickle of any function or object; those of the user's own script are pickled by value.
 
     Raises:
-        OptionError: it holds something that cannot be pickled, such as a lock or an open file.
+        OptionError: the value holds something that cannot be pickled, such as a lock or an open file.
     """
     try:
         return by_value.dumps(value)
@@ -104,7 +104,7 @@ def dumped(value: Any) -> bytes:
 
 
 def _forget_server() -> None:
-    """In a forked child: forget the parent's server, so that the child starts its own if it needs one."""
+    """Clears the reference to the parent's server in a forked child, which starts its own server if it needs one."""
     server: Any = forkserver._forkserver  # pyright: ignore[reportAttributeAccessIssue]
     if server._forkserver_alive_fd is not None:
         os.close(server._forkserver_alive_fd)
@@ -124,7 +124,7 @@ def _context() -> Any:
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """Processes started within this context ignore Ctrl-C from the beginning; they are stopped by other means."""
+    """Returns a context in which new processes ignore Ctrl-C from the beginning; they are stopped by other means."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,7 +137,7 @@ def deaf() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_library() -> Iterator[None]:
-    """Processes started within this context do not run this program's main script again."""
+    """Returns a context in which new processes do not run this program's main script again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
