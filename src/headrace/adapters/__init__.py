@@ -1,1 +1,1 @@
-"""Pools behind the interfaces of other libraries. Each module needs its library; this package imports none."""
+"""Adapters of pools to other libraries. Each module needs its library; this package imports none of them."""

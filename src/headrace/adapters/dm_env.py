@@ -31,22 +31,22 @@ def environment(task: TaskLike, **options: Any) -> DmEnvironment:
     """Returns one environment of a task.
 
     Args:
-        task: as `headrace.make` takes it.
-        options: ``seed`` and the task's own, as `headrace.make` takes them.
+        task: the task, as in `headrace.make`.
+        options: ``seed`` and the task's own options, as in `headrace.make`.
 
     Raises:
-        UnknownTaskError: no such task.
+        UnknownTaskError: there is no such task.
         OptionError: an option is unknown or wrong, or is for several environments; or dm_env cannot describe a space.
     """
     return DmEnvironment(task, **options)
 
 
 class DmEnvironment(dm_env.Environment):
-    """A pool of one environment behind dm_env's interface.
+    """A pool of one environment as a `dm_env.Environment`.
 
     Observations are the task's arrays, or dicts of arrays for a `Dict` space. Rewards and discounts are float32; the
-    discount is 0 after termination, and 1 after truncation or within an episode, unless the task reports its own. With
-    many agents, arrays have a row and rewards an element for each.
+    discount is 0 after termination, and 1 after truncation or within an episode, unless the task reports its own
+    discount. In a multi-agent task, observations and actions have a row, and rewards an element, for each agent.
 
     Attributes:
         pool: the pool of this one environment.
@@ -65,19 +65,19 @@ class DmEnvironment(dm_env.Environment):
         self._over = True  # no episode has begun
 
     def observation_spec(self) -> Any:
-        """Spec of an observation: of an array, or a dict of them."""
+        """Returns the spec of an observation: of one array, or a dict of specs."""
         return self._observation_spec
 
     def action_spec(self) -> Any:
-        """Spec of an action, int32 for choices: of an array, or a dict of them."""
+        """Returns the spec of an action: of one array, or a dict of specs; a `Discrete` action is int32."""
         return self._action_spec
 
     def reward_spec(self) -> specs.Array:
-        """Spec of a reward: float32, one for each of many agents."""
+        """Returns the spec of a reward: float32, with an element for each agent of a multi-agent task."""
         return specs.Array(self.pool.spec.reward_shape, np.float32, "reward")
 
     def discount_spec(self) -> specs.BoundedArray:
-        """Spec of a discount: float32 in [0, 1]."""
+        """Returns the spec of a discount: float32 in [0, 1]."""
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
     def reset(self) -> dm_env.TimeStep:

@@ -1,7 +1,7 @@
 """Wrappers of pools that change rewards or observations, a whole batch at a time.
 
-A function of arrays over the batch costs a few operations a step, however many environments there are, and nothing in
-the processes or threads that step them. A wrapped pool has all methods of the pool and can be wrapped again.
+A function of a batch's arrays takes a few array operations per step, for any number of environments, and does not run
+in the processes or threads that step them. A wrapped pool has all methods of the pool and can be wrapped again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ REWARD = "reward"
 
 
 class PoolWrapper:
-    """A pool whose results a subclass changes; all else is the pool's own.
+    """The base class of wrappers, which change a pool's results; all other attributes and methods are the pool's.
 
     Attributes:
-        pool: what is wrapped.
+        pool: the wrapped pool, which may itself be a wrapper.
     """
 
     def __init__(self, pool: BasePool[Any] | PoolWrapper):
         self.pool: Any = pool
 
     def __getattr__(self, name: str) -> Any:
-        if name == "pool":  # of an object that is being unpickled
+        if name == "pool":  # missing while an object is being unpickled
             raise AttributeError(name)
         return getattr(self.pool, name)
 
@@ -44,29 +44,29 @@ class PoolWrapper:
         """The pool under all wrappers."""
         return unwrapped(self.pool)
 
-    # -- what subclasses change ------------------------------------------------------------------
+    # -- methods for subclasses ------------------------------------------------------------------
 
     def changed(self, result: tuple[Any, ...], own: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Returns a step's result ``(obs, reward, terminated, truncated, info)`` as the wrapper gives it.
+        """Returns the wrapper's result ``(obs, reward, terminated, truncated, info)`` of a step.
 
         Args:
-            result: the pool's; the info dict is new.
-            own: of arrays that the caller has bound, those that `takes` names.
+            result: the pool's result, whose info dict is new.
+            own: name → array that the caller has bound (`make_batch`) and that the wrapper writes, see `takes`.
         """
         return result
 
     def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Returns a reset's result as the wrapper gives it; arguments as in `changed`."""
+        """Returns the wrapper's result ``(obs, info)`` of a reset; ``own`` as in `changed`."""
         return obs, info
 
     def takes(self, name: str) -> bool:
-        """Returns whether it writes the array of a batch of this name itself."""
+        """Returns whether the wrapper, not the pool, writes the batch's array of this name."""
         return False
 
     # -- the pool's calls ------------------------------------------------------------------------
 
     def reset(self, env_id: Any = None, *, out: Any = None, **more: Any) -> tuple[Any, dict[str, Any]]:
-        """As the pool's."""
+        """Starts new episodes; arguments and errors are those of the pool's `reset`."""
         if out is None:
             obs, info = self.pool.reset(env_id, **more)
             return self.begun(obs, info, {})
@@ -75,30 +75,30 @@ class PoolWrapper:
         return self.begun(obs, info, batch.own)
 
     def step(self, action: Any, env_id: Any = None, *, out: Any = None) -> tuple[Any, ...]:
-        """As the pool's."""
+        """Advances environments by one agent step; arguments and errors are those of the pool's `step`."""
         if out is None:
             return self.changed(self.pool.step(action, env_id), {})
         batch = self._bound(out)
         return self.changed(self.pool.step(action, env_id, out=batch.inner), batch.own)
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
-        """As the pool's."""
+        """Waits for results and returns them; arguments and errors are those of `Pool.recv`."""
         obs, reward, terminated, truncated, info = self.changed(self.pool.recv(timeout), {})
         if reset:
             return (obs, info) if return_info else obs
         return obs, reward, terminated, truncated, info
 
     def make_batch(self, arrays: Mapping[str, Any] | None = None, **more: Any) -> WrappedBatch:
-        """As the pool's."""
+        """Returns a batch over the caller's own arrays or tensors, for ``out=``; see `Pool.make_batch`."""
         given = {**(arrays or {}), **more}
         own = {name: array for name, array in given.items() if self.takes(name)}
         rest = {name: array for name, array in given.items() if name not in own}
-        if own and not rest:  # something must say how many rows there are
+        if own and not rest:  # the pool infers the number of rows from at least one array
             rest = {"truncated": _flags_like(next(iter(own.values())))}
         return WrappedBatch(self, self.pool.make_batch(rest), own)
 
     def bind(self, action: Any, out: WrappedBatch) -> Callable[[], tuple[Any, ...]]:
-        """As a `TorchPool`'s."""
+        """Returns a function that takes a step with the same tensors at each call; see `TorchPool.bind`."""
         batch = self._bound(out)
         step, own = self.pool.bind(action, batch.inner), batch.own
         return lambda: self.changed(step(), own)
@@ -125,7 +125,7 @@ class PoolWrapper:
 
 @dataclasses.dataclass(frozen=True)
 class WrappedBatch:
-    """Arrays bound to a wrapped pool: those of the pool beneath, and those that the wrapper writes."""
+    """Arrays bound to a wrapper: ``inner``, the batch of the wrapped pool, and ``own``, which the wrapper writes."""
 
     owner: PoolWrapper
     inner: Any
@@ -133,7 +133,7 @@ class WrappedBatch:
 
 
 class Step:
-    """One step of k environments, as a function of rewards sees it: NumPy arrays, or tensors of a `TorchPool`.
+    """One step of k environments, the argument of a function of rewards: NumPy arrays, or tensors of a `TorchPool`.
 
     Attributes:
         reward: float32[k], or [k, agents].
@@ -148,7 +148,7 @@ class Step:
 
     @property
     def obs(self) -> Any:
-        """The observations that the step led to, [k, …]: also where an episode ended and the next has begun."""
+        """The observations [k, …] after the step; the final ones where an episode ended and the next has begun."""
         final = self.info.get("final_obs")
         if final is None:
             return self._obs
@@ -159,15 +159,15 @@ class Step:
 class TransformReward(PoolWrapper):
     """A pool whose rewards are a function of its steps.
 
-    ``info["reward"]`` keeps the reward as it was (where the task has no such info itself), for reports of the game's
-    own score. Rows that only begin an episode keep the reward 0.
+    ``info["reward"]`` holds the pool's reward (unless the task has an info field of this name), for reports of the
+    original score. The reward of rows that only begin an episode stays 0.
 
     Args:
-        pool: the pool, synchronous or not, on the host or a device.
-        function: of a `Step` of k environments, returns rewards [k], or [k, agents].
+        pool: the pool, synchronous or asynchronous, on the host or a device.
+        function: a function of a `Step` of k environments that returns rewards [k], or [k, agents].
 
     Raises:
-        OptionError: what the function returns has another shape; raised by the step.
+        OptionError: the function's result has another shape; raised by the step.
 
     Example:
         >>> pool = headrace.wrappers.TransformReward(pool, lambda step: step.reward - 0.1 * abs(step.obs[:, 0]))
@@ -206,7 +206,7 @@ class TransformReward(PoolWrapper):
         return obs, info
 
     def _keep(self, reward: Any, info: dict[str, Any], own: Mapping[str, Any]) -> None:
-        """Puts the pool's reward into info, of an episode that has ended too."""
+        """Puts the pool's reward into info, and into the final info of episodes that have ended."""
         kept = own.get(INFO + REWARD)
         if kept is None:
             kept = _copy(reward)
@@ -223,15 +223,18 @@ class TransformReward(PoolWrapper):
 class NormalizeReward(TransformReward):
     """A pool on the host whose rewards are divided by the running standard deviation of the discounted return.
 
-    For learners of other libraries; Headrace's own have the setting ``normalise_rewards``.
+    It is intended for learners of other libraries; Headrace's own have the setting ``normalise_rewards``.
 
     Args:
         pool: the pool.
-        gamma: the discount.
-        clip: the largest magnitude of a reward then.
+        gamma: the discount factor.
+        clip: the largest magnitude of a scaled reward; larger ones are clipped.
 
     Attributes:
-        variance: of the discounted return so far; 1 before the first step.
+        variance: the variance of all discounted returns so far; 1 before the first step.
+
+    Raises:
+        OptionError: the pool's arrays are torch tensors.
 
     Source: Engstrom et al. 2020 (arXiv:2005.12729).
     """
@@ -262,15 +265,17 @@ class NormalizeReward(TransformReward):
 
 
 class TransformObservation(PoolWrapper):
-    """A pool whose observations are a function of its own.
+    """A pool whose observations are a function of another pool's.
 
     Args:
-        pool: the pool, synchronous or not, on the host or a device.
-        function: of observations [k, …] of any number of rows, nested as the pool's; returns as many of ``space``.
-        space: of one environment's new observation.
+        pool: the pool, synchronous or asynchronous, on the host or a device.
+        function: a function of observations [k, …] for any k, nested as the pool's, that returns k observations of
+            ``space``.
+        space: the space of one environment's new observation.
 
     Raises:
-        OptionError: what the function returns is not of the space; raised by the reset or step.
+        OptionError: the shape, dtype or nesting of the function's result does not match the space; raised by the
+            reset or step.
 
     Example:
         >>> space = gymnasium.spaces.Box(-1, 1, (2,))
@@ -300,7 +305,7 @@ class TransformObservation(PoolWrapper):
         return self._new(obs, own, ""), info
 
     def _final(self, final: Any, done: Any, own: Mapping[str, Any]) -> Any:
-        """The last observations of episodes that ended; other rows of the pool's hold anything."""
+        """Returns the new last observations of episodes that ended; other rows of ``final`` are undefined."""
         if _is_tensor(done):
             return self._new(final, own, FINAL)
         part = self._checked(self._function(mapped(lambda array: array[done], final)), int(done.sum()))
@@ -315,7 +320,7 @@ class TransformObservation(PoolWrapper):
         return self._into(self._checked(self._function(obs), len(first)), own, prefix)
 
     def _into(self, new: Any, own: Mapping[str, Any], prefix: str) -> Any:
-        """New observations, where the caller wants them."""
+        """Returns new observations, copied into the arrays that the caller has bound."""
         arrays = {}
         for path in leaves(self.observation_space):
             name = leaf_name(prefix + OBS, path)
@@ -340,7 +345,7 @@ class TransformObservation(PoolWrapper):
 
 
 def unwrapped(pool: Any) -> Any:
-    """Returns the pool under all wrappers; a pool itself if there are none."""
+    """Returns the pool under all wrappers; ``pool`` itself if there are none."""
     while isinstance(pool, PoolWrapper):
         pool = pool.pool
     return pool
@@ -354,7 +359,7 @@ def _is_tensor(array: Any) -> bool:
 
 
 def _flags_like(array: Any) -> Any:
-    """bool[k] for the k rows of an array."""
+    """Returns bool[k], all False, for the k rows of an array or tensor, on its device."""
     if not _is_tensor(array):
         return np.zeros(len(array), np.bool_)
     import torch
@@ -363,7 +368,7 @@ def _flags_like(array: Any) -> Any:
 
 
 def _where(condition: Any, yes: Any, no: Any) -> Any:
-    """Rows [k, …] of one where a condition [k] holds, and of the other elsewhere."""
+    """Returns rows [k, …] of ``yes`` where ``condition``, bool[k], is True, and of ``no`` elsewhere."""
     wide = condition.reshape(-1, *(1,) * (len(yes.shape) - 1))
     if not _is_tensor(condition):
         return np.where(wide, yes, no)

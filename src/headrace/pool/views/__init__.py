@@ -1,1 +1,1 @@
-"""The same pool behind other libraries' interfaces."""
+"""Pools with the interfaces of other libraries, and the functions that make them."""

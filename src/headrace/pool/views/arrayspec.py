@@ -15,9 +15,9 @@ class ArraySpec:
     """EnvPool's description of one array of a batch.
 
     Attributes:
-        dtype: of its elements.
-        shape: of one environment's row; the first extent is -1 if EnvPool has a row for each player.
-        minimum, maximum: one number, or an array where elements differ.
+        dtype: the dtype of its elements.
+        shape: the shape of one environment's row; the first extent is -1 if EnvPool has a row for each player.
+        minimum, maximum: bounds of the elements: one number, or an array if they differ between elements.
         is_discrete: whether its values are discrete choices.
     """
 
@@ -50,6 +50,6 @@ def _limits(dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _one(bound: Any) -> Any:
-    """A bound that is the same for all elements as one number."""
+    """Returns a bound as one number if it is the same for all elements, else as an array."""
     values = np.unique(bound)
     return values[0].item() if values.size == 1 else np.asarray(bound)

@@ -1,7 +1,7 @@
 """A pool as a `dm_env.Environment`, in the batched form that EnvPool introduced.
 
-A `TimeStep` holds arrays with the batch first; its observation is a named tuple of the
-observation's fields and of everything that would be in Gymnasium's info.
+A `TimeStep` holds arrays whose first dimension is the batch; its observation is a named tuple of the fields of the
+observation and of Gymnasium's info.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class DmPool(EnvPool, dm_env.Environment):
     ``step_type`` is int32[k], ``reward`` and ``discount`` float32[k]; ``observation`` is a named tuple
     with ``env_id``, ``players``, ``obs`` (or ``pixels``, or the keys of a `Dict` space), the task's info fields, and
     ``elapsed_step``.
-    The discount is 0 where an episode terminated, 1 elsewhere, unless the task reports its own.
+    The discount is 0 where an episode terminated and 1 elsewhere, unless the task reports its own discount.
 
     Args:
         pool, rest: as in `EnvPool`.
 
     Raises:
-        OptionError: the pool resets within a step, which `dm_env` cannot represent.
+        OptionError: the pool's autoreset mode is ``"same_step"``, which `dm_env` cannot represent.
     """
 
     def __init__(self, pool: Pool, *rest: Any):
@@ -43,30 +43,30 @@ class DmPool(EnvPool, dm_env.Environment):
         self._over = np.zeros(pool.num_envs, np.bool_)  # whether the last time step was the episode's last
 
     def observation_spec(self) -> Any:
-        """Specs of one environment's observation, in a named tuple like the observation itself."""
+        """Returns the specs of one environment's observation, in a named tuple with the observation's fields."""
         return self._observation_spec
 
     def reward_spec(self) -> specs.Array:
-        """Spec of one environment's reward: float32, with one element for each agent of a multi-agent task."""
+        """Returns the spec of one environment's reward: float32, with an element for each agent of several."""
         return specs.Array(self.pool.spec.reward_shape, np.float32, "reward")
 
     def discount_spec(self) -> specs.BoundedArray:
-        """Spec of one environment's discount: float32 in [0, 1]."""
+        """Returns the spec of one environment's discount: float32 in [0, 1]."""
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
-        """Starts new episodes in all environments, or those named."""
+        """Starts new episodes in all environments, or in ``env_id``; see `Pool.reset`."""
         obs, info = self.pool.reset(env_id)
         zero = np.zeros((len(info["env_id"]), *self.pool.spec.reward_shape), np.float32)
         never = np.zeros(len(zero), np.bool_)
         return self._presented((obs, zero, never, never, info))
 
     def step(self, action: Any, env_id: Any = None) -> dm_env.TimeStep:
-        """Advances all environments, or those named, by one agent step."""
+        """Advances all environments, or those of ``env_id``, by one agent step; see `Pool.step`."""
         return self._presented(self._step(action, env_id))
 
     def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> dm_env.TimeStep:
-        """Returns the next results; EnvPool's arguments have no effect, since a time step holds everything."""
+        """Returns the next results; ``reset`` and ``return_info`` are EnvPool's arguments and have no effect."""
         return self._presented(self.pool.recv(timeout))
 
     def _presented(self, result: StepResult) -> dm_env.TimeStep:

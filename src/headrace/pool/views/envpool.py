@@ -1,8 +1,8 @@
-"""EnvPool's surface over a pool, so that programs written for EnvPool run with their import changed.
+"""EnvPool's interface to a pool, so that programs written for EnvPool run with only their import changed.
 
-A pool is strict and has few names. EnvPool's programs use more of them, and rely on behaviour that a pool does not
-have: single-environment spaces on an object that is also a Gymnasium environment, whole numbers as floats, a first step
-without a reset. This module supports all of that; intended differences are listed in ``docs/coming-from-envpool.md``.
+Programs written for EnvPool use more names than a pool has, and rely on behaviour that it lacks: single-environment
+spaces on an object that is also a Gymnasium environment, whole numbers as floats, a first step without a reset. This
+module supports them; intended differences are listed in ``docs/coming-from-envpool.md``.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ MODES = {
 
 
 class EnvPool:
-    """The base of EnvPool's objects for all interfaces.
+    """The base class of EnvPool's objects for all interfaces.
 
     Args:
         pool: the underlying pool; closed with this object.
         spec: the task and the options that the pool was made with; the pool's own if not given.
-        pictures: renders environments.
-        render_mode: ``"rgb_array"`` or None; only reported, `render` returns frames in either case.
+        pictures: the renderer of environments; by default one with the task's size and camera.
+        render_mode: ``"rgb_array"`` or None; only reported, since `render` returns frames in both cases.
 
     Attributes:
         spec, num_envs, is_async, all_env_ids: as in EnvPool.
-        pool: the underlying pool, with everything that EnvPool does not have.
+        pool: the underlying pool, with further methods and attributes.
     """
 
     num_envs: int  # a plain attribute: programs assign it
@@ -59,7 +59,7 @@ class EnvPool:
         self.num_envs, self.is_async, self.all_env_ids = pool.num_envs, pool.is_async, pool.all_env_ids
         self._pictures = pictures or Pictures(pool)
         self._check_action = action_check(pool.action_space)
-        # EnvPool takes an environment that was never reset for one whose episode is over
+        # like EnvPool, treat an environment that was never reset as one whose episode is over
         self._resets_first = pool.autoreset == "next_step" and not pool.is_async
 
     @property
@@ -68,11 +68,11 @@ class EnvPool:
         return self._spec.config._asdict()
 
     def observation_spec(self) -> Any:
-        """dm_env's specs of one environment's observation and info, in a named tuple."""
+        """Returns dm_env's specs of one environment's observation and info, in a named tuple."""
         return self._spec.observation_spec()
 
     def action_spec(self) -> Any:
-        """dm_env's spec of one environment's action; a dict of them for a `Dict` space."""
+        """Returns dm_env's spec of one environment's action; a dict of specs for a `Dict` space."""
         return self._spec.action_spec()
 
     def __len__(self) -> int:
@@ -84,11 +84,11 @@ class EnvPool:
     __str__ = __repr__
 
     def seed(self, seed: Any = None) -> None:
-        """Does nothing but warn, as in EnvPool: environments are seeded as they are made or reset."""
+        """Warns and has no other effect, as in EnvPool: environments are seeded when they are made or reset."""
         warnings.warn("seed() does nothing: use make(…, seed=…) or reset(seed=…)", stacklevel=2)
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Starts one step in all environments, or those named, and returns immediately; see `Pool.send`."""
+        """Starts one step in all environments, or in ``env_id``, and returns immediately; see `Pool.send`."""
         self.pool.send(self._numbers(action), env_id)
 
     def async_reset(
@@ -98,15 +98,15 @@ class EnvPool:
         self.pool.async_reset(env_id, seed=seed, options=options)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
-        """Returns RGB frames uint8[k, height, width, 3] of the environments named, ``render_env_id`` by default."""
+        """Returns RGB frames uint8[k, height, width, 3] of environments, by default of ``render_env_id``."""
         return self._pictures.draw(env_ids, camera_id)
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Returns the complete state of the environments named; see `Pool.save_state`."""
+        """Returns the complete state of the environments ``env_ids``; see `Pool.save_state`."""
         return self.pool.save_state(env_ids)
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Loads saved states into the environments named; see `Pool.load_state`."""
+        """Loads saved states into the environments ``env_ids``; see `Pool.load_state`."""
         self.pool.load_state(env_ids, blobs)
 
     def xla(self) -> tuple[Any, Any, Any, Any]:
@@ -125,11 +125,11 @@ class EnvPool:
         return type(self), (self.pool, self._spec, self._pictures, self.render_mode)
 
     def _presented(self, result: StepResult) -> Any:
-        """A pool's result in this interface's form."""
+        """Returns a pool's result in the form of this interface."""
         return result
 
     def _numbers(self, action: Any) -> Any:
-        """EnvPool converts floats to integers; here only whole numbers are converted."""
+        """Returns discrete actions given as whole floats as integers; EnvPool converts other floats, too."""
         return whole_numbers(action, self.pool.action_space)
 
     def _step(self, action: Any, env_id: Any) -> StepResult:
@@ -158,8 +158,8 @@ class EnvPool:
 class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
     """A pool as EnvPool's ``env_type="gymnasium"``: a Gymnasium environment with the spaces of one environment.
 
-    Being both a `gymnasium.Env` and a `gymnasium.vector.VectorEnv`, it goes into the wrappers of either kind. Use
-    ``env_type="vec"`` where a vector environment's batched spaces are wanted.
+    It is both a `gymnasium.Env` and a `gymnasium.vector.VectorEnv`, so wrappers of both kinds accept it. An object with
+    a vector environment's batched spaces is made with ``env_type="vec"``.
     """
 
     def __init__(self, pool: Pool, *rest: Any):
@@ -175,11 +175,11 @@ class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
     def reset(  # type: ignore[override]
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts new episodes, in all environments or those named, and returns (obs, info); see `Pool.reset`."""
+        """Starts new episodes in all environments, or in ``env_id``, and returns (obs, info); see `Pool.reset`."""
         return self.pool.reset(env_id, seed=seed, options=options)
 
     def step(self, action: Any, env_id: Any = None) -> StepResult:  # type: ignore[override]
-        """Advances all environments, or those named, by one agent step; see `Pool.step`."""
+        """Advances all environments, or those of ``env_id``, by one agent step; see `Pool.step`."""
         return self._step(action, env_id)
 
     def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> Any:
@@ -188,7 +188,7 @@ class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
 
 
 def _joined(first: Any, second: Any, where: np.ndarray) -> Any:
-    """Results of two calls as those of one: the rows ``where`` are the first's, the others the second's."""
+    """Returns the results of two calls as one: rows ``where``, bool[k], are the first's, the others the second's."""
     if isinstance(first, tuple):
         return tuple(_joined(one, other, where) for one, other in zip(first, second, strict=True))
     if isinstance(first, dict):

@@ -1,7 +1,7 @@
-"""EnvPool's interface to a spec: spaces, specs, and all options as attributes.
+"""EnvPool's form of a spec: spaces, specs, and all options as attributes.
 
 A pool needs only a `TaskSpec`. EnvPool describes the same task in three further forms (Gymnasium's spaces, dm_env's
-specs, arrays by their names), together with the options of a pool; all of them are derived here on demand.
+specs, arrays by their names), together with the options of a pool; they are derived here on demand.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class EnvSpec(TaskSpec):
     """A task's spec with the options of a pool, as in EnvPool; `make_spec` and ``env.spec`` return it.
 
     Args:
-        spec: the task, its own options filled in.
+        spec: the task's spec, with its options completed.
         common: the options of `COMMON` that were given, and ``reward_threshold``.
 
     Attributes:
-        id: the task's name; may be set, as Gymnasium's programs do.
+        id: the task's name; may be assigned, as programs written for Gymnasium do.
         reward_threshold: the mean return at which the task counts as solved; Gymnasium's by default, or None.
     """
 
@@ -59,7 +59,7 @@ class EnvSpec(TaskSpec):
 
     @property
     def config(self) -> Any:
-        """All options with their values, a named tuple: `COMMON`, limits, then the task's own."""
+        """All options with their values, as a named tuple: `COMMON`, limits, then the task's own."""
         limits = {"max_episode_steps": self.max_episode_steps, "reward_threshold": self.reward_threshold}
         options = {**self._common, **limits, **self.options}
         return namedtuple("Config", options, rename=True)(*options.values())
@@ -69,31 +69,31 @@ class EnvSpec(TaskSpec):
 
     @property
     def observation_space(self) -> gym.Space:
-        """Space of one environment's observation."""
+        """The space of one environment's observation."""
         return self.observation
 
     @property
     def action_space(self) -> gym.Space:
-        """Space of one environment's action."""
+        """The space of one environment's action."""
         return self.action
 
     gymnasium_observation_space, gymnasium_action_space = observation_space, action_space
 
     def observation_spec(self) -> Any:
-        """dm_env's specs of what a time step observes: a named tuple like the observation itself."""
+        """Returns dm_env's specs of a time step's observation, in a named tuple with the observation's fields."""
         from headrace.pool.views.dmspec import observation_spec
 
         return observation_spec(self)
 
     def action_spec(self) -> Any:
-        """dm_env's spec of one environment's action; a dict of them for a `Dict` space."""
+        """Returns dm_env's spec of one environment's action; a dict of specs for a `Dict` space."""
         from headrace.pool.views.dmspec import action_spec
 
         return action_spec(self)
 
     @property
     def state_array_spec(self) -> dict[str, ArraySpec]:
-        """The arrays that come with every step, by EnvPool's names."""
+        """The arrays of every step's result, by EnvPool's names."""
         number, flag = ArraySpec(np.int32, []), ArraySpec(np.bool_, [])
         found = {"info:env_id": number, "info:players.env_id": ArraySpec(np.int32, [-1]), "elapsed_step": number}
         found |= {"done": flag, "reward": ArraySpec(np.float32, list(self.reward_shape) or [-1])}
@@ -115,13 +115,13 @@ class EnvSpec(TaskSpec):
 
 
 def described(name: str, spec: EnvSpec) -> str:
-    """Returns a text with the task's name and all options."""
+    """Returns a text with ``name``, the task's name and all options, for `repr`."""
     options = ", ".join(f"{key}={value!r}" for key, value in spec.config._asdict().items())
     return f"{name}({spec.task!r}, {options})"
 
 
 def _completed(common: Mapping[str, Any]) -> dict[str, Any]:
-    """All of `COMMON`; as in EnvPool ``batch_size`` is never 0, and a list of seeds is called ``env_seed``."""
+    """Returns all options of `COMMON`; as in EnvPool, ``batch_size`` is never 0 and a list of seeds is ``env_seed``."""
     values = {**COMMON, **{key: common[key] for key in COMMON if key in common}}
     values["batch_size"] = values["batch_size"] or values["num_envs"]
     seed = values["seed"]

@@ -1,4 +1,4 @@
-"""A pool behind Gymnasium's interfaces: `VectorEnv` for many environments, `Env` for one.
+"""A pool with Gymnasium's interfaces: `VectorEnv` for several environments, `Env` for one.
 
 Steps are passed to the pool unchanged; this module adds Gymnasium's conventions: batched spaces, the autoreset mode in
 the instance's metadata, ``reset_mask``, and final observations as an object array with None where no episode ended.
@@ -25,8 +25,8 @@ from headrace.pool.views.envpool import MODES, EnvPool
 class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
     """A pool as a `gymnasium.vector.VectorEnv`.
 
-    Observation and action space are batched over ``batch_size`` rows. An asynchronous pool keeps the
-    pool's `send` and `recv`; its `step` returns the rows that finish first.
+    Observation and action space are batched over ``batch_size`` rows. `send` and `recv` are the pool's; `step` of an
+    asynchronous pool returns the rows that finish first.
 
     Args:
         pool, rest: as in `EnvPool`; with ``render_mode="rgb_array"``, `render` returns one frame per environment.
@@ -41,19 +41,19 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         self.action_space = batch_space(pool.action_space, pool.batch_size)
         self.send, self.make_batch = pool.send, pool.make_batch
         self._seen: list[tuple[Any, np.ndarray]] = []  # (observations, env_ids): the newest of each environment
-        self._unseen = np.zeros(pool.num_envs, np.bool_)  # a state was loaded after the newest observation
+        self._unseen = np.zeros(pool.num_envs, np.bool_)  # whether a state was loaded after the newest observation
 
     def reset(
         self, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None, env_id: Any = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts new episodes; with ``options={"reset_mask": …}`` only in the environments of the mask.
+        """Starts new episodes; with ``options={"reset_mask": bool[num_envs]}`` only where the mask is True.
 
         With a mask every environment has a row: environments that are not reset return their last observation (zeros
         before the first), and zeros in ``info``, where the mask ``_<key>`` marks rows that have a value, as usual in
-        Gymnasium.
+        Gymnasium. See `Pool.reset` for the other arguments and errors.
 
         Raises:
-            SequenceError: a mask leaves out an environment whose state was loaded and that was not stepped since: its
+            SequenceError: the mask leaves out an environment whose state was loaded and that was not stepped since: its
                 last observation is unknown.
         """
         mask = options.get("reset_mask") if options else None
@@ -74,7 +74,7 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return obs, info
 
     def step(self, actions: Any, env_id: Any = None, *, out: Batch | None = None) -> StepResult:
-        """Advances by one agent step; see `Pool.step`."""
+        """Advances all environments, or those of ``env_id``, by one agent step; see `Pool.step`."""
         return self._returned(self.pool.step(actions, env_id, out=out))
 
     def recv(self, timeout: float | None = None, *, reset: bool = False, return_info: bool = True) -> Any:
@@ -85,12 +85,12 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return (obs, *rest, info)
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Loads saved states into the environments named (None: all); see `Pool.load_state`."""
+        """Loads saved states into the environments ``env_ids`` (None: all); see `Pool.load_state`."""
         super().load_state(env_ids, blobs)
         self._unseen[slice(None) if env_ids is None else np.asarray(env_ids)] = True
 
     def render(self) -> tuple[np.ndarray, ...] | None:  # type: ignore[override]
-        """Returns one RGB frame uint8[height, width, 3] for each environment with ``render_mode="rgb_array"``."""
+        """Returns an RGB frame uint8[height, width, 3] of each environment; None without a ``render_mode``."""
         return tuple(super().render(self.all_env_ids)) if self.render_mode == "rgb_array" else None
 
     def __reduce__(self) -> Any:
@@ -111,7 +111,7 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         return obs, reward, terminated, truncated, info
 
     def _remember(self, obs: Any, ids: np.ndarray) -> None:
-        """Keeps every environment's newest observation, for `reset`; without a copy if ``obs`` has all environments."""
+        """Stores each environment's newest observation for `reset`; without a copy if ``obs`` has all environments."""
         if self._unseen.any():
             self._unseen[ids] = False
         if len(ids) < self.num_envs:
@@ -131,7 +131,10 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
             )
 
     def _whole(self, *parts: tuple[Any, np.ndarray]) -> Any:
-        """A row for every environment from (rows, env_ids), later ones over earlier ones; zeros for all others."""
+        """Returns a row for every environment, from parts (rows, env_ids); later parts replace earlier ones.
+
+        Environments in none of them get zeros.
+        """
 
         def whole(*arrays: np.ndarray) -> np.ndarray:
             result = np.zeros((self.num_envs, *arrays[0].shape[1:]), arrays[0].dtype)
@@ -149,7 +152,16 @@ def _rebuilt(kind: type[GymnasiumPool], arguments: Any, seen: Any, unseen: np.nd
 
 
 class GymnasiumEnv(gym.Env):
-    """One environment of a task as a `gymnasium.Env`."""
+    """One environment of a task as a `gymnasium.Env`; `gymnasium.make` makes it.
+
+    Args:
+        task: the task's name.
+        render_mode: None or ``"rgb_array"``.
+        options: as in `headrace.make`, without ``autoreset`` and ``num_envs``.
+
+    Raises:
+        UnknownTaskError, OptionError: as in `headrace.make`.
+    """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  (Gymnasium's own convention)
 
@@ -173,7 +185,7 @@ class GymnasiumEnv(gym.Env):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Advances by one agent step; returns ``(obs, reward, terminated, truncated, info)`` without a batch dimension.
 
-        The reward is a float, or float32[agents] of a multi-agent task.
+        The reward is a float, or for a multi-agent task float32[agents].
         """
         obs, reward, terminated, truncated, info = self.pool.step(one_row(action))
         earned = float(reward[0]) if reward.ndim == 1 else reward[0]
@@ -190,14 +202,14 @@ class GymnasiumEnv(gym.Env):
 
 
 def _observed(space: gym.Space, rows: Any) -> Any:
-    """The first row of a batch, with discrete values as Python integers, as in Gymnasium."""
+    """Returns the first row of a batch, with discrete values as Python integers, as in Gymnasium."""
     if isinstance(rows, dict):
         return {key: _observed(part, rows[key]) for key, part in space.spaces.items()}  # type: ignore[attr-defined]
     return int(rows[0]) if isinstance(space, gym.spaces.Discrete) else rows[0]
 
 
 def metadata(pool: Pool) -> dict[str, Any]:
-    """Returns Gymnasium's ``metadata`` about rendering."""
+    """Returns Gymnasium's ``metadata`` of a pool: its render modes and frame rate."""
     return {**GymnasiumEnv.metadata, "render_fps": pool.spec.render_fps}
 
 
@@ -218,8 +230,8 @@ def gymnasium_ids(families: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """Returns Gymnasium's id of each task: ``headrace/<task>``.
 
     Gymnasium treats tasks whose names differ only in the version as versions of one task, and warns about older ones.
-    If such tasks are different games of several families, all families but the one with the lowest version have their
-    own namespace: ``headrace/Blackjack-v1`` is the card game, ``headrace-atari/Blackjack-v5`` Atari's.
+    If several families have different games of the same name, all families but the one with the lowest version have a
+    separate namespace: ``headrace/Blackjack-v1`` is the card game, ``headrace-atari/Blackjack-v5`` the Atari game.
     """
     versions: dict[str, list[tuple[int, str]]] = {}
     named = [(task, family, *task.rsplit("-v", 1)) for family, tasks in families.items() for task in tasks]

@@ -1,4 +1,4 @@
-"""`make` and related functions, which make a pool behind an interface from a task's name and options."""
+"""`make` and related functions, which make a pool with one of several interfaces from a task's name and options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 View = TypeVar("View")
 EnvType = Literal["gym", "gymnasium", "dm", "vec"]
 ENV_TYPES = get_args(EnvType)
-SIZES = {"render_width", "render_height", "render_camera_id"}  # some tasks have these options themselves
+SIZES = {"render_width", "render_height", "render_camera_id"}  # options that some tasks also have themselves
 VIEWED = {"reward_threshold", "render_mode", "render_env_id", *SIZES}
 
 
@@ -55,32 +55,32 @@ def make(
     Args:
         task_id: a name from `list_all_envs`, such as ``"Pong-v5"``; or a file that registers one, ``"my_env.py"``; or
             a name of Gymnasium's registry, or a class or function that makes a `gymnasium.Env`.
-        env_type: None for the pool itself; ``"vec"`` for a `gymnasium.vector.VectorEnv`; ``"gymnasium"`` or ``"gym"``
-            for EnvPool's object, which is one too, but with the spaces of one environment; ``"dm"`` for a
-            `dm_env.Environment`.
-        num_envs: environments in the pool, 1 by default.
-        batch_size: rows that `recv` returns; 0 or ``num_envs`` makes the pool synchronous.
-        num_threads: threads that step environments; 0 for the smaller of batch size and cores.
-        seed: environment i is seeded with ``seed + i``; a list, also accepted as ``env_seed``, gives one for each; None
-            draws fresh entropy.
+        env_type: None for a `Pool`; ``"vec"`` for a `gymnasium.vector.VectorEnv` with batched spaces; ``"gymnasium"``
+            or ``"gym"`` for EnvPool's object, a `gymnasium.vector.VectorEnv` with the spaces of one environment;
+            ``"dm"`` for a `dm_env.Environment`.
+        num_envs: number of environments in the pool, 1 by default.
+        batch_size: number of rows that `recv` returns; 0 or ``num_envs`` makes the pool synchronous.
+        num_threads: number of threads that step environments; 0 for the smaller of batch size and cores.
+        seed: environment i is seeded with ``seed + i``; a list, also accepted as ``env_seed``, holds one seed for each
+            environment; None draws fresh entropy.
         autoreset: ``"next_step"`` (default), ``"same_step"`` (with ``info["final_obs"]``) or ``"disabled"``.
         device: ``"cpu"``; or ``"cuda:0"``, for kernel environments and MuJoCo's tasks, which makes a `TorchPool`.
-        max_num_players: at least the number of agents of a multi-agent task for EnvPool's flat ``players`` layout
-            (a `PlayersPool`); 1 (default) for one dense row per environment.
+        max_num_players: 1 (default) for one dense row per environment; at least the number of agents of a multi-agent
+            task for EnvPool's flat ``players`` layout (a `PlayersPool`).
         thread_affinity_offset: first core to pin threads to; -1 for no pinning.
-        executor: ``"processes"`` for Gymnasium's environment where Headrace has one of the same name.
-        debug: run a kernel environment as plain Python, slowly, with every index and result checked.
+        executor: ``"processes"`` for Gymnasium's environment if Headrace has one of the same name.
+        debug: whether a kernel environment runs as plain Python, slowly, with every index and result checked.
         render_mode: None or ``"rgb_array"``.
         render_env_id, render_width, render_height, render_camera_id: with an ``env_type``, the environment that
             `render` shows by default, the frame's size in pixels, and the camera; 0 and -1 for the task's defaults.
         reward_threshold: with an ``env_type``, the threshold that its spec reports in place of Gymnasium's.
-        options: the task's own; `make_spec(task_id).options` lists them with their defaults.
+        options: the task's own options; `make_spec(task_id).options` lists them with their defaults.
 
     Raises:
-        UnknownTaskError: no such task; the message names the nearest ones.
+        UnknownTaskError: there is no such task; the message names the most similar names.
         OptionError: an option is unknown or has a wrong value, or the file of a task cannot be imported.
-        KernelError: a kernel environment or robot task of the user does not compile, or failed in its first steps,
-            which are played in debug mode once for each version of it.
+        KernelError: a kernel environment or MuJoCo task of the user does not compile, or failed in its first steps,
+            which run in debug mode once for each version of it.
 
     Example:
         >>> pool = headrace.make("Pong-v5", num_envs=16, batch_size=8, seed=0)
@@ -108,7 +108,7 @@ def make(
 
 
 def _settle(options: dict[str, Any]) -> None:
-    """Checks and removes EnvPool's options that a pool has under another name or does not use."""
+    """Checks and removes those of EnvPool's options that a pool has under another name or does not use."""
     if options.pop("gym_reset_return_info", True) is not True:
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
     options.pop("base_path", None)  # EnvPool's folder of asset files, which pools do not need
@@ -120,7 +120,7 @@ def _settle(options: dict[str, Any]) -> None:
 
 
 def _viewed(task_id: TaskLike, options: dict[str, Any]) -> dict[str, Any]:
-    """Removes and returns the options of the view itself, most of which concern `render`."""
+    """Removes and returns the options of the interface, most of which concern `render`."""
     found = {name: options.pop(name) for name in VIEWED & options.keys()}
     mode = found.get("render_mode")
     if mode not in (None, "rgb_array"):
@@ -140,7 +140,7 @@ def _players(task: TaskLike, env_type: EnvType | None, max_num_players: Any, opt
 
 
 def _view(kind: Callable[..., View], pool: Pool, *more: Any) -> View:
-    """The pool behind an interface; closes the pool if the interface does not support it."""
+    """Returns the pool with an interface; closes the pool if the interface does not support it."""
     try:
         return kind(pool, *more)
     except OptionError:
@@ -170,17 +170,17 @@ def _presented(
 
 
 def make_gym(task_id: TaskLike, **options: Any) -> GymPool:
-    """Returns EnvPool's object over a pool, a `gymnasium.Env` with the spaces of one environment; see `make`."""
+    """Returns a pool as EnvPool's object, a `gymnasium.Env` with the spaces of one environment; see `make`."""
     return make(task_id, "gym", **options)
 
 
 def make_gymnasium(task_id: TaskLike, **options: Any) -> GymPool:
-    """The same as `make_gym`, as in EnvPool. `make_vec` returns an object with Gymnasium's batched spaces."""
+    """Returns the same as `make_gym`, as in EnvPool; `make_vec` returns an object with Gymnasium's batched spaces."""
     return make(task_id, "gymnasium", **options)
 
 
 def make_vec(task_id: TaskLike, **options: Any) -> GymnasiumPool:
-    """Returns a `gymnasium.vector.VectorEnv` over a pool, as `gymnasium.make_vec` does; see `make`."""
+    """Returns a pool as a `gymnasium.vector.VectorEnv`, as `gymnasium.make_vec` does; see `make`."""
     return make(task_id, "vec", **options)
 
 
@@ -190,7 +190,7 @@ def make_vector(task: str, num_envs: int = 1, render_mode: str | None = None, **
 
 
 def make_dm(task_id: TaskLike, **options: Any) -> DmPool:
-    """Returns a `dm_env.Environment` over a pool; see `make`."""
+    """Returns a pool as a `dm_env.Environment` with batched time steps; see `make`."""
     return make(task_id, "dm", **options)
 
 
@@ -219,14 +219,15 @@ def make_torch(
     """Returns a pool of kernel environments, or of a MuJoCo task, whose arrays are torch tensors on one device.
 
     Args:
-        task_id: the name of a kernel environment, or of a MuJoCo task, which then runs over MuJoCo Warp. Other tasks,
+        task_id: the name of a kernel environment, or of a MuJoCo task, which then runs with MuJoCo Warp. Other tasks,
             such as Atari games, cannot run on a GPU.
-        device: ``"cpu"``, ``"cuda:0"``, …, or a `torch.device`; one pool is on one device.
-        num_threads: threads that share large launches on a CPU; 0 for the smaller of ``num_envs`` and cores.
+        device: ``"cpu"``, ``"cuda:0"``, …, or a `torch.device`.
+        num_threads: number of threads that share large launches on a CPU; 0 for the smaller of ``num_envs`` and cores.
         num_envs, seed, autoreset, options: as in `make`.
 
     Raises:
-        OptionError: there is no such device, or the task cannot live on one.
+        UnknownTaskError, KernelError: as in `make`.
+        OptionError: an option is wrong, there is no such device, or the task cannot run on one.
     """
     from headrace.pool.executors.device.memory import check_device
     from headrace.pool.torch.pool import TorchPool

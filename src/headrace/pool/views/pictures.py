@@ -1,4 +1,4 @@
-"""Rendering of views: which environments, at which size, and from which camera."""
+"""Rendering of pools with EnvPool's options: the environments shown, the size, and the camera."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int, make_pool
 from headrace.pool.state import seal, unseal
 
-MOST = 8192  # most pixels a side
+MOST = 8192  # greatest width and height in pixels
 CAMERA, OTHER_NAMES = "render_camera_id", {"camera_id", "camera_name", "render_camera_name"}
 
 
 class Pictures:
-    """Renders environments of a pool.
+    """The renderer of a pool's environments.
 
     Args:
         pool: the pool.
         env_id: the environment shown by default.
-        width, height: pixels; 0 for the task's own size, other sizes are scaled by averaging.
+        width, height: the size of frames in pixels; 0 for the task's own size. Frames are scaled to other sizes by
+            averaging.
         camera_id: the camera, for a task whose options do not name one; -1 for a task with a single view.
 
     Raises:
@@ -36,12 +37,16 @@ class Pictures:
         self.env_id, self.width, self.height = env_id, width, height
         self._pool = pool
         self._camera: int = pool.spec.options.get(CAMERA, -1)
-        self._twins: dict[int, Pool] = {}  # other camera → a pool of one environment, which loads a state to draw it
+        self._twins: dict[int, Pool] = {}  # other camera → a pool of one environment, which loads states to render them
         if camera_id != self._camera:
             self._check_camera(camera_id)
 
     def draw(self, env_ids: Any = None, camera_id: int | None = None) -> np.ndarray:
-        """Returns RGB frames uint8[k, height, width, 3] of the environments named, from a camera of the task's model.
+        """Returns RGB frames uint8[k, height, width, 3] of environments, from a camera of the task's model.
+
+        Args:
+            env_ids: the k environments; by default the one given at construction.
+            camera_id: the camera's number; None for the pool's own camera.
 
         Raises:
             OptionError: there is no such camera, or the pool cannot be made again for another camera.
@@ -56,7 +61,7 @@ class Pictures:
         return frames if frames.shape[1:3] == (height, width) else _scaled(frames, width, height)
 
     def close(self) -> None:
-        """Closes the pools that draw from other cameras."""
+        """Closes the pools that render from other cameras."""
         for twin in self._twins.values():
             twin.close()
         self._twins.clear()

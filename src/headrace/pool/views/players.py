@@ -1,8 +1,8 @@
 """Multi-agent environments in EnvPool's ``players`` layout: one flat row for each player in the game.
 
-The pool's own layout is dense, with a place for every agent whether it is alive or not. EnvPool concatenates the rows
-of the players of a batch, with an index of their environments. If all agents are alive, the two layouts are the same
-memory and nothing is copied; otherwise the rows of agents that have left are removed from results, and filled in in
+The pool's own layout is dense, with a row for every agent whether it is alive or not. EnvPool concatenates the rows of
+the players of a batch, with an index of their environments. If all agents are alive, the two layouts are identical in
+memory and no data are copied; otherwise the rows of agents that have left are removed from results, and added to
 actions.
 """
 
@@ -29,14 +29,17 @@ class PlayersPool:
     Results are ``(obs [p, …], reward float32[p], terminated bool[k], truncated bool[k], info)`` for the p
     players of k environments: those in the game before the step or after it. ``info`` is the pool's, except that
     fields of agents are in ``info["players"]``: ``env_id`` int32[p], ``id`` int32[p] (the agent's number in its
-    environment), ``alive`` bool[p] (whether it continues), and the task's info fields for agents [p, …]. Rows come
-    environment by environment, players in the order of their numbers.
+    environment), ``alive`` bool[p] (whether it continues), and the task's info fields for agents [p, …]. Rows are
+    ordered by environment, and within an environment by the agents' numbers.
 
     If agent types have different spaces, obs is a dict with an array for each type, whose rows are its players.
 
     Args:
         pool: the underlying pool; closed with this object.
         max_num_players: at least the number of agents of one environment; reported in `config`.
+
+    Raises:
+        OptionError: the task has one agent, or ``max_num_players`` is smaller than the number of agents.
     """
 
     def __init__(self, pool: Pool, max_num_players: int):
@@ -59,7 +62,7 @@ class PlayersPool:
         self.action_space = self.single_action_space = _single(self._acted)
         self._per_agent = [f.name for f in pool.spec.info if f.per_agent]
         self._numbers = np.arange(agents, dtype=np.int32)
-        # of every environment's last result: which agents continue, and which had a row
+        # for the last result of each environment: whether each agent continues, and whether it had a row
         self._alive = np.zeros((pool.num_envs, agents), np.bool_)
         self._shown = np.zeros((pool.num_envs, agents), np.bool_)
 
@@ -78,21 +81,21 @@ class PlayersPool:
         return self._players(obs, shown), info
 
     def step(self, action: Any, env_id: Any = None) -> StepResult:
-        """Advances all environments, or those named, by one step of all their players; see `send`, `Pool.step`."""
+        """Advances all environments, or those of ``env_id``, by one agent step; see `send` and `Pool.step`."""
         return self._stepped(*self.pool.step(*self._dense(action, env_id)))
 
     def send(self, action: Any, env_id: Any = None) -> None:
         """Starts one step and returns immediately.
 
         Args:
-            action: one row for each player, in the order of the last results, with or without rows for players that
-                have left. Or a dict: ``action``, or one array for each agent type; ``env_id``; and
+            action: an array [p, …] with one row for each player, in the order of the last results, with or without rows
+                for players that have left. Or a dict of ``action``, or one array for each agent type; ``env_id``; and
                 ``players.env_id`` (with ``players.id``, rows may be in any order). EnvPool's nested form,
                 ``{"players": {"env_id": …, "action": …}}``, is equivalent.
             env_id: the environments to step; all by default.
 
         Raises:
-            ActionError: a player's action is missing, given twice, or wrong; nothing was stepped.
+            ActionError: a player's action is missing, given twice, or wrong; no environment was stepped.
         """
         self.pool.send(*self._dense(action, env_id))
 
@@ -104,13 +107,13 @@ class PlayersPool:
         return (obs, *rest, info)
 
     def save_state(self, env_ids: Any = None) -> list[bytes]:
-        """Returns the complete state of the environments named, one `bytes` each; see `Pool.save_state`."""
+        """Returns the complete state of the environments ``env_ids``, one `bytes` each; see `Pool.save_state`."""
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
         rows = np.hstack([self._alive, self._shown])
         return [blob + rows[i].tobytes() for i, blob in zip(ids, self.pool.save_state(ids), strict=True)]
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Loads saved states into the environments named (None: all); see `Pool.load_state`."""
+        """Loads saved states into the environments ``env_ids`` (None: all); see `Pool.load_state`."""
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
         size = 2 * self._alive.shape[1]
         if any(len(blob) <= size or max(blob[-size:]) > 1 for blob in blobs):
@@ -142,7 +145,10 @@ class PlayersPool:
         return self._players(obs, shown), _flat(reward, shown), terminated, truncated, info
 
     def _note(self, info: dict[str, Any], over: np.ndarray) -> np.ndarray:
-        """bool[k, agents], which agents have a row: those that acted or act next. Moves agents' info to players."""
+        """Moves agents' info to ``info["players"]``; returns bool[k, agents], whether each agent has a row.
+
+        These are the agents that acted in the step or act in the next one.
+        """
         ids, alive = info["env_id"], info["alive"]
         fresh = (info["elapsed_step"] == 0) & ~over  # no agent acts in a reset
         acted = self._alive[ids] & ~fresh[:, None]
@@ -168,7 +174,7 @@ class PlayersPool:
         return found.get(None, found)
 
     def _dense(self, action: Any, env_id: Any) -> tuple[Any, np.ndarray | None]:
-        """The pool's own arguments."""
+        """Returns the arguments of the pool's own `step`: dense actions and env_ids."""
         values, named = self._unpack(action)
         given = named.get("env_id") if env_id is None else env_id
         ids = self.all_env_ids if given is None else check_env_ids(given, self.num_envs)
@@ -178,7 +184,7 @@ class PlayersPool:
         return dense.get(None, dense), None if given is None else ids
 
     def _unpack(self, action: Any) -> tuple[dict[str | None, np.ndarray], dict[str, Any]]:
-        """The arrays of actions by their columns' names, and the other entries of a dict in EnvPool's form."""
+        """Returns the arrays of actions by their columns' names, and the other entries of a dict in EnvPool's form."""
         names = [c.name for c in self._acted]
         if not isinstance(action, Mapping):
             if names != [None]:
@@ -199,7 +205,7 @@ class PlayersPool:
     def _whose(
         self, values: Mapping[Any, np.ndarray], named: Mapping[str, Any], ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """The players of the actions, as rows of ``ids`` and agents' numbers; None for all players in order."""
+        """Returns the actions' players, as rows of ``ids`` and agents' numbers; None for all players in order."""
         alive, shown = self._alive[ids], self._shown[ids]
         env_id, number = named.get(f"{PLAYERS}.env_id"), named.get(f"{PLAYERS}.id")
         if env_id is None:
@@ -223,7 +229,7 @@ class PlayersPool:
         return rows, agents
 
     def _expected(self, values: Mapping[Any, np.ndarray], alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """bool[k, agents], the agents of the actions, by their number: the living ones, or all of the last result."""
+        """Returns bool[k, agents], the agents that act: the living ones or all of the last result, by their count."""
         for mask in (alive, shown):
             if all(values[c.name].shape[:1] == (mask[:, c.first : c.first + c.count].sum(),) for c in self._acted):
                 return mask
@@ -232,7 +238,7 @@ class PlayersPool:
 
 
 def _agents_in_order(rows: np.ndarray, env_id: np.ndarray, alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Numbers of the players in these rows of environments, in order within each environment.
+    """Returns the agents' numbers of the players in these rows of environments, in order within each environment.
 
     An environment that is named once for each living player has actions of these; otherwise it must be named once for
     each player of its last result.
@@ -270,12 +276,12 @@ def _single(of: list[Column]) -> gym.Space:
 
 
 def _flat(dense: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Dense [k, agents, …] → [p, …], without a copy if all agents have a row."""
+    """Returns the rows [p, …] of players in a dense array [k, agents, …], without a copy if all agents have a row."""
     return dense.reshape(-1, *dense.shape[2:]) if shown.all() else dense[shown]
 
 
 def _filled(column: Column, array: np.ndarray, whose: tuple[np.ndarray, np.ndarray] | None, k: int) -> np.ndarray:
-    """Dense actions [k, count, …] from those of some players; the others get a valid action."""
+    """Returns dense actions [k, count, …] from those of some players; the others get a valid action."""
     space, name, count = column.space, column.name or "action", column.count
     shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
     own = None if whose is None else (whose[1] >= column.first) & (whose[1] < column.first + count)

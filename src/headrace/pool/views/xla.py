@@ -1,7 +1,7 @@
 """A pool's calls as functions that JAX can compile into a loop, like EnvPool's ``xla()``.
 
-JAX calls back into the pool in the order of the program. Shapes must be known before the first call, so every call
-handles one whole batch. float64 becomes float32 unless JAX has 64-bit types enabled.
+JAX calls the pool from the compiled program, in the program's order. Shapes must be known before the first call, so
+every call handles one whole batch. float64 becomes float32 unless JAX has 64-bit types enabled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def functions(env: Any) -> tuple[Any, Any, Any, Any]:
         env: a view that is an `EnvPool`.
 
     Raises:
-        OptionError: JAX is not installed, or the pool resets within a step.
+        OptionError: JAX is not installed, or the pool's autoreset mode is ``"same_step"``.
     """
     try:
         import jax
