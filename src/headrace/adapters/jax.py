@@ -1,8 +1,8 @@
-"""A pool whose results are JAX arrays, over the memory that environments write.
+"""A pool whose results are JAX arrays over the memory that environments write.
 
-On a CPU nothing is copied: JAX takes the pool's arrays through DLPack, and the pool reuses a batch only after JAX has
-released it, too. Actions that JAX computed are read in place. Only these are copied: float64 if JAX has it disabled,
-actions of another dtype than the space's (int32 for int64), and arrays on another device.
+On a CPU no data are copied: JAX receives the pool's arrays through DLPack, and the pool reuses a batch only after JAX
+has released it, too. Actions that JAX computed are read in place. Exceptions are float64 arrays if JAX has this dtype
+disabled, actions of another dtype than the space's (int32 for int64), and arrays on another device.
 
     >>> from headrace.adapters import jax as adapter
     >>> pool = adapter.make("CartPole-v1", num_envs=64, seed=0)
@@ -30,7 +30,7 @@ except ImportError as error:
 
 
 def make(task_id: TaskLike, num_envs: int = 1, **options: Any) -> JaxPool:
-    """Returns a pool on the CPU with JAX arrays; takes the arguments of `headrace.make`."""
+    """Returns a pool on the CPU with JAX arrays; arguments and errors are those of `headrace.make` and `JaxPool`."""
     pool = make_pool(task_id, num_envs, **options)
     try:
         return JaxPool(pool)
@@ -42,7 +42,7 @@ def make(task_id: TaskLike, num_envs: int = 1, **options: Any) -> JaxPool:
 class JaxPool:
     """A pool that returns and takes JAX arrays.
 
-    Arrays in ``info`` stay NumPy arrays: programs read them on the host, and each conversion takes some microseconds.
+    Arrays in ``info`` stay NumPy arrays: programs read them on the host, and a conversion takes some microseconds.
     `shared` converts them for use in computations.
 
     Args:
@@ -70,7 +70,7 @@ class JaxPool:
         return shared(obs), info
 
     def step(self, action: Any, env_id: Any = None) -> StepResult:
-        """Advances all environments, or those named, by one agent step; see `Pool.step`."""
+        """Advances all environments, or those of ``env_id``, by one agent step; see `Pool.step`."""
         return self._returned(self.pool.step(on_host(action), on_host(env_id)))
 
     def send(self, action: Any, env_id: Any = None) -> None:
@@ -105,7 +105,7 @@ def shared(value: Any) -> Any:
 
 
 def on_host(value: Any) -> Any:
-    """Returns NumPy arrays of JAX arrays in nested dicts and tuples, once computed; on a CPU over the same memory."""
+    """Returns JAX arrays in nested dicts and tuples as NumPy arrays, once computed; on a CPU over the same memory."""
     if isinstance(value, jax.Array | dict | tuple):
         return jax.tree.map(np.asarray, value)
     return value

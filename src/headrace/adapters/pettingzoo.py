@@ -1,7 +1,7 @@
 """One environment of a multi-agent task as a PettingZoo `ParallelEnv`.
 
-PettingZoo uses dictionaries by agent, which are convenient for libraries and tests, but
-slow: use the pool for training.
+PettingZoo uses dictionaries by agent, which are convenient for libraries and tests, but slow; training uses the pool
+itself.
 
     >>> from headrace.adapters import pettingzoo
     >>> env = pettingzoo.parallel_env("TagGridWorld-v0", num_taggers=4)
@@ -32,31 +32,31 @@ Agents = dict[str, Any]
 
 
 def parallel_env(task: str, render_mode: str | None = None, **options: Any) -> PettingZooEnv:
-    """One environment of a multi-agent task.
+    """Returns one environment of a multi-agent task.
 
     Args:
         task: a name from `headrace.list_all_envs`, such as ``"TagGridWorld-v0"``.
         render_mode: None or ``"rgb_array"``.
-        options: ``seed`` and the task's own, as `headrace.make` takes them.
+        options: ``seed`` and the task's own options, as in `headrace.make`.
 
     Raises:
-        UnknownTaskError: no such task.
+        UnknownTaskError: there is no such task.
         OptionError: the task is for one agent, or an option is unknown or wrong.
     """
     return PettingZooEnv(task, render_mode, **options)
 
 
 class PettingZooEnv(ParallelEnv[str, Any, Any]):
-    """A pool of one environment behind PettingZoo's interface.
+    """A pool of one environment as a `pettingzoo.ParallelEnv`.
 
-    Agents are named by their type and their number within it, ``"tagger_0"``, in the pool's order. An agent
-    leaves `agents` with the step in which it dies or the episode ends, and does not return before the next reset.
-    It is terminated if it died or the episode terminated, and truncated if the episode was truncated, or, in a
-    PettingZoo environment in a pool (``info["truncations"]``), if the agent was. ``infos`` hold the pool's other info
-    fields: an agent's own value of fields for agents, and others for all agents.
+    Agents are named by their type and their number within it, ``"tagger_0"``, in the pool's order. An agent leaves
+    `agents` with the step in which it leaves the game (``info["alive"]``) or the episode ends, and does not return
+    before the next reset. It is terminated if it left the game or the episode terminated, and truncated if the episode
+    was truncated, or, in a pool of a PettingZoo environment (``info["truncations"]``), if the agent was. ``infos`` hold
+    the pool's other info fields: the agent's own value of per-agent fields, and the other fields in full.
 
     Attributes:
-        state_space: the `Box` of `state`: the observations of all agents, flattened and concatenated.
+        state_space: the `Box` space of `state`.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10, "is_parallelizable": True}  # noqa: RUF012
@@ -79,7 +79,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         self._number = {agent: i for i, agent in enumerate(self.possible_agents)}
         self._seen, self._acted = columns(self.pool.spec, "observation"), columns(self.pool.spec, "action")
         types = zip(self.possible_agents, (kind for kind in kinds for _ in range(kind.count)), strict=True)
-        # a space for each agent, so that seeding one leaves the others' samples alone
+        # a separate space for each agent, so that seeding one does not affect the others' samples
         spaces = {agent: (deepcopy(kind.observation), deepcopy(kind.action)) for agent, kind in types}
         self.observation_spaces = {agent: own for agent, (own, _) in spaces.items()}
         self.action_spaces = {agent: own for agent, (_, own) in spaces.items()}
@@ -88,18 +88,18 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         self._obs: Any = None
 
     def observation_space(self, agent: str) -> gym.Space:
-        """The space of an agent's observations: the same object at every call."""
+        """Returns the space of an agent's observations, the same object at every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gym.Space:
-        """The space of an agent's actions: the same object at every call."""
+        """Returns the space of an agent's actions, the same object at every call."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Agents, Agents]:
         """Begins an episode; returns observations and infos of the agents in it.
 
         Args:
-            seed: restarts the random streams; None continues them.
+            seed: the seed at which the random streams restart; None continues them.
             options: ignored.
         """
         self._obs, info = self.pool.reset(seed=seed)
@@ -107,10 +107,11 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return self._observations(self.agents), self._infos(self.agents, info)
 
     def step(self, actions: Mapping[str, Any]) -> tuple[Agents, Agents, Agents, Agents, Agents]:
-        """One step of all agents in `agents`, each of which needs an action.
+        """Advances all agents in `agents` by one step; ``actions`` holds an action for each.
 
         Returns:
-            observations, rewards (float), terminations, truncations and infos of the agents that acted.
+            Dicts by agent of observations, rewards (float), terminations, truncations and infos of the agents that
+            acted.
 
         Raises:
             ActionError: an agent's action is missing or outside of its space, or an agent is unknown or has left.
@@ -128,7 +129,11 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return self._observations(acting), rewards, terminations, truncations, self._infos(acting, info)
 
     def state(self) -> np.ndarray:
-        """Returns the observations of all agents, flattened and concatenated: float32[size of `state_space`]."""
+        """Returns the observations of all agents, flattened and concatenated: float32[size of `state_space`].
+
+        Raises:
+            SequenceError: the environment was never reset.
+        """
         if self._obs is None:
             raise SequenceError("the environment was never reset: call reset() first")
         return np.concatenate([column.of(self._obs)[0].ravel() for column in self._seen]).astype(np.float32)
@@ -160,7 +165,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return {agent: common | {k: v[self._number[agent]] for k, v in own.items()} for agent in agents}
 
     def _dense(self, actions: Mapping[str, Any]) -> Any:
-        """The pool's actions; agents that have left get any valid action."""
+        """Returns dense actions for the pool; agents that have left get a valid action."""
         if actions.keys() != set(self.agents):
             wrong = sorted(map(str, actions.keys() ^ set(self.agents)))[0]
             what = "has no action" if wrong in self.agents else "is not in the game"
@@ -177,7 +182,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
 
 
 def _ends(terminated: np.bool_, truncated: np.bool_, info: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """The agents that terminated and that were truncated with a step, bool[agents] each."""
+    """Returns whether each agent was terminated and whether it was truncated by a step, bool[agents] each."""
     alive = info["alive"][0]
     if "truncations" not in info:  # agents are truncated together, with their episode
         return terminated | ~alive, np.full(len(alive), truncated)
@@ -190,7 +195,7 @@ def _size(column: Column) -> int:
 
 
 def _fits(action: Any, space: gym.Space) -> bool:
-    """Returns whether the pool takes this action; environments clip to a `Box`, so of it only shape and type count."""
+    """Returns whether the pool accepts an action; in a `Box` only shape and dtype matter, as environments clip it."""
     if isinstance(space, gym.spaces.Dict):
         same = isinstance(action, Mapping) and action.keys() == space.spaces.keys()
         return same and all(_fits(action[key], sub) for key, sub in space.spaces.items())

@@ -1,4 +1,4 @@
-"""Registers tasks for the configurations of rl_games.
+"""Registers tasks with rl_games, for use in its configurations.
 
 >>> from headrace.adapters import rl_games
 >>> rl_games.register("ant", "Ant-v5")  # and the configuration says env_name: ant
@@ -32,13 +32,13 @@ VECENV = "HEADRACE"
 def register(name: str, task: TaskLike, **options: Any) -> None:
     """Registers a task with rl_games under a name, for ``env_name`` in its configurations.
 
-    The configuration's ``num_actors`` is the number of environments; its ``env_config``, where rl_games puts its seed,
-    overrides the options given here. Players get a pool of one environment.
+    The configuration's ``num_actors`` is the number of environments; its ``env_config``, which also holds rl_games'
+    seed, overrides the options given here. Players of rl_games get a pool of one environment.
 
     Args:
         name: the name in configurations.
-        task, options: as `headrace.make` takes them. With ``device="cuda:0"`` environments live on that device, and
-            nothing goes through the host.
+        task, options: as in `headrace.make`. With ``device="cuda:0"`` environments run on that device, and no data are
+            copied to the host.
     """
 
     def made(num_actors: int, **config: Any) -> HeadraceVecEnv:
@@ -60,16 +60,17 @@ def _vector(name: str, num_actors: int, **config: Any) -> HeadraceVecEnv:
 class HeadraceVecEnv(IVecEnv):
     """A pool as rl_games' vector of environments.
 
-    Results of a `make_torch` pool stay on its device; rl_games moves arrays of other pools to its own. Pixels are
-    uint8, channels first; other observations are one row of floats: discrete values one-hot, and the parts of a `Dict`
-    space concatenated. ``infos["time_outs"]`` marks truncated episodes, for ``value_bootstrap``. With many agents,
-    whose spaces must be equal, each agent has a row, environment by environment.
+    Results of a `make_torch` pool stay on its device; rl_games copies arrays of other pools to its own device. Pixels
+    are uint8, channels first; other observations are one row of floats, with discrete values one-hot and the parts of a
+    `Dict` space concatenated. ``infos["time_outs"]`` marks truncated episodes, for ``value_bootstrap``. In a
+    multi-agent task, whose agents must have equal spaces, each agent has a row, ordered by environment.
 
     Args:
-        pool: of `headrace.make` or `make_torch`, made with ``autoreset="same_step"``.
+        pool: a pool from `headrace.make` or `make_torch`, made with ``autoreset="same_step"``.
 
     Raises:
-        OptionError: the pool is asynchronous, resets in another way, or has a space that rl_games does not support.
+        OptionError: the pool is asynchronous, has another autoreset mode, or has a space that rl_games does not
+            support.
     """
 
     def __init__(self, pool: AnyPool):
@@ -87,7 +88,10 @@ class HeadraceVecEnv(IVecEnv):
         return self._array(self._rows(obs))
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Steps all environments; returns rows of observations, rewards, ends, and infos."""
+        """Steps all environments with actions [rows, …]; returns observations, rewards, dones and infos.
+
+        There is one row for each agent: rewards are float32[rows], dones bool[rows].
+        """
         action = torch.as_tensor(actions).reshape(self.pool.num_envs, -1)
         obs, reward, terminated, truncated, info = self.pool.step(given(self.pool, action))
         over, cut = (kept(flags).repeat_interleave(self._agents) for flags in (terminated, truncated))
@@ -95,11 +99,11 @@ class HeadraceVecEnv(IVecEnv):
         return self._array(self._rows(obs)), self._array(kept(reward).flatten()), self._array(over | cut), infos
 
     def get_number_of_agents(self) -> int:  # type: ignore[override]
-        """Agents of one environment."""
+        """Returns the number of agents of one environment."""
         return self._agents
 
     def get_env_info(self) -> dict[str, Any]:  # type: ignore[override]
-        """Spaces of one agent, and how many agents an environment has."""
+        """Returns the spaces of one agent, and the number of agents of an environment, by rl_games' names."""
         spaces = {"observation_space": self.observation_space, "action_space": self.action_space}
         return spaces | {"agents": self._agents, "value_size": 1}
 
@@ -122,7 +126,7 @@ class HeadraceVecEnv(IVecEnv):
 
 
 def _spaces(spec: TaskSpec) -> tuple[gym.Space, gym.Space]:
-    """Those of one agent."""
+    """Returns the observation and action space of one agent; raises `OptionError` for unsupported ones."""
     kinds: Any = spec.agents or (spec,)
     observed, acted = kinds[0].observation, kinds[0].action
     if any(kind.observation != observed or kind.action != acted for kind in kinds):

@@ -1,7 +1,8 @@
 """Pools as stable-baselines3's `VecEnv`.
 
-Environments write into the arrays that stable-baselines3 receives. This module adds its conventions for the end of an
-episode (``terminal_observation``, ``TimeLimit.truncated``, `reset_infos`), and access to environments' attributes.
+Environments write directly into the arrays that stable-baselines3 receives. This module adds its conventions for the
+end of an episode (``terminal_observation``, ``TimeLimit.truncated``, `reset_infos`), and access to environments'
+attributes.
 
     >>> from stable_baselines3 import PPO
     >>> from headrace.adapters import sb3
@@ -41,7 +42,7 @@ ELSEWHERE = {
     "vec_env_kwargs": "the pool's own options go beside n_envs",
     "start_index": "environment i starts at seed + i",
 }
-"""options that others have, and what to do about them"""
+"""option of stable-baselines3's `make_vec_env` or of pools that is not accepted here → its replacement, or why"""
 
 
 def make_vec_env(
@@ -53,13 +54,14 @@ def make_vec_env(
     env_kwargs: dict[str, Any] | None = None,
     **options: Any,
 ) -> VecMonitor:
-    """A pool as a `VecEnv` that reports episodes, in place of `stable_baselines3.common.env_util.make_vec_env`.
+    """Returns a pool as a `VecEnv` that reports episodes; replaces `stable_baselines3.common.env_util.make_vec_env`.
 
     Args:
-        env_id: as in `headrace.make`: a name, or a class or function that makes a `gymnasium.Env`.
-        n_envs: environments in the pool.
+        env_id: the task, as in `headrace.make`: a name, or a class or function that makes a `gymnasium.Env`.
+        n_envs: number of environments in the pool.
         seed: environment i is seeded with ``seed + i``; None draws fresh entropy.
-        monitor_dir: the folder for ``0.monitor.csv``, with a line for each episode of any environment.
+        monitor_dir: the folder for ``0.monitor.csv``, with a line for each episode of any environment; None for no
+            such file.
         monitor_kwargs: ``info_keywords``, as in `VecMonitor`.
         env_kwargs, options: the pool's options and the task's own, as in `headrace.make`.
 
@@ -81,7 +83,7 @@ def make_vec_env(
 
 
 class PoolVecEnv(VecEnv):
-    """A synchronous pool that resets within a step, as a `VecEnv`.
+    """A synchronous pool with autoreset mode ``"same_step"`` as a `VecEnv`.
 
     ``infos[i]`` is a new dict with the task's info fields of environment i, ``elapsed_step`` and
     ``TimeLimit.truncated``. At the end of an episode it is the info of its last step, with its last observation in
@@ -92,7 +94,7 @@ class PoolVecEnv(VecEnv):
         render_mode: ``"rgb_array"`` or None.
 
     Raises:
-        OptionError: the pool is asynchronous, resets otherwise, is on a GPU, or has a reward for each of many agents.
+        OptionError: the pool is asynchronous, has another autoreset mode, is on a GPU, or has several agents.
     """
 
     def __init__(self, pool: Pool, render_mode: str | None = "rgb_array"):
@@ -114,7 +116,11 @@ class PoolVecEnv(VecEnv):
     # -- stepping --------------------------------------------------------------------------------
 
     def reset(self) -> VecEnvObs:
-        """Starts new episodes in all environments, with the seeds of `seed` if it was called since the last reset."""
+        """Starts new episodes in all environments, with the seeds of `seed` if it was called since the last reset.
+
+        Raises:
+            OptionError: options that differ between environments were set.
+        """
         if any(options != self._options[0] for options in self._options):
             raise OptionError(f"a pool's environments are reset with the same options, not {self._options}")
         seeds = None if self._seeds[0] is None else self._seeds
@@ -125,7 +131,7 @@ class PoolVecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Keeps the actions for `step_wait`."""
+        """Stores the actions for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
@@ -148,7 +154,7 @@ class PoolVecEnv(VecEnv):
         """Closes the pool."""
         self.pool.close()
 
-    # -- pictures --------------------------------------------------------------------------------
+    # -- rendering -------------------------------------------------------------------------------
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """Returns an RGB frame uint8[height, width, 3] of each environment; None without a ``render_mode``."""
@@ -156,10 +162,10 @@ class PoolVecEnv(VecEnv):
             return [None] * self.num_envs
         return list(self.pool.render(self.pool.all_env_ids))
 
-    # -- reaching into environments --------------------------------------------------------------
+    # -- access to environments ------------------------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Returns an attribute of each environment; environments that are not Python objects have only `OWN`.
+        """Returns an attribute of each environment; those that are not Python objects have only the attributes `OWN`.
 
         Raises:
             AttributeError: there is no attribute of this name.
@@ -202,7 +208,7 @@ OWN = ("action_space", "metadata", "observation_space", "render_mode", "spec")
 """attributes that all environments of a pool share"""
 
 
-# nested functions are pickled by value, so that workers need not import stable-baselines3
+# functions are nested to be pickled by value, so that workers need not import stable-baselines3
 def _attribute(name: str) -> Callable[[Any], Any]:
     def found(env: Any) -> Any:
         return env.get_wrapper_attr(name) if hasattr(env, "get_wrapper_attr") else getattr(env, name)

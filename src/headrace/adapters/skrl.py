@@ -1,4 +1,4 @@
-"""A pool as an environment of skrl's agents and trainers.
+"""A pool as an environment for skrl's agents and trainers.
 
 >>> from headrace.adapters.skrl import HeadraceWrapper
 >>> env = HeadraceWrapper(headrace.make("CartPole-v1", num_envs=8, autoreset="same_step"))
@@ -27,21 +27,21 @@ except ImportError as error:
 class HeadraceWrapper(Wrapper):
     """A pool as a `skrl.envs.wrappers.torch.Wrapper`, on the pool's device.
 
-    Observations are float32[num_envs, size], rewards float32[num_envs, 1], ends bool[num_envs, 1], as in all of
-    skrl's wrappers. As in its wrappers of vector environments, only the first `reset` begins episodes; later ones
-    return the newest observations, since environments reset themselves.
+    Observations are float32[num_envs, size], rewards float32[num_envs, 1], terminated and truncated bool[num_envs, 1],
+    as in all of skrl's wrappers. As in its wrappers of vector environments, only the first `reset` begins episodes;
+    later ones return the newest observations, since environments reset automatically.
 
-    With ``autoreset="same_step"`` every step belongs to an episode, and ``infos["final_obs"]`` has final observations.
-    With ``"next_step"`` a final observation is returned as an ordinary one, and a step without reward leads from it to
-    the next episode's first.
+    With ``autoreset="same_step"`` every step belongs to an episode, and ``infos["final_obs"]`` holds final
+    observations. With ``"next_step"`` a final observation is returned as an ordinary one, and a step with reward 0
+    leads from it to the next episode's first.
 
     Args:
-        pool: from `headrace.make`, or from `make_torch` for environments on a device, whose results stay there;
+        pool: a pool from `headrace.make`, or from `make_torch` for environments on a device, whose results stay there;
             closed with this wrapper.
 
     Raises:
-        OptionError: the pool is asynchronous, does not reset by itself, has many agents, or has a space that skrl
-            does not support.
+        OptionError: the pool is asynchronous, has autoreset disabled, has several agents, or has a space that skrl does
+            not support.
     """
 
     def __init__(self, pool: AnyPool):
@@ -67,14 +67,18 @@ class HeadraceWrapper(Wrapper):
         return self.pool.action_space
 
     def reset(self) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Returns the newest observations; the first call begins the episodes."""
+        """Returns the newest observations and infos; the first call begins the episodes."""
         if self._newest is None:
             obs, info = self.pool.reset()
             self._newest = self._flat(obs), info
         return self._newest
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Any]:
-        """Steps all environments with actions [num_envs, size]; returns observations, rewards, ends and infos."""
+        """Steps all environments with actions [num_envs, size].
+
+        Returns:
+            Observations, rewards, terminated, truncated and infos.
+        """
         action = given(self.pool, unflatten_tensorized_space(self.action_space, actions))
         obs, reward, terminated, truncated, info = self.pool.step(action)
         self._newest = self._flat(obs), info
@@ -82,7 +86,7 @@ class HeadraceWrapper(Wrapper):
         return self._newest[0], earned, over, cut, info
 
     def state(self) -> None:
-        """Returns None: there is no state beyond the observations."""
+        """Returns None: there is no state other than the observations."""
 
     def render(self, *args: Any, **kwargs: Any) -> np.ndarray:
         """Returns RGB frames uint8[1, height, width, 3] of environment 0."""
@@ -98,7 +102,7 @@ class HeadraceWrapper(Wrapper):
 
 
 def _numbers(space: gym.Space, obs: Any) -> Any:
-    """Observations in the dtypes of skrl's other wrappers: floats, or int32 for discrete values."""
+    """Returns observations in the dtypes of skrl's other wrappers: float32, or int32 for discrete values."""
     if isinstance(space, gym.spaces.Dict):
         return {key: _numbers(part, obs[key]) for key, part in space.spaces.items()}
     if isinstance(space, gym.spaces.Tuple):

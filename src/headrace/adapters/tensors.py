@@ -1,7 +1,7 @@
-"""Functions that adapters to torch's libraries share: stepping both kinds of pool with tensors.
+"""Functions that adapters to torch libraries share, to step both kinds of pool with tensors.
 
-A pool's arrays are wrapped without a copy. A `TorchPool` overwrites its tensors in the next step, while these libraries
-keep results: they are cloned on their device.
+A pool's arrays become tensors without a copy. A `TorchPool` overwrites its tensors in the next step, while these
+libraries keep results, so the tensors are cloned on their device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ AnyPool = Pool | TorchPool
 
 
 def check_pool(pool: Any, library: str, modes: Collection[AutoresetMode] = ("same_step",)) -> None:
-    """Raises `OptionError` unless a library can use this pool: a synchronous one with one of these autoreset modes."""
+    """Raises `OptionError` unless ``pool`` is a synchronous pool with one of these autoreset modes.
+
+    ``library`` is the name of the library that needs it, for messages.
+    """
     if not isinstance(pool, AnyPool):
         raise OptionError(f"{library} needs a pool, of headrace.make or make_torch, not {pool!r}")
     if isinstance(pool, Pool) and pool.is_async:
@@ -37,12 +40,12 @@ def device_of(pool: AnyPool) -> torch.device:
 
 
 def given(pool: AnyPool, action: Any) -> Any:
-    """Returns actions, tensors of k rows or dicts and tuples of them, in the dtypes and shapes that the pool takes."""
+    """Returns actions in the dtypes and shapes that the pool takes; tensors of k rows, or dicts and tuples of them."""
     return _given(pool, action, pool.action_space)
 
 
 def kept(value: Any) -> Any:
-    """Returns a pool's results as tensors that no later step overwrites, in the same dicts and tuples."""
+    """Returns a pool's results as tensors that no later step overwrites, in the same nested dicts and tuples."""
     if isinstance(value, dict):
         return {key: kept(part) for key, part in value.items()}
     if isinstance(value, tuple):

@@ -31,9 +31,9 @@ def make_venv(task_id: TaskLike, num_envs: int = 1, wait_num: int | None = None,
     """Returns a pool as a Tianshou vector environment.
 
     Args:
-        task_id: as in `headrace.make`: a name, or a class or function that makes a `gymnasium.Env`.
-        num_envs: environments in the pool.
-        wait_num: environments that a step waits for; fewer than ``num_envs`` need an `AsyncCollector`.
+        task_id: the task, as in `headrace.make`: a name, or a class or function that makes a `gymnasium.Env`.
+        num_envs: number of environments in the pool.
+        wait_num: number of environments that a step waits for, by default all; fewer need an `AsyncCollector`.
         options: the pool's options and the task's own, as in `headrace.make`.
 
     Raises:
@@ -56,16 +56,17 @@ def make_venv(task_id: TaskLike, num_envs: int = 1, wait_num: int | None = None,
 class PoolVectorEnv(BaseVectorEnv):
     """A pool without autoreset as a `BaseVectorEnv`.
 
-    Infos are an array of dicts, with the task's info fields, ``elapsed_step`` and ``env_id``. Observations of several
-    arrays are an array of dicts, as in Tianshou's own vector environments.
+    Infos are an array of dicts, with the task's info fields, ``elapsed_step`` and ``env_id``. Observations of a `Dict`
+    space are an array of dicts, as in Tianshou's own vector environments.
 
     Args:
-        pool: synchronous; or asynchronous with a batch of 1, of which a step gathers ``wait_num``; closed with this
-            object.
-        wait_num: environments that a step waits for; all by default.
+        pool: a synchronous pool; or an asynchronous one with batch size 1, of which a step collects ``wait_num``
+            results; closed with this object.
+        wait_num: number of environments that a step waits for; all by default.
 
     Raises:
-        OptionError: the pool resets by itself, is on a GPU, has another batch, or observes tuples.
+        OptionError: the pool has another autoreset mode than ``"disabled"``, is on a GPU, has another batch size, or
+            its observations are tuples.
     """
 
     def __init__(self, pool: Pool, wait_num: int | None = None):
@@ -82,16 +83,20 @@ class PoolVectorEnv(BaseVectorEnv):
         self.pool = pool
         self.env_num, self.wait_num, self.is_async = pool.num_envs, wait_num, pool.is_async
         self.is_closed = False
-        self.waiting_id: list[int] = []  # environments that step, in the order sent
-        self.ready_id = list(range(pool.num_envs))  # those that may be stepped or reset
-        self._early: list[Any] = []  # results that came while a reset was waited for
+        self.waiting_id: list[int] = []  # environments whose step is in flight, in the order sent
+        self.ready_id = list(range(pool.num_envs))  # environments that may be stepped or reset
+        self._early: list[Any] = []  # results of steps that arrived while a reset was waited for
 
     # -- stepping --------------------------------------------------------------------------------
 
     def reset(  # type: ignore[override]
         self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Starts new episodes in all environments, or those named, which must not be stepping; see `Pool.reset`."""
+        """Starts new episodes in all environments, or in ``env_id``; see `Pool.reset`.
+
+        Raises:
+            SequenceError: a step of one of these environments is in flight.
+        """
         ids: Any = np.arange(self.env_num) if env_id is None else np.atleast_1d(env_id)
         if not self.is_async:
             return self._rows(self.pool.reset(ids, seed=seed, options=options))
@@ -108,10 +113,17 @@ class PoolVectorEnv(BaseVectorEnv):
         return _joined([found[i] for i in ids.tolist()])
 
     def step(self, action: Any, id: Any = None) -> Rows:
-        """One step of all environments, or those named; asynchronously, of ``wait_num`` that are done first.
+        """Steps all environments, or those of ``id``; an asynchronous pool returns the ``wait_num`` results done first.
 
         Args:
-            action: an action for each; None, asynchronously, to wait for all that step already.
+            action: an action for each environment; None, in an asynchronous pool, to wait for all steps in flight.
+            id: the environments to step; all by default.
+
+        Returns:
+            Arrays of observations, rewards, terminated, truncated and infos, with one row for each environment.
+
+        Raises:
+            SequenceError: a step of one of these environments is in flight, or no step is.
         """
         ids = np.arange(self.env_num) if id is None else np.atleast_1d(id)
         if not self.is_async:
@@ -138,7 +150,7 @@ class PoolVectorEnv(BaseVectorEnv):
         return [None] * self.env_num if seeds is None else list(seeds)
 
     def render(self, **kwargs: Any) -> list[Any]:
-        """An RGB frame uint8[height, width, 3] of each environment."""
+        """Returns an RGB frame uint8[height, width, 3] of each environment."""
         return list(self.pool.render(self.pool.all_env_ids))
 
     def close(self) -> None:
@@ -146,17 +158,17 @@ class PoolVectorEnv(BaseVectorEnv):
         self.pool.close()
         self.is_closed = True
 
-    # -- reaching into environments --------------------------------------------------------------
+    # -- access to environments ------------------------------------------------------------------
 
     def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
-        """An attribute of each environment; those that are no Python objects have `SHARED` alone."""
+        """Returns an attribute of each environment; those that are not Python objects have only those of `SHARED`."""
         ids = range(self.env_num) if id is None else np.atleast_1d(id).tolist()
         if key in SHARED:
             return [SHARED[key](self.pool)] * len(ids)
         return self.pool.get_attr(key, list(ids))
 
     def set_env_attr(self, key: str, value: Any, id: Any = None) -> None:
-        """Sets an attribute of each environment to one value; an `OptionError` where they are no Python objects."""
+        """Sets an attribute of each environment to a value; raises `OptionError` if they are not Python objects."""
         ids = list(range(self.env_num)) if id is None else np.atleast_1d(id).tolist()
         self.pool.set_attr(key, [value] * len(ids), ids)
 
@@ -167,7 +179,7 @@ class PoolVectorEnv(BaseVectorEnv):
             raise SequenceError(f"environment {busy[0]} is stepping: wait for its result first")
 
     def _actions(self, action: Any) -> Any:
-        """Tianshou's actions are arrays of what spaces sample: of dicts, where the space is one."""
+        """Returns actions for the pool from Tianshou's, which for a `Dict` space are an array of dicts."""
         if isinstance(self.pool.action_space, gym.spaces.Dict):
             return {key: np.stack([one[key] for one in action]) for key in self.pool.action_space.spaces}
         return np.asarray(action)
@@ -191,9 +203,9 @@ SHARED = {
     "spec": lambda pool: gym.registry.get(pool.spec.task),
     "reward_range": lambda pool: (-np.inf, np.inf),
 }
-"""attributes that all environments of a pool share, and what they are of a pool"""
+"""attribute that all environments of a pool share → a function pool → its value"""
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Rows of several results as those of one."""
+    """Returns the rows of several results as one result."""
     return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))

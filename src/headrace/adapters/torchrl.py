@@ -1,12 +1,12 @@
-"""A pool as a TorchRL environment, with all of its environments along the batch.
+"""A pool as a TorchRL environment, whose batch dimension counts the pool's environments.
 
     >>> from headrace.adapters.torchrl import HeadraceEnv
     >>> env = HeadraceEnv(headrace.make("CartPole-v1", num_envs=8, autoreset="same_step"))
     >>> env.rollout(100, break_when_any_done=False)["next", "reward"].shape
     torch.Size([8, 100, 1])
 
-TorchRL wants an episode's last observation from a step, and the next episode's first one from a later `reset`. The
-pool gives both in one step, so that most resets only hand out what is there already.
+TorchRL expects an episode's last observation from a step, and the next episode's first one from a later `reset`. The
+pool returns both in one step, so most resets only return stored observations.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ except ImportError as error:
 class HeadraceEnv(EnvBase):
     """A pool as a `torchrl.envs.EnvBase` of batch size [num_envs], on the pool's device.
 
-    An observation that is one array is called ``"observation"``; those of a `Dict` space have their own names.
-    Choices are `Categorical` actions. Of many agents each type is a group: ``("tagger", "observation")``,
-    ``("tagger", "action")``, ``("tagger", "reward")``, and ``("tagger", "mask")``, which says who is still in the
-    game, have shapes [num_envs, agents, …]; episodes end for all agents at once.
+    An observation that is one array is called ``"observation"``; those of a `Dict` space have their keys as names.
+    Discrete actions are `Categorical`. In a multi-agent task each agent type is a group: ``("tagger", "observation")``,
+    ``("tagger", "action")``, ``("tagger", "reward")``, and ``("tagger", "mask")``, which marks the agents still in the
+    game, have shapes [num_envs, agents, …]; episodes end for all agents together.
 
-    After ``set_seed(s)`` the next `reset` of all starts environment i from ``s + i``.
+    After ``set_seed(s)`` the next `reset` of all environments seeds environment i with ``s + i``.
 
     Args:
-        pool: of `headrace.make`; or of `make_torch`, for environments on a device, whose results never leave it. It
-            must be made with ``autoreset="same_step"``. Closed with this environment.
-        info: names of info fields to observe, too, such as ``["lives"]``.
+        pool: a pool from `headrace.make`; or from `make_torch`, for environments on a device, whose results stay there.
+            It must be made with ``autoreset="same_step"``, and is closed with this environment.
+        info: names of info fields that are also observed, such as ``["lives"]``.
 
     Raises:
-        OptionError: the pool is asynchronous, resets in another way, has no such info field, or has a space that
+        OptionError: the pool is asynchronous, has another autoreset mode, has no such info field, or has a space that
             TorchRL's specs cannot describe.
     """
 
@@ -62,11 +62,11 @@ class HeadraceEnv(EnvBase):
         self._seen = columns(spec, "observation") if spec.agents else []
         self._make_specs(spec)
         self._seed: int | None = None
-        self._newest = self._dict({}, self._rows)  # observations: where an episode ended, of the next
-        self._begun = torch.zeros(self._rows, dtype=torch.bool, device=self.device)  # which TorchRL has yet to reset
+        self._newest = self._dict({}, self._rows)  # newest observations; the next episode's where one ended
+        self._begun = torch.zeros(self._rows, dtype=torch.bool, device=self.device)  # reset here, not yet by TorchRL
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Closes the pool; once more does nothing."""
+        """Closes the pool. Further calls have no effect."""
         self.is_closed = True
         self.pool.close()
 
@@ -89,7 +89,7 @@ class HeadraceEnv(EnvBase):
         return self._newest.clone(recurse=False)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        mask = tensordict.get("_step", None)  # others wait: a rollout that ends with the last episode
+        mask = tensordict.get("_step", None)  # the environments to step, in a rollout that ends with the last episode
         if mask is not None:
             return self._step_some(tensordict, mask.reshape(self._rows))
         self._check_begun(self._begun)
@@ -108,14 +108,14 @@ class HeadraceEnv(EnvBase):
         return whole
 
     def _check_begun(self, begun: torch.Tensor) -> None:
-        if self.device.type == "cpu" and begun.any():  # a GPU would have to be waited for
+        if self.device.type == "cpu" and begun.any():  # on a GPU the check would wait for the device
             which = int(begun.nonzero()[0])
             raise SequenceError(f"environment {which} cannot be stepped, for its episode is over: reset it first")
 
     # -- between a pool's results and TensorDicts ------------------------------------------------------
 
     def _stepped(self, result: Any) -> tuple[TensorDict, TensorDict, torch.Tensor]:
-        """What TorchRL is shown of a step; the newest observations; and which of them begin an episode."""
+        """Returns TorchRL's data of a step, the newest observations, and which of these begin an episode, bool[k]."""
         obs, reward, terminated, truncated, info = result
         newest, reward, terminated, truncated = self._observed(obs, info), *map(kept, (reward, terminated, truncated))
         done = terminated | truncated
@@ -160,7 +160,7 @@ class HeadraceEnv(EnvBase):
         return found.get(None, found)
 
     def _key(self, column: Column, which: str) -> str:
-        """What an array is called in its group."""
+        """Returns the name of an array within its group."""
         return which if column.name is None or column.name in self._groups else column.name
 
     # -- specs -----------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class HeadraceEnv(EnvBase):
         return {key: self._spec(part, batch) for key, part in parts.items()}
 
     def _spec(self, space: gym.Space, batch: torch.Size) -> TensorSpec:
-        """The spec of a batch of this space's values."""
+        """Returns the spec of a batch of this space's values; raises `OptionError` if TorchRL has none."""
         if isinstance(space, gym.spaces.Dict):
             return self._composite(self._named("", space, batch), batch)
         shape = torch.Size([*batch, *(space.shape or ())])
@@ -221,7 +221,7 @@ def _choices(space: gym.spaces.Discrete | gym.spaces.MultiDiscrete, shape: torch
 
 
 def _box(space: gym.Space, shape: torch.Size, device: Any) -> TensorSpec:
-    """Anything between two bounds, where both are finite."""
+    """Returns the spec of values between the space's bounds, or without bounds if one is infinite."""
     dtype, ends = dtype_of(space.dtype), [np.asarray(end) for end in bounds(space)]
     if not all(np.isfinite(end).all() for end in ends):
         return Unbounded(shape, dtype=dtype, device=device)
@@ -230,7 +230,7 @@ def _box(space: gym.Space, shape: torch.Size, device: Any) -> TensorSpec:
 
 
 def _groups(spec: TaskSpec) -> dict[str, tuple[int, int]]:
-    """The first agent of each type, and the one after its last."""
+    """Returns agent type → (number of its first agent, number after its last agent)."""
     ends = np.cumsum([kind.count for kind in spec.agents]).tolist()
     return {kind.name: (end - kind.count, end) for kind, end in zip(spec.agents, ends, strict=True)}
 

@@ -1,15 +1,14 @@
 """Conformance checks that run on any registered task.
 
     >>> import headrace.testing
-    >>> headrace.testing.check("TargetCart-v0")  # all of them; raises ConformanceError
+    >>> headrace.testing.check("TargetCart-v0")  # runs all checks; raises ConformanceError
 
     >>> @pytest.mark.parametrize("check", headrace.testing.CHECKS)
     ... def test_my_environment(check):
     ...     check("TargetCart-v0", seed=3)
 
-Each check plays short runs with random actions and compares them bit by bit. Checks take the
-task's own options, and ``seed``, ``num_envs`` and ``steps``. ``headrace check TASK`` shows the
-results in a table.
+Each check plays short runs with random actions and compares them bit by bit. Checks take the task's own options, and
+``seed``, ``num_envs`` and ``steps``. ``headrace check TASK`` shows the results in a table.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ CHECKS: tuple[Check, ...] = (
     rendering,
     kept_results,
 )
-"""Every check as a function of a task's name and options, for `pytest.mark.parametrize`."""
+"""All checks, each a function of a task's name and options, for `pytest.mark.parametrize`."""
 
 
 def check(task: str, **options: Any) -> Report:
@@ -75,14 +74,14 @@ def check(task: str, **options: Any) -> Report:
 
     Args:
         task: a registered name.
-        options: the task's own; and ``seed`` (0), ``num_envs`` (5), ``steps`` (100) of a run.
+        options: the task's own options; and the runs' ``seed`` (default 0), ``num_envs`` (5) and ``steps`` (100).
 
     Returns:
-        The report, with skipped checks and the reasons.
+        The report, which includes skipped checks and the reasons.
 
     Raises:
-        ConformanceError: checks failed; the message names each with what was expected and what was
-            seen, and the call that reproduces it.
+        ConformanceError: checks failed; for each, the message holds what was expected, what was seen, and the call that
+            reproduces it.
     """
     report = run_checks(task, CHECKS, **options)
     if report.failures:

@@ -1,4 +1,4 @@
-"""Checks of multi-agent environments: independence of the order of agents."""
+"""The check of multi-agent environments: results do not depend on the order of agents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from headrace.pool.views.make import make_spec
 from headrace.testing.report import NotApplicable, conformance
 from headrace.testing.trial import Frame, Trial, advance, same, start
 
-FEW = 2  # environments, since an interpreted step takes some thousand times as long
-ENOUGH = 20.0  # most seconds of interpreted play
+FEW = 2  # number of environments, since an interpreted step takes some thousand times as long
+ENOUGH = 20.0  # seconds of interpreted play after which no further step is begun
 CLAIM = (
     "agents that act in another order must give the same results "
     "(does a phase use what an atomic function returned, or add up floats?)"
@@ -21,13 +21,13 @@ CLAIM = (
 
 @conformance
 def order_of_agents(trial: Trial) -> None:
-    """The order of agents within a phase changes nothing, and no agent uses what another writes in that phase.
+    """Checks that the order of agents within a phase has no effect, and that agents do not race.
 
-    Plays in debug mode, in order and in a random order for each phase, at most `ENOUGH` seconds.
+    The task is played in debug mode, in order and in a random order for each phase, for at most `ENOUGH` seconds.
     """
     if not make_spec(trial.task, **trial.options).agents:
         raise NotApplicable("the task has one agent")
-    from headrace.pool.executors.kernels.diagnostics.races import shuffled  # other checks do without Warp
+    from headrace.pool.executors.kernels.diagnostics.races import shuffled  # here, since other checks need no Warp
 
     trial = replace(trial, num_envs=FEW)
     with _interpreted(trial) as ordered:

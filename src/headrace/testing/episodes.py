@@ -35,7 +35,10 @@ def _ended(one: Frame) -> np.ndarray:
 
 
 def _by_hand(trial: Trial, told: Callable[[Pool, np.ndarray, Frame | None], Frame], waits: bool) -> list[Frame]:
-    """A run in disabled mode whose resets are done here: at once, or in the place of the next step."""
+    """Returns the frames of a run with autoreset disabled, in which ``told`` resets environments.
+
+    Environments are reset immediately, or if ``waits`` is set in place of their next step.
+    """
     frames = []
     with trial.make(autoreset="disabled") as pool:
         frames.append(start(pool))
@@ -51,7 +54,7 @@ def _by_hand(trial: Trial, told: Callable[[Pool, np.ndarray, Frame | None], Fram
 
 
 def _begun(pool: Pool, ids: np.ndarray, like: Frame | None) -> Frame:
-    """A reset of these environments as a step without reward and without an end."""
+    """Resets environments; returns the frame of a step with reward 0 that ends no episode."""
     fresh = start(pool, ids)
     spec = pool.spec
     nothing = np.zeros(len(ids), np.bool_)
@@ -64,14 +67,14 @@ def _begun(pool: Pool, ids: np.ndarray, like: Frame | None) -> Frame:
 
 
 def _expect_new_games(trial: Trial) -> None:
-    """Skips a check that compares autoreset with manual resets for a task in which the two differ by design."""
+    """Skips a check that compares autoreset with manual resets, for tasks in which the two differ by design."""
     if make_spec(trial.task, **trial.options).options.get("episodic_life"):
         raise NotApplicable("after a lost life autoreset plays on in the same game, a reset by hand begins another")
 
 
 @conformance
 def autoreset_next_step(trial: Trial) -> None:
-    """The step after an episode's end ignores its action and begins the next one."""
+    """Checks that the step after an episode's end ignores its action and begins the next episode."""
 
     _expect_new_games(trial)
 
@@ -90,7 +93,7 @@ def autoreset_next_step(trial: Trial) -> None:
 
 @conformance
 def autoreset_same_step(trial: Trial) -> None:
-    """The step that ends an episode begins the next; the last observation and info are kept exactly."""
+    """Checks that the step that ends an episode begins the next one and returns the last observation and info."""
 
     _expect_new_games(trial)
 
@@ -117,7 +120,7 @@ def autoreset_same_step(trial: Trial) -> None:
 
 @conformance
 def autoreset_disabled(trial: Trial) -> None:
-    """An environment that has ended is not stepped; a mask says which to reset."""
+    """Checks that stepping an environment whose episode has ended raises, and that ``reset_mask`` resets it."""
     with trial.make(autoreset="disabled") as pool:
         start(pool)
         for action in trial.actions():
@@ -140,7 +143,7 @@ def autoreset_disabled(trial: Trial) -> None:
 
 @conformance
 def elapsed_step(trial: Trial) -> None:
-    """``elapsed_step`` counts an episode's steps from 0."""
+    """Checks that ``elapsed_step`` counts an episode's steps from 0."""
     with trial.make(autoreset="disabled") as pool:
         one = start(pool)
         count = np.zeros(trial.num_envs, np.int32)
@@ -162,7 +165,7 @@ def _expect_count(one: Frame, count: np.ndarray, step: int) -> None:
 
 @conformance
 def truncation(trial: Trial) -> None:
-    """An episode is truncated after exactly ``max_episode_steps``, and not before."""
+    """Checks that an episode is truncated after exactly ``max_episode_steps`` steps."""
     if not trial.can_be_limited:
         raise NotApplicable("the task has no option max_episode_steps")
     limit = 5
@@ -186,7 +189,7 @@ def truncation(trial: Trial) -> None:
 
 @conformance
 def spaces(trial: Trial) -> None:
-    """Observations lie in the observation space, rewards are finite, and actions at the bounds are accepted."""
+    """Checks that observations lie in the observation space, rewards are finite, and actions at bounds are accepted."""
     with trial.make() as pool:
         _inside(pool, start(pool), 0)
         actions = trial.actions()
@@ -228,7 +231,7 @@ def _where_outside(space: gym.Space, row: np.ndarray) -> str:
 
 
 def _at_bound(pool: Pool, side: int) -> object:
-    """An action with the lowest (0) or highest (1) numbers that the space has; 0 where it has no bound."""
+    """Returns actions at the lower (``side`` 0) or upper (1) bounds of the space; 0 where it has no bound."""
     found = {}
     for path, space in leaves(pool.action_space).items():
         bound = np.broadcast_to(bounds(space)[side], space.shape or ())
@@ -238,7 +241,7 @@ def _at_bound(pool: Pool, side: int) -> object:
 
 @conformance
 def saved_states(trial: Trial) -> None:
-    """A loaded state continues bit for bit as the saved one did, also in another pool and place."""
+    """Checks that a loaded state continues with the same bits as the saved one, also in another pool and row."""
     actions = trial.actions()
     before, after = actions[: trial.steps // 2], actions[trial.steps // 2 :]
     ids = np.arange(trial.num_envs)
@@ -247,7 +250,7 @@ def saved_states(trial: Trial) -> None:
         try:
             blobs = pool.save_state()
         except StateError as error:
-            if isinstance(error.__cause__, EnvironmentFailure):  # an object of Python's that pickle cannot write down
+            if isinstance(error.__cause__, EnvironmentFailure):  # the environment is an object that cannot be pickled
                 raise NotApplicable(str(error).splitlines()[0]) from None
             raise
         expected = [advance(pool, action) for action in after]
@@ -257,7 +260,7 @@ def saved_states(trial: Trial) -> None:
         same(expected, [advance(pool, action) for action in after], "states loaded into their own pool must go on")
     with trial.make(num_envs=trial.num_envs + 1, seed=trial.seed + 5) as pool:
         start(pool)
-        places = trial.num_envs - ids  # backwards, and environment 0 is left alone
+        places = trial.num_envs - ids  # in reverse order, without environment 0
         pool.load_state(places, blobs)
         moved = []
         for action in after:
@@ -268,10 +271,10 @@ def saved_states(trial: Trial) -> None:
 
 @conformance
 def rendering(trial: Trial) -> None:
-    """Frames are uint8[height, width, 3], follow from what was done before, and change nothing.
+    """Checks that frames are uint8[height, width, 3] and deterministic, and that rendering does not affect results.
 
-    Where environments are Python objects, what they draw may move with each drawing: they are drawn again in another
-    pool then, after the same seed, actions and drawings.
+    The rendering of environments that are Python objects may change with each call. They are then rendered again in
+    another pool, after the same seed, actions and renderings.
     """
     actions = trial.actions()[: trial.steps // 4]
     with trial.make() as pool:
@@ -293,7 +296,7 @@ def rendering(trial: Trial) -> None:
 
 
 def _filmed(trial: Trial, actions: Sequence[object]) -> tuple[list[Frame], np.ndarray, np.ndarray]:
-    """A run that is rendered: what was seen, and all environments' last pictures, drawn twice."""
+    """Plays and renders a run; returns its frames, and all environments' last pictures, rendered twice."""
     everybody = np.arange(trial.num_envs)
     with trial.make() as pool:
         seen = [start(pool)]

@@ -1,4 +1,4 @@
-"""The check that results never change: all results of a run are kept, and compared with copies at its end."""
+"""The check that results never change: keeps all results of a run, and compares them with copies at its end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from headrace.testing.report import conformance
 from headrace.testing.trial import Actions, Mismatch, Trial, taken, text
 
 MARK = "added by the caller"
-STEPS = 30  # of each run: there are several
+STEPS = 30  # greatest number of steps of each of the several runs
 
 
 @conformance
 def kept_results(trial: Trial) -> None:
-    """Results that a caller keeps never change, in any view of the pool: arrays, frames and dicts."""
+    """Checks that results that a caller keeps (arrays, frames, dicts) never change, with each interface of pools."""
     actions = trial.actions(min(trial.steps, STEPS))
     views: dict[str, dict[str, Any]] = {
         "the pool": {},
@@ -37,7 +37,7 @@ def kept_results(trial: Trial) -> None:
 
 
 def keep_all(results: Iterator[Any], where: str) -> None:
-    """Keeps all results, and raises `Mismatch` if one has changed, or shares a dict with another."""
+    """Keeps all results; raises `Mismatch`, which ``where`` begins, if one has changed or two share a dict."""
     kept = []
     for number, result in enumerate(results):
         if path := marked(result):
@@ -100,7 +100,7 @@ def copied(value: Any) -> Any:
 
 
 def changed(value: Any, before: Any, path: str = "") -> str:
-    """Returns a description of where a result differs from its copy; empty if it does not."""
+    """Returns a description of the first difference between a result and its copy; empty if they are equal."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return "" if value.tobytes() == before.tobytes() else f"{path} was {text(before)}, and is {text(value)}"
     now = list(parts(value))
@@ -111,7 +111,7 @@ def changed(value: Any, before: Any, path: str = "") -> str:
 
 
 def mark(value: Any) -> None:
-    """Adds something to every dict of a result."""
+    """Adds the key `MARK` to every dict of a result."""
     for _, part in parts(value):
         mark(part)
     if isinstance(value, dict):
@@ -119,7 +119,7 @@ def mark(value: Any) -> None:
 
 
 def marked(value: Any, path: str = "result") -> str:
-    """Returns the path of the first dict of a result that was marked; empty if there is none."""
+    """Returns the path of the first dict of a result that `mark` has changed; empty if there is none."""
     if isinstance(value, dict) and MARK in value:
         return path
     return next(filter(None, (marked(part, path + name) for name, part in parts(value))), "")

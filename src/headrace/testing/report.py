@@ -1,4 +1,4 @@
-"""Turns a check into a function whose failures say how to reproduce them, and runs all checks."""
+"""Turns checks into functions whose errors contain the call that reproduces them, and runs all checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARKS: dict[Verdict, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}
 
 
 class NotApplicable(unittest.SkipTest):
-    """A check does not apply to this task or machine; the message says why. pytest reports it as skipped."""
+    """A check does not apply to this task or machine, for the reason in the message; pytest reports it as skipped."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Result:
 
     Attributes:
         name: the check's name.
-        verdict: whether it passed, failed or was skipped.
-        note: what was expected and what was seen, or why it was skipped.
-        seconds: its duration.
+        verdict: ``"passed"``, ``"failed"`` or ``"skipped"``.
+        note: what was expected and what was seen, or why the check was skipped; empty if it passed.
+        seconds: the check's duration in seconds.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of all checks of a task; as text, a line for each."""
+    """The results of all checks of a task; ``str(report)`` has a line for each."""
 
     task: str
     results: tuple[Result, ...]
@@ -60,7 +60,10 @@ class Report:
 
 
 def conformance(check: Callable[[Trial], None]) -> Check:
-    """Returns a check of a `Trial` as ``check(task, **options)``, whose failures say how to reproduce them."""
+    """Returns a check of a `Trial` as a function ``check(task, **options)``, which raises `ConformanceError`.
+
+    The error's message contains the call that reproduces it.
+    """
 
     @functools.wraps(check)
     def run(task: str, **options: Any) -> None:
@@ -76,7 +79,7 @@ def conformance(check: Callable[[Trial], None]) -> Check:
                 f"{task}, {check.__name__}: {kind}{error}\n  again: headrace.testing.{check.__name__}({call})"
             ) from error
 
-    # inspect must not see the inner signature: pytest would take its arguments for fixtures
+    # hides the inner signature, whose argument pytest would treat as a fixture
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
 
@@ -84,9 +87,13 @@ def conformance(check: Callable[[Trial], None]) -> Check:
 def run_checks(
     task: str, checks: Iterable[Check], *, watch: Callable[[Result], object] | None = None, **options: Any
 ) -> Report:
-    """Runs all checks, also after failures, and returns a report; ``watch`` is called with each result."""
+    """Runs all checks, also after failures, and returns a report; ``watch`` is called with each result.
+
+    Raises:
+        UnknownTaskError, OptionError: the task cannot be made with these options.
+    """
     settings = {name: value for name, value in options.items() if name not in ("seed", "num_envs", "steps")}
-    make_pool(task, **settings).close()  # a task that cannot be made at all says so itself
+    make_pool(task, **settings).close()  # raises for a task that cannot be made
     results = []
     for check in checks:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Checks that results depend on seeds and actions only."""
+"""Checks that results depend only on seeds and actions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from headrace.testing.trial import (
     typed_as,
 )
 
-LIGHT = 50e-6  # seconds a step, the call included, of environments that can be had by the thousand
+LIGHT = 50e-6  # seconds per environment step, including the call, up to which thousands of environments are used
 MANY = 3000
 DEVICE_STEPS = 1000
 DEVICE_TOLERANCE = 1e-5
@@ -37,7 +37,7 @@ DEVICE_TOLERANCE = 1e-5
 
 @conformance
 def determinism(trial: Trial) -> None:
-    """The same seeds and actions give the same bits, also while another pool is being stepped."""
+    """Checks that the same seeds and actions give the same bits, also while another pool is stepped."""
     actions = trial.actions()
     with trial.make() as pool:
         first = play(pool, actions)
@@ -52,7 +52,7 @@ def determinism(trial: Trial) -> None:
 
 @conformance
 def seeds(trial: Trial) -> None:
-    """Other seeds give other episodes, and so does the next reset without a seed."""
+    """Checks that another seed, and a reset without a seed, give other episodes."""
     actions = trial.actions()
     with trial.make() as pool:
         first = play(pool, actions)
@@ -69,7 +69,7 @@ def seeds(trial: Trial) -> None:
 
 @conformance
 def own_streams(trial: Trial) -> None:
-    """Random numbers drawn by one environment do not affect another: no random stream is shared."""
+    """Checks that random numbers drawn by one environment do not affect another: no random stream is shared."""
     actions = trial.actions()
     last = trial.num_envs - 1
     with trial.make() as pool:
@@ -77,7 +77,7 @@ def own_streams(trial: Trial) -> None:
     with trial.make() as pool:
         disturbed = [start(pool)]
         for action in actions:
-            start(pool, [last])  # the others must not notice
+            start(pool, [last])  # must have no effect on the others
             disturbed.append(advance(pool, action))
     claim = f"resetting environment {last} before every step must not change the others"
     same(rows_of(alone, slice(0, last)), rows_of(disturbed, slice(0, last)), claim)
@@ -85,7 +85,7 @@ def own_streams(trial: Trial) -> None:
 
 @conformance
 def equal_seeds(trial: Trial) -> None:
-    """Environments with equal seeds and actions do the same, whatever their numbers and rows."""
+    """Checks that environments with equal seeds and actions give the same results, for any env_id and row."""
     actions = [taken(action, np.zeros(trial.num_envs, int)) for action in trial.actions()]
     with trial.make(seed=[trial.seed] * trial.num_envs) as pool:
         frames = play(pool, actions)
@@ -96,7 +96,7 @@ def equal_seeds(trial: Trial) -> None:
 
 @conformance
 def resets(trial: Trial) -> None:
-    """``reset(seed=…)`` begins exactly as a new pool does, after any earlier steps."""
+    """Checks that after any earlier steps ``reset(seed=…)`` gives the same results as a new pool."""
     actions = trial.actions()
     with trial.make() as pool:
         fresh = play(pool, actions)
@@ -113,7 +113,7 @@ def resets(trial: Trial) -> None:
 
 @conformance
 def number_of_environments(trial: Trial) -> None:
-    """An environment does the same alone as with others."""
+    """Checks that an environment gives the same results alone and among others."""
     actions = trial.actions()
     with trial.make() as pool:
         together = play(pool, actions)
@@ -126,14 +126,14 @@ def number_of_environments(trial: Trial) -> None:
 
 @conformance
 def number_of_threads(trial: Trial) -> None:
-    """Results do not depend on the number of threads."""
+    """Checks that results do not depend on the number of threads."""
     actions = trial.actions()
     with trial.make() as pool:
         began = time.perf_counter()
         play(pool, actions)
         seconds = time.perf_counter() - began
     if seconds < LIGHT * trial.steps * trial.num_envs:
-        trial = replace(trial, num_envs=MANY)  # threads share the work on light environments when there are many
+        trial = replace(trial, num_envs=MANY)  # threads share launches of light environments only if there are many
     actions = trial.actions(min(trial.steps, 40))
     with trial.make(num_threads=1) as pool:
         one = play(pool, actions)
@@ -144,7 +144,7 @@ def number_of_threads(trial: Trial) -> None:
 
 @conformance
 def partial_steps(trial: Trial) -> None:
-    """Stepping some environments at a time, in any order, is the same as stepping all."""
+    """Checks that stepping some environments at a time, in any order, gives the same results as stepping all."""
     actions = trial.actions()
     rng = np.random.default_rng(trial.seed)
     with trial.make() as pool:
@@ -159,7 +159,7 @@ def partial_steps(trial: Trial) -> None:
 
 @conformance
 def asynchronous(trial: Trial) -> None:
-    """An asynchronous pool returns the same results as a synchronous one, at any batch size."""
+    """Checks that an asynchronous pool returns the same results as a synchronous one, at any batch size."""
     actions = trial.actions()
     with trial.make() as pool:
         waited = play(pool, actions)
@@ -167,15 +167,15 @@ def asynchronous(trial: Trial) -> None:
         with trial.make(batch_size=batch_size) as pool:
             frames = _play_asynchronously(trial, pool, actions)
         for step, (one, other) in enumerate(zip(waited, frames, strict=True)):
-            if not step:  # a reset comes as a step with nothing earned
+            if not step:  # recv returns a reset like a step with reward 0
                 other = {name: other[name] for name in one}
             same([one], [other], f"with batch_size={batch_size}, step {step} must give what a synchronous pool gives")
 
 
 def _play_asynchronously(trial: Trial, pool: Pool, actions: Actions) -> list[Frame]:
-    """Every environment through its actions at its own pace; frames by step.
+    """Plays each environment as its results arrive; returns the frames by step.
 
-    Those that are through go on, so that there is always a whole batch in flight.
+    Environments that have taken all actions continue, so that there is always a whole batch in flight.
     """
     done = np.zeros(trial.num_envs, int)
     parts: list[list[Frame]] = [[] for _ in range(len(actions) + 1)]
@@ -193,8 +193,8 @@ def _play_asynchronously(trial: Trial, pool: Pool, actions: Actions) -> list[Fra
 
 @conformance
 def devices(trial: Trial) -> None:
-    """CPU and CUDA agree over 1,000 steps: integers exactly, floats within 1e-5."""
-    import warp as wp  # other checks do without
+    """Checks that CPU and CUDA give the same results over 1,000 steps: integers exactly, floats within 1e-5."""
+    import warp as wp  # here, since other checks do not need it
 
     from headrace.pool.executors.kernels.launch import quiet
 
@@ -202,7 +202,7 @@ def devices(trial: Trial) -> None:
         found = wp.is_cuda_available()
     if not found:
         raise NotApplicable("this machine has no CUDA device")
-    spec = make_spec(trial.task, **trial.options)  # episodes of their own length: errors may add up
+    spec = make_spec(trial.task, **trial.options)  # episodes have the task's length, so that errors can accumulate
     trial = replace(trial, limit=spec.max_episode_steps)
     actions = trial.actions(DEVICE_STEPS)
     with trial.make() as pool:

@@ -1,7 +1,7 @@
-"""Runs of the checks: the same seeds and actions in different pools, and the comparison of their results.
+"""The runs of checks: plays the same seeds and actions in different pools, and compares the results.
 
-A pool's results are kept as frames, dicts of arrays in the order of env_id, so that results
-are comparable for all kinds of calls.
+A pool's results are stored as frames: dicts of arrays in the order of env_id, so that results of all kinds of calls can
+be compared.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """The task of a check, and the length of its runs.
+    """The task of a check, and the seed and size of its runs.
 
     Attributes:
         task: a registered name.
         options: the task's own options.
-        seed: of the environments and of the actions.
-        num_envs: environments in a pool.
-        steps: steps of one run.
+        seed: the seed of the environments and of the actions.
+        num_envs: number of environments in a pool.
+        steps: number of steps of one run.
         limit: ``max_episode_steps`` in most runs, so that episodes end, if the task has that option.
+
+    Raises:
+        OptionError: ``seed``, ``num_envs`` or ``steps`` is not an integer in its range.
     """
 
     task: str
@@ -68,7 +71,7 @@ class Trial:
             return False
 
     def actions(self, steps: int = 0, seed: int = 0) -> Actions:
-        """Returns random actions: one batch for each step, rows by env_id."""
+        """Returns random actions: one batch for each step, whose row i belongs to environment i."""
         space = copy.deepcopy(make_spec(self.task, **self.options).action)
         space.seed(self.seed + seed)
         rows = [stack([space.sample() for _ in range(min(self.num_envs, 64))]) for _ in range(steps or self.steps)]
@@ -85,7 +88,7 @@ def stack(rows: Sequence[Any]) -> Any:
 
 
 def taken(action: Any, rows: Any) -> Any:
-    """Returns some rows of a batch of actions."""
+    """Returns the rows ``rows`` of a batch of actions."""
     if isinstance(action, dict):
         return {name: taken(part, rows) for name, part in action.items()}
     return tuple(taken(part, rows) for part in action) if isinstance(action, tuple) else action[rows]
@@ -104,13 +107,13 @@ def on_device(action: Any, device: Any) -> Any:
 
 
 def start(pool: Pool, env_ids: Any = None, seed: Any = None) -> Frame:
-    """Resets; returns the frame of the result."""
+    """Resets environments; returns the frame of the result."""
     obs, info = host(pool.reset(env_ids, seed=seed))
     return _ordered({**_named("obs", obs), **_infos(pool, info)})
 
 
 def advance(pool: Pool, action: Any, env_ids: Any = None) -> Frame:
-    """Steps; returns the frame of the result."""
+    """Steps environments; returns the frame of the result."""
     return frame(pool, pool.step(action, env_ids))
 
 
@@ -140,18 +143,18 @@ def host(result: Any) -> Any:
 
 
 def merged(parts: Sequence[Frame]) -> Frame:
-    """Returns one frame with the rows of several."""
+    """Returns one frame with the rows of several frames."""
     return _ordered({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def rows_of(frames: Sequence[Frame], rows: Any) -> list[Frame]:
-    """Returns some rows of all frames, numbered from 0."""
+    """Returns the rows ``rows`` of all frames, with new env_ids from 0."""
     chosen = [{name: array[rows] for name, array in one.items()} for one in frames]
     return [one | {"env_id": np.arange(len(one["env_id"]), dtype=np.int32)} for one in chosen]
 
 
 def play(pool: Pool, actions: Actions, seed: Any = None) -> list[Frame]:
-    """Resets, then takes all actions; returns one frame more than there are actions."""
+    """Resets a pool and takes all actions; returns the frames of the reset and of each step."""
     return [start(pool, seed=seed), *(advance(pool, action) for action in actions)]
 
 
@@ -179,7 +182,7 @@ def _named(name: str, obs: Any) -> Frame:
 
 
 def _infos(pool: Pool, info: Mapping[str, Any]) -> Frame:
-    """A task's info fields by name, and further info of single environments as text."""
+    """Returns a task's info fields by name, and further info of single environments as text."""
     fields = {"env_id": info["env_id"], "elapsed_step": info["elapsed_step"]}
     fields |= {f"info {f.name}": info[f.name] for f in pool.spec.info}
     said = np.full(len(info["env_id"]), "", object)
@@ -189,12 +192,12 @@ def _infos(pool: Pool, info: Mapping[str, Any]) -> Frame:
 
 
 def _told(info: Mapping[str, Any]) -> list[str]:
-    """The keys that single environments set: those with a mask."""
+    """Returns the keys of info that single environments set, which have a mask."""
     return sorted(key for key in info if f"_{key}" in info and not key.startswith("final_"))
 
 
 def _said(info: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """One environment's own info."""
+    """Returns one environment's own info, without the fields that all environments have."""
     values = {key: info[key] for key in _told(info) if info[f"_{key}"][row]}
     return {
         key: _said(value, row) if isinstance(value, dict) else np.asarray(value[row]).tolist()
@@ -211,7 +214,7 @@ def _ordered(fields: Frame) -> Frame:
 
 
 def same(expected: Sequence[Frame], seen: Sequence[Frame], claim: str, tolerance: float = 0.0) -> None:
-    """Raises `Mismatch` at the first difference; floats may differ by ``tolerance``, integers never."""
+    """Raises `Mismatch` at the first difference; floats may differ by ``tolerance``. ``claim`` begins the message."""
     for step, (one, other) in enumerate(zip(expected, seen, strict=True)):
         if one.keys() != other.keys():
             raise Mismatch(f"{claim}: fields {sorted(one)} were expected, {sorted(other)} came")
@@ -234,7 +237,7 @@ def differ(one: Sequence[Frame], other: Sequence[Frame]) -> bool:
 
 
 def difference(one: np.ndarray, other: np.ndarray, tolerance: float = 0.0) -> int | None:
-    """Returns the first row that differs, or None."""
+    """Returns the index of the first row that differs, or None; 0 if shapes or dtypes differ."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return 0
     equal = one == other

@@ -1,1 +1,1 @@
-"""The page on which runs can be watched: a small server that only reads run folders, and its files for browsers."""
+"""A web page that shows training runs: a server that only reads run folders, and the page's files."""

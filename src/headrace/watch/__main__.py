@@ -1,7 +1,7 @@
-"""``python -m headrace.watch RUN --fd N``: the page of one run, on a socket that its training has opened.
+"""Serves the page of one run on a socket that its training has opened: ``python -m headrace.watch RUN --fd N``.
 
-Training listens on the socket itself, and starts this process only when somebody connects. It prints nothing: the
-terminal is the trainer's.
+Training listens on the socket, and starts this process only when a browser connects. The process prints nothing, since
+the terminal shows the training's output.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.watch.serve import serve_run
 
 
 def main() -> None:
-    """Serves the page of a run until it is over and no page is open."""
+    """Serves the page of a run until the run is over and no page is open."""
     parser = argparse.ArgumentParser(prog="python -m headrace.watch", description="Serve the page of one run.")
     parser.add_argument("run", type=Path, help="the run folder")
     parser.add_argument("--fd", type=int, required=True, help="an inherited socket that listens")

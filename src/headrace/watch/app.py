@@ -1,6 +1,6 @@
-"""The page's addresses: its own files, a websocket for what is live, tables of metrics, and videos of episodes.
+"""The routes of the page's server: static files, a websocket for live data, tables of metrics, and videos of episodes.
 
-Everything here only reads. Runs are addressed by ids that the server has given out, never by paths.
+All routes only read. Requests name runs by the ids that the server has sent, never by paths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headrace.watch.players import Players
 from headrace.watch.session import Session
 
 STATIC = Path(__file__).with_name("static")
-ROWS = 500  # rows of a table that are sent at once
+ROWS = 500  # number of rows of a table in one part of the response
 Table = tuple[str, Any, dict[str, np.ndarray]]
 """the name of a run, its seed, and its metrics"""
 
@@ -42,7 +42,7 @@ class Site:
 
     Attributes:
         open_pages: number of pages that are open now.
-        visited: whether any page was ever open.
+        visited: whether any page has been open.
     """
 
     def __init__(self, library: Library):
@@ -51,7 +51,7 @@ class Site:
         self.open_pages, self.visited = 0, False
 
     def app(self, host: str, token: str | None) -> ASGIApp:
-        """Returns the application; ``host`` and ``token`` as for `Guard`."""
+        """Returns the ASGI application; ``host`` and ``token`` as for `Guard`."""
         routes = [
             Route("/", _index),
             Route("/metrics.csv", self._table),
@@ -98,7 +98,7 @@ def _index(_: Request) -> Response:
 
 
 def _rows(tables: list[Table]) -> Iterator[str]:
-    """All metrics of some runs as one table."""
+    """Yields the metrics of several runs as one CSV table, in parts."""
     names = list(dict.fromkeys(name for _, _, columns in tables for name in columns))
     yield _lines([["run", "seed", *names]])
     for run, seed, columns in tables:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def identity(path: Path) -> str:
-    """Returns the id of a folder in addresses and messages."""
+    """Returns the id of a folder in URLs and messages: 12 hexadecimal digits."""
     return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """Returns when a file was last written, in ns, and its size in bytes; zeros if there is none."""
+    """Returns the time of a file's last modification in ns and its size in bytes; zeros if there is no such file."""
     try:
         stat = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Access control of the page's server: browsers of this machine, or those with the token; and what a page may load.
+"""Access control of the page's server: requests from this machine or with the token, and what the page may load.
 
-A page of another site can make a browser send requests here. Such a request has the other site as Origin, or as Host
-where the site's name resolves to this machine's address.
+A page of another site can make a browser send requests to this server. Such a request has the other site as Origin, or
+as Host if the site's name resolves to this machine's address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"  # a notebook on this machine
+    "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"  # for a notebook on this machine
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -32,12 +32,12 @@ HEADERS = {
 
 
 class Guard:
-    """Passes on only permitted requests.
+    """An ASGI application that passes permitted requests to another one.
 
     Args:
-        app: the application that answers them.
-        host: the host on which the server listens; only loopback needs no token.
-        token: the token that other machines need; None on loopback.
+        app: the application that answers permitted requests.
+        host: the host on which the server listens; only a loopback host needs no token.
+        token: the token that every request needs; None on a loopback host.
     """
 
     def __init__(self, app: ASGIApp, host: str, token: str | None):
@@ -65,7 +65,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": refusal})
 
     def _refusal(self, headers: Headers) -> str | None:
-        """Returns why a request is refused, with or without the token; None if it is not."""
+        """Returns why a request is refused even with the token; None if it is not."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._is_here(_address(host)[0]):
             return "this page is for the machine on which it runs"
@@ -78,13 +78,13 @@ class Guard:
             return False
         if name in {known.lower() for known in self._names}:
             return True
-        return self._token is not None and _is_address(name)  # a name may resolve to any machine, an address may not
+        return self._token is not None and _is_address(name)  # unlike a name, an address does not need to be resolved
 
     def _is_token(self, said: str | None) -> bool:
         return said is not None and hmac.compare_digest(said.encode(), (self._token or "").encode())
 
     def _admit(self, scope: Scope, headers: Headers) -> RedirectResponse:
-        """Returns the same page without the token in its address, which the browser keeps in a cookie."""
+        """Returns a redirection to the same page without the token in its URL; a cookie holds the token."""
         answer = RedirectResponse(scope.get("root_path") or "/", 303)
         name = _cookie_name(headers)
         answer.set_cookie(name, self._token or "", httponly=True, samesite="strict", path="/")
@@ -92,7 +92,7 @@ class Guard:
 
 
 def _guarded(send: Send) -> Send:
-    """Returns a send function that adds the headers which restrict what a page may load."""
+    """Returns a send function that adds `HEADERS`, which restrict what a page may load."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -106,7 +106,7 @@ def _guarded(send: Send) -> Send:
 
 
 def _address(header: str) -> tuple[str | None, int]:
-    """Returns the name and the port in a Host header; no name if it is none."""
+    """Returns the name and the port of a Host header; (None, 0) if it is malformed."""
     try:
         parts = urlsplit(f"//{header}")
         return parts.hostname, parts.port or 80
@@ -123,7 +123,7 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_name(headers: Headers) -> str:
-    """Returns the cookie's name, with the port, as all servers of a machine share their cookies."""
+    """Returns the cookie's name, which includes the port, since all servers of a machine share cookies."""
     return f"headrace-{_address(headers.get('host', ''))[1]}"
 
 

@@ -12,18 +12,18 @@ from headrace.train.sweep.trials import FILE
 from headrace.watch.run import Run
 from headrace.watch.sweep import Sweep
 
-DEEPEST = 3  # levels of folders below a named one that are searched
+DEEPEST = 3  # number of levels of folders below a root that are searched
 MOST_RUNS = 2000
 SCAN = 5.0  # seconds between two searches for runs; known runs are refreshed more often
-YOUNG = 5.0  # the age in seconds up to which a run may have no settings yet
+YOUNG = 5.0  # age in seconds up to which a run's settings file may still be empty
 SIGNS = ("config.json", "metrics.jsonl", "events.jsonl")
 
 
 class Library:
-    """The runs below some folders.
+    """The runs in and below some folders.
 
     Args:
-        roots: run folders, or folders that hold some.
+        roots: run folders, or folders that contain run folders.
 
     Attributes:
         runs: id → run.
@@ -43,7 +43,7 @@ class Library:
                 raise OptionError(f"{root} is no folder: headrace watch RUNS, with a folder of runs or one run's own")
 
     def look(self) -> None:
-        """Refreshes all runs, and searches for new ones from time to time."""
+        """Refreshes all runs, and searches for new ones every `SCAN` seconds."""
         now = time.monotonic()
         if now - self._scanned >= SCAN:
             self._scan()
@@ -63,7 +63,7 @@ class Library:
         self.runs = {run.id: run for run in found.values()}
 
     def _sweep(self, root: Path, path: Path, sweeps: dict[Path, Sweep]) -> Sweep | None:
-        """Returns the sweep of which a run is a trial, if its folder is a root or below one."""
+        """Returns the sweep of which a run is a trial, if the sweep's folder is a root or below one; else None."""
         folder = path.parent
         if path == root or not (folder / FILE).is_file():
             return None
@@ -83,7 +83,7 @@ def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
         try:
             with os.scandir(folder) as entries:
                 names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-        except OSError:  # unreadable, or just removed
+        except OSError:  # the folder is unreadable, or was just removed
             return
         for name in names:
             yield from _run_folders(folder / name, deepest - 1)
@@ -96,4 +96,4 @@ def _is_run(folder: Path) -> bool:
         stat = config.stat()
     except OSError:
         return any((folder / name).is_file() for name in SIGNS[1:])
-    return stat.st_size > 0 or time.time() - stat.st_mtime > YOUNG  # a run that begins has only created the file yet
+    return stat.st_size > 0 or time.time() - stat.st_mtime > YOUNG  # a new run first creates the file, empty

@@ -1,7 +1,6 @@
-"""The page of runs in a notebook's cell: the server runs beside the kernel, and a frame shows it.
+"""The page of runs in a notebook's cell: the server runs in a separate process, and an HTML frame shows the page.
 
-A cell that trains prints plain lines, and is busy until the run is over; a page in an earlier cell is updated during
-the run.
+A cell that trains prints plain lines and runs until training ends; a page in an earlier cell is updated meanwhile.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ COMMAND = (sys.executable, "-m", "headrace.watch.notebook")
 
 
 class Frame:
-    """A page whose server runs as long as this Python does, or until `close`.
+    """A page whose server runs until `close` or until this Python process ends; a notebook shows it as HTML.
 
     Attributes:
-        address: URL of the page, on the machine of the kernel.
-        height: height of the frame in pixels.
+        address: the URL of the page, on the kernel's machine.
+        height: the height of the frame in pixels.
     """
 
     def __init__(self, server: subprocess.Popen[str], address: str, height: int):
@@ -48,14 +47,14 @@ class Frame:
 def show(runs: str | Path = "runs", height: int = 760) -> Frame:
     """Returns the page of a folder of runs, which a notebook shows as the value of a cell.
 
-    The browser must be on the kernel's machine, or reach it through a tunnel to the same port.
+    The browser must run on the kernel's machine, or reach it through a tunnel to the same port.
 
     Args:
-        runs: the folder, which is made if there is none yet.
-        height: height of the frame in pixels.
+        runs: the folder, which is created if it does not exist.
+        height: the height of the frame in pixels.
 
     Raises:
-        OptionError: the folder cannot be made, or the server does not start.
+        OptionError: the folder cannot be created, or the server does not start.
     """
     try:
         Path(runs).mkdir(parents=True, exist_ok=True)
@@ -79,7 +78,7 @@ def _end(server: subprocess.Popen[str]) -> None:
 
 
 def main() -> None:
-    """Serves the page of a folder until standard input ends, as it does when the kernel is killed, too."""
+    """Serves the page of a folder until standard input is closed, which also happens when the kernel is killed."""
     library = Library([Path(sys.argv[1])])
     threading.Thread(target=_end_with_input, daemon=True).start()
     with listening(port=0) as found:

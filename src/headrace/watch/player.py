@@ -1,12 +1,12 @@
 """Plays a run's agent in real time for a page: ``python -m headrace.watch.player RUN [--source live|best]``.
 
-The page's server runs it while a page shows the agent. It writes frames to standard output: the length of a header (4
-bytes, big-endian), the header as JSON, the length of a picture, and the picture as a JPEG; length 0 means no picture.
-It ends when standard input or output is closed. Weights come from ``live.safetensors`` while the run trains, else from
-the newest checkpoint.
+The page's server runs this program while a page shows the agent. It writes frames to standard output: the length of a
+header (4 bytes, big-endian), the header as JSON, the length of a picture, and the picture as a JPEG; length 0 means no
+picture. It ends when standard input or output is closed. Weights come from ``live.safetensors`` while the run trains,
+else from the newest checkpoint.
 
-The process has the lowest priority and one thread. Where the cores are busy it draws rarely, so that training is hardly
-slowed down.
+The process has the lowest priority and one thread. While all cores are busy it renders rarely, so that training is
+hardly slowed down.
 """
 
 from __future__ import annotations
@@ -46,17 +46,23 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import read_live
 from headrace.train.workers.evaluator import give_way
 
-LEAST_PICTURES = 1.0  # pictures a second of a task that is slow to draw
-SHARES = 0.01, 0.25  # the share of all cores' time for drawing, where the cores are busy, and where one is idle
-HELD = 0.5  # seconds that the last picture of an episode stays
-LATE = 1.0  # seconds behind real time from which on the delay is not caught up
+LEAST_PICTURES = 1.0  # least number of pictures per second, of a task that is slow to render
+SHARES = 0.01, 0.25  # share of all cores' time for rendering: while all cores are busy, and while one is idle
+HELD = 0.5  # seconds for which the last picture of an episode is shown
+LATE = 1.0  # greatest delay behind real time, in seconds, that is made up for
 POLL = 0.5  # seconds between checks for newer weights
 SOURCES = "live", "best"
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Networks to play with: tensors by name, their agent step, and a stamp that differs for other ones."""
+    """Weights of a run's networks.
+
+    Attributes:
+        model: name → tensor.
+        step: the agent step of training at which they were written.
+        mark: a value that identifies this version of the weights.
+    """
 
     model: dict[str, torch.Tensor]
     step: int
@@ -64,11 +70,11 @@ class Weights:
 
 
 class Source:
-    """Reads the newest weights of a run.
+    """The newest weights of a run.
 
     Args:
         run: the run folder.
-        which: ``"live"`` or ``"best"``.
+        which: ``"live"`` for the latest weights, or ``"best"`` for the best checkpoint.
     """
 
     def __init__(self, run: RunFolder, which: str):
@@ -77,7 +83,7 @@ class Source:
         self._looked = -POLL
 
     def newer(self) -> Weights | None:
-        """Returns weights newer than the last returned; None if there are none, or the last call was a moment ago."""
+        """Returns weights newer than the last returned; None if there are none, or within `POLL` seconds of a call."""
         now = time.monotonic()
         if now - self._looked < POLL:
             return None
@@ -104,13 +110,13 @@ class Source:
 
 
 class Writer:
-    """Writes headers and pictures to the page's server."""
+    """The output of frames to the page's server."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
 
     def write(self, header: dict[str, Any], picture: bytes = b"") -> None:
-        """Writes both; blocks until they are taken."""
+        """Writes a header and a JPEG picture (empty for none); blocks until the server reads them."""
         head = json.dumps(header, allow_nan=False).encode()
         parts = (len(head).to_bytes(4, "big"), head, len(picture).to_bytes(4, "big"), picture)
         self._file.write(b"".join(parts))
@@ -118,13 +124,13 @@ class Writer:
 
 
 class Player:
-    """Plays one or several environments in real time, and shows the first one's numbers.
+    """Plays one or several environments in real time, with the metrics of the first one.
 
     Args:
         run: the run folder.
-        config: its settings.
-        source: reads its weights.
-        writer: writes the frames.
+        config: the run's settings.
+        source: the source of its weights.
+        writer: the output of frames.
     """
 
     def __init__(self, run: RunFolder, config: Config, source: Source, writer: Writer):
@@ -141,7 +147,7 @@ class Player:
         envs, trouble = self._environments(seed)
         self._trouble = trouble
         options = small(self._config)
-        # the step after an episode only begins the next one: its last state is seen as well
+        # in next-step mode the step after an episode only begins the next one, so that its last state can be shown
         with playing_pool(
             self._config, lives=True, num_envs=envs, num_threads=1, seed=seed, autoreset="next_step", **options
         ) as pool:
@@ -162,7 +168,7 @@ class Player:
         return found
 
     def _environments(self, seed: int) -> tuple[int, str | None]:
-        """Returns how many environments are shown side by side, and in words, why nothing can be drawn."""
+        """Returns the number of environments shown side by side, and why they cannot be rendered, None if they can."""
         options = small(self._config)
         with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, **options) as pool:
             pool.reset()
@@ -182,12 +188,12 @@ class Player:
         due = time.monotonic()
         while True:
             self._take_weights(agent)
-            # several environments would do the same side by side, where neither they nor the agent leave it to chance
+            # with deterministic actions, several environments that are not random would all look the same
             actions = agent.act(obs, deterministic=pool.num_envs == 1, action_mask=info.get(MASK))
             obs, reward, terminated, truncated, info = pool.step(actions)
             if over[0]:
                 self._episode, self._steps, self._earned = self._episode + 1, 0, 0.0
-            elif not ended[0]:  # otherwise a life begins
+            elif not ended[0]:  # otherwise this step only begins a new life
                 self._steps, self._earned = self._steps + 1, self._earned + float(agent.score(reward)[0])
             ended, over = terminated | truncated, game_over(terminated, truncated, info)
             due += 1 / fps
@@ -202,14 +208,14 @@ class Player:
     def _take_weights(self, agent: Agent) -> None:
         weights = self._source.newer()
         if weights is not None:
-            with suppress(StateError):  # of a run that was begun anew in the same folder
+            with suppress(StateError):  # the weights may be of a new run in the same folder
                 agent.load(weights.model)
                 self._trained = weights.step
 
     def _show(self, pool: Pool, agent: Agent, over: bool, behind: bool) -> None:
-        """Writes the step's numbers, with a picture where one is due."""
+        """Writes the step's metrics, with a picture if one is due."""
         pause = 1 / LEAST_PICTURES if behind else self._pause
-        # the last step of an episode is worth more than others
+        # the last step of an episode is shown with priority
         due = time.monotonic() - self._drawn >= (pause / 2 if over else pause)
         picture = self._draw(pool) if due and self._trouble is None else b""
         self._writer.write(self._header(agent), picture)
@@ -245,7 +251,7 @@ class Player:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Plays the run that the arguments name until its input or output is closed; returns the exit status."""
+    """Plays the run named in the arguments until standard input or output is closed; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m headrace.watch.player", description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", choices=SOURCES, default=SOURCES[0])
@@ -270,7 +276,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _own_output() -> BinaryIO:
-    """Returns standard output for frames alone; all other output goes to standard error."""
+    """Returns standard output, for frames only, and redirects all other output to standard error."""
     own = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(own, "wb")

@@ -1,6 +1,6 @@
-"""Processes in which agents play for the page, one for each run whose agent a page shows.
+"""Processes that play agents for the page, one for each run and source of weights that a page shows.
 
-The server itself loads neither torch nor environments: pictures and numbers come from players through pipes.
+The server itself imports neither torch nor environments: it receives pictures and metrics from players through pipes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 AGAIN = 3.0  # seconds until a player that has ended is restarted
-PAUSE = 0.06  # the shortest time between two frames for one page
+PAUSE = 0.06  # shortest time in seconds between two frames for one page
 TOUCH = 1.0  # seconds between two touches of the run's file ``watched``
-PATIENCE = 2.0  # the longest wait for a player to end by itself, in seconds
-LARGEST = 1 << 24  # bytes of a header or a picture
-WORDS = 400  # characters of a player's last message that are shown
+PATIENCE = 2.0  # seconds for a player to end after its input was closed
+LARGEST = 1 << 24  # greatest size in bytes of a header or a picture
+WORDS = 400  # number of last bytes of a player's error output that are searched for its last line
 SOURCES = ("live", "best")
 COMMAND = (sys.executable, "-m", "headrace.watch.player")
 """the command of a player, without the arguments: the run folder, and ``--source`` with one of `SOURCES`"""
@@ -27,7 +27,7 @@ Frame = tuple[dict[str, Any], bytes]
 
 
 class Player:
-    """One process that plays, for all pages that show it.
+    """A process that plays one run's agent, for all pages that show it.
 
     Args:
         run: the run folder.
@@ -42,7 +42,7 @@ class Player:
         self.watchers = 0
 
     async def frames(self) -> AsyncIterator[Frame]:
-        """Yields each new header of the player, with the newest picture if it was not yielded before."""
+        """Yields new headers of the player, each with the newest picture, or b"" if that was yielded before."""
         said = picture = None
         while True:
             async with self._changed:
@@ -54,7 +54,7 @@ class Player:
             await asyncio.sleep(PAUSE)
 
     async def keep_playing(self) -> None:
-        """Runs the process, restarting it after failures, until this is cancelled; frames hold its errors."""
+        """Runs the process and restarts it when it ends, until this task is cancelled; frames hold its errors."""
         touching = asyncio.create_task(self._touch()) if self._source == "live" else None
         try:
             while True:
@@ -94,9 +94,9 @@ class Player:
             self._changed.notify_all()
 
     async def _touch(self) -> None:
-        """Touches the run's file ``watched`` once a second."""
+        """Touches the run's file ``watched`` every `TOUCH` seconds."""
         while True:
-            with contextlib.suppress(OSError):  # a folder that is read only
+            with contextlib.suppress(OSError):  # the folder may be read-only
                 (self._run / "watched").touch()
             await asyncio.sleep(TOUCH)
 
@@ -109,7 +109,7 @@ class Players:
 
     @asynccontextmanager
     async def watched(self, run: Path, source: str) -> AsyncIterator[Player]:
-        """Returns a context with a player, which runs until the last page has left the context."""
+        """Returns a context with a player, which runs until the context of the last page ends."""
         key = run, source
         if key not in self._players:
             player = Player(run, source)
@@ -153,7 +153,7 @@ async def _last_words(stream: asyncio.StreamReader) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ends a player by closing its input, and kills it if it has not ended in time."""
+    """Ends a player by closing its input, and kills it if it has not ended after `PATIENCE` seconds."""
     if process.stdin is not None:
         process.stdin.close()
     try:

@@ -1,7 +1,6 @@
-"""Shows a run's robot in 3D in a browser, with the newest weights: ``headrace play RUN --3d``.
+"""Shows a run's MuJoCo model in 3D in a browser, played with the newest weights: ``headrace play RUN --3d``.
 
-The drawing is mjviser's, over viser: the browser draws, so that it costs this machine little. It needs the extra
-``viewer3d``.
+mjviser and viser draw it: the browser renders, so that this machine has little work. The extra ``viewer3d`` is needed.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from headrace.train.runs.folder import RunFolder
 from headrace.watch.player import LATE, Source
 
 HOST = "127.0.0.1"
-MOST_FRAMES = 60.0  # a second
+MOST_FRAMES = 60.0  # greatest number of frames per second
 TOLD = 0.25  # seconds between updates of the text
 HELD = 0.5  # seconds for which the end of an episode is shown
-VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in sizes of the robot
+VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in multiples of the robot's size
 SHOWN = ("qpos", "mocap_pos", "mocap_quat")
 """the arrays of a simulation that its picture depends on"""
 
@@ -44,17 +43,17 @@ def show(
     ready: Callable[[str], object] = print,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Plays until ``stop()`` or Ctrl-C; every browser at the address sees the same robot.
+    """Plays a run's agent and shows it in 3D until ``stop()`` returns True or Ctrl-C; all browsers show the same.
 
     Args:
         run_dir: the run folder.
-        which: the ``"newest"`` weights, also of a run that trains, or the ``"best"`` checkpoint.
+        which: ``"newest"`` for the latest weights, also of a run that trains, or ``"best"`` for the best checkpoint.
         deterministic: whether to take the most likely actions.
-        seed: seed of the environment.
-        port: port on this machine; 0 for any free one.
+        seed: the seed of the environment.
+        port: the port on this machine; 0 for any free port.
         trust: as in `headrace.train.resume`.
-        ready: called with the page's address.
-        stop: called at every step; playing ends once it returns True.
+        ready: a function that is called with the page's URL.
+        stop: a function that is called at every step; playing ends when it returns True.
 
     Raises:
         ImportError: mjviser is not installed.
@@ -82,7 +81,7 @@ def show(
 
 
 class _Screen:
-    """The browsers' view: the robot, and text beside it."""
+    """The scene that browsers show: the robot, and a text panel."""
 
     def __init__(self, server: Any, model: Any, pool: Pool):
         import mujoco
@@ -93,13 +92,13 @@ class _Screen:
         self._scene = ViserMujocoScene(server, model, num_envs=1)
         server.initial_camera.position = tuple(VIEW * self._size())
         server.initial_camera.look_at = (0.0, 0.0, 0.0)  # the scene follows a robot that walks
-        server.gui.configure_theme(show_share_button=False)  # which would contact another server
+        server.gui.configure_theme(show_share_button=False)  # the button would contact another server
         self._words = server.gui.add_markdown("")
         self._names = [name for name in SHOWN if name in pool.state_arrays()]
         self._drawn = self._told = 0.0
 
     def _size(self) -> float:
-        """Returns the size of the robot in m: of all bodies that move, or of the whole model if none does."""
+        """Returns the greatest extent in m of all bodies that move, or of the whole model if none does."""
         model, data = self._model, self._data
         self._mujoco.mj_kinematics(model, data)
         moves = (model.body_weldid[model.geom_bodyid] != 0) & (model.geom_rbound > 0)
@@ -109,7 +108,10 @@ class _Screen:
         return float(((places + radii).max(0) - (places - radii).min(0)).max())
 
     def draw(self, words: str, at_once: bool) -> None:
-        """Shows the present state of the environment, unless it was shown a moment ago."""
+        """Shows the environment's state, at most `MOST_FRAMES` times a second, and the text ``words``.
+
+        With ``at_once``, both are shown without regard to the time of the last update.
+        """
         now = time.monotonic()
         if now - self._drawn < 1 / MOST_FRAMES and not at_once:
             return
@@ -132,7 +134,7 @@ def _play(
     while not stop():
         weights = source.newer()
         if weights is not None:
-            with contextlib.suppress(StateError):  # of a run that was begun anew in the same folder
+            with contextlib.suppress(StateError):  # the weights may be of a new run in the same folder
                 agent.load(weights.model)
                 trained = weights.step
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
@@ -151,7 +153,7 @@ def _play(
 
 
 def _silence() -> contextlib.AbstractContextManager[object]:
-    """Suppresses the banner that viser prints."""
+    """Returns a context in which viser's banner, on standard output, is discarded."""
     return contextlib.redirect_stdout(io.StringIO())
 
 
@@ -159,7 +161,7 @@ def _model_of(pool: Pool) -> Any:
     """Returns the MuJoCo model of a pool's environments.
 
     Raises:
-        OptionError: they have none.
+        OptionError: the environments have no MuJoCo model.
     """
     from headrace.pool.executors.mujoco.executor import MujocoExecutor
 
@@ -169,6 +171,6 @@ def _model_of(pool: Pool) -> Any:
 
 
 def _free_port() -> int:
-    """Returns a port that is free now; viser would take the first from 8080 on, and 0 for 8080."""
+    """Returns a port that is free now, since viser treats port 0 as 8080 and takes the first free one from there."""
     with socket.create_server((HOST, 0)) as found:
         return found.getsockname()[1]

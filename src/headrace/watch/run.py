@@ -1,7 +1,7 @@
 """The data of one run for a page, read only from its folder.
 
-A refresh costs a few calls of ``stat`` if nothing has changed. All metrics are read only of runs that a page shows; of
-others only the last line, and some lines for a small plot.
+A refresh takes a few calls of ``stat`` if no file has changed. The metrics of runs that a page shows are read in full;
+of other runs only the last line, and some lines for a small plot.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from headrace.watch.sweep import Sweep
 
 FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl")
 VIDEO = re.compile(r"[\w-][\w.-]*\.mp4")
-MOST_EVENTS = 500  # the newest events of a run that are shown
+MOST_EVENTS = 500  # greatest number of events of a run that are shown, the newest ones
 MOST_EPISODES = 20
-KEPT = 120.0  # seconds for which metrics are kept after their last use
+KEPT = 120.0  # seconds after their last use at which metrics are freed
 FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
 Stamp = tuple[tuple[int, int], ...]
 
@@ -35,14 +35,14 @@ class Run:
     """One run folder.
 
     Args:
-        path: the folder, as the user named it.
-        name: its name in the list of runs.
-        sweep: the sweep of which it is a trial.
+        path: the folder, as the user gave it.
+        name: the run's name in the list of runs.
+        sweep: the sweep of which it is a trial; None for none.
 
     Attributes:
-        id: id of the folder in addresses.
-        summary: its entry in the list of runs, as JSON.
-        version: a number that grows whenever the summary changes.
+        id: the folder's id in URLs and messages.
+        summary: the run's entry in the list of runs, as values for JSON.
+        version: a number that increases whenever the summary changes.
     """
 
     def __init__(self, path: Path, name: str, sweep: Sweep | None = None):
@@ -56,7 +56,7 @@ class Run:
 
     @property
     def series(self) -> Series:
-        """All its metrics, up to date; freed some time after they were last asked for."""
+        """All metrics of the run, up to date; freed `KEPT` seconds after their last use."""
         self._asked = time.monotonic()
         if self._series is None:
             self._series = Series(self.path / "metrics.jsonl")
@@ -78,7 +78,7 @@ class Run:
         return {"events": events, "episodes": [*self._episodes(), *self._films()]}
 
     def video(self, folder: str, name: str) -> Path | None:
-        """Returns the file of a video of this run; None if there is none of this name."""
+        """Returns the file of a video of this run; None if there is no video of this name in ``folder``."""
         path = self.path / folder / name
         if folder not in ("episodes", "videos") or not VIDEO.fullmatch(name):
             return None
@@ -121,7 +121,7 @@ class Run:
         return hashlib.sha256(alike.encode()).hexdigest()[:12]
 
     def _episodes(self) -> list[dict[str, Any]]:
-        """Returns the episodes that training has kept."""
+        """Returns the recorded episodes of training, the newest `MOST_EPISODES`."""
         try:
             lines = (self.path / "episodes" / "episodes.jsonl").read_bytes().splitlines()
         except OSError:
@@ -151,14 +151,14 @@ class Run:
 
 
 def _told(status: Status, problem: str) -> dict[str, Any]:
-    """Returns a status as JSON; a run with damaged metrics is damaged as well, unless it still trains."""
+    """Returns a status as values for JSON; a run with damaged metrics counts as damaged, unless it still trains."""
     if problem and status.kind != "running":
         return {"kind": "damaged", "text": problem, "when": status.when, "resume": None}
     return {"kind": status.kind, "text": status.text, "when": status.when, "resume": status.resume}
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """Returns the settings in a file, name → value; empty if it holds none."""
+    """Returns the settings in a file, name → value; empty if it cannot be read or holds none."""
     try:
         values = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError):
@@ -172,7 +172,7 @@ def _inside(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _returns(line: dict[str, Any]) -> dict[str, float]:
-    """Returns the return of each policy, where a run trains several."""
+    """Returns policy → return, if a run trains several policies; else an empty dict."""
     policies = _inside(line, "policies")
     found = {name: _number(_inside(policies, name).get("return")) for name in policies}
     return {name: value for name, value in found.items() if value is not None} if len(policies) > 1 else {}

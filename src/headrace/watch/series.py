@@ -1,7 +1,7 @@
-"""The metrics of a run as columns of numbers, kept up to date as the run writes.
+"""The metrics of a run as columns of numbers, updated as the run writes them.
 
-Every number of a line is a column named by its path in the line, such as ``loss/entropy`` or ``time/env``, whatever an
-algorithm reports.
+Every number of a line belongs to a column named by its path in the line, such as ``loss/entropy`` or ``time/env``, for
+any names that an algorithm reports.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 
 from headrace.watch.tail import Tail, sample
 
-DEEPEST = 6  # objects within objects
+DEEPEST = 6  # greatest depth of nested objects
 MOST_COLUMNS = 500
-SPARK = 40  # lines of a file for its small plot
+SPARK = 40  # number of lines of a file for its small plot
 RECENT = 60.0  # seconds over which the rate is measured
-SHOWN = 60  # characters of a damaged line that a message shows
+SHOWN = 60  # number of bytes of a damaged line that a message shows
 
 
 class Series:
@@ -32,9 +32,9 @@ class Series:
         path: the file.
 
     Attributes:
-        generation: a number that grows whenever earlier lines become invalid, as after a resumption.
+        generation: a number that increases whenever earlier lines become invalid, as when a run is resumed.
         count: number of lines read.
-        problem: in words, why reading stopped before the end; empty if it did not.
+        problem: a description of the error that stopped reading before the end; empty if there was none.
     """
 
     def __init__(self, path: Path):
@@ -58,11 +58,11 @@ class Series:
             self._add(line)
 
     def rows(self, first: int = 0) -> dict[str, np.ndarray]:
-        """Returns every column from row ``first`` on: float64 [rows], not a number where a line has none."""
+        """Returns name → column from row ``first`` on, float64[rows], with NaN where a line lacks the number."""
         return {name: np.array(column[first:]) for name, column in self._columns.items()}
 
     def evaluations(self) -> dict[str, np.ndarray]:
-        """Returns the rows with a new evaluation, with all columns; its own steps are in ``evaluation/step``."""
+        """Returns all columns of the rows with a new evaluation, whose agent step is in ``evaluation/step``."""
         columns = self.rows()
         if not {"evaluation/step", "evaluation/return"} <= columns.keys():
             return {}
@@ -91,7 +91,7 @@ class Series:
 
 
 def measurement(line: bytes) -> dict[str, Any] | None:
-    """Returns the content of a line of metrics; None if it is no measurement."""
+    """Returns the content of a line of metrics; None if it is not a JSON object with an integer ``step``."""
     try:
         values = json.loads(line)
         return values if isinstance(values, dict) and isinstance(values["step"], int) else None
@@ -100,19 +100,22 @@ def measurement(line: bytes) -> dict[str, Any] | None:
 
 
 def numbers(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
-    """All numbers of nested objects, by their paths."""
+    """Yields (path, number) for all numbers of nested objects."""
     for name, value in values.items():
         if isinstance(value, dict) and depth < DEEPEST:
             yield from numbers(value, f"{prefix}{name}/", depth + 1)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 yield prefix + name, float(value)
-            except OverflowError:  # an integer beyond all floats
+            except OverflowError:  # an integer outside the range of floats
                 yield prefix + name, math.copysign(math.inf, value)
 
 
 def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -> dict[str, np.ndarray]:
-    """Returns the rows between two values of a column, with a neighbour at either side; all without such a column."""
+    """Returns the rows whose value of column ``axis`` is in [low, high], and one more on each side.
+
+    Returns all rows if there is no such column.
+    """
     if axis not in columns or (low == -math.inf and high == math.inf):
         return columns
     below, above = np.flatnonzero(columns[axis] < low), np.flatnonzero(columns[axis] > high)
@@ -124,9 +127,9 @@ def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -
 def thin(columns: dict[str, np.ndarray], most: int) -> dict[str, np.ndarray]:
     """Returns columns with at most ``most`` values each.
 
-    Rows are divided into groups of neighbours. Of each column a group keeps its lowest and its highest value, in their
-    order. Of a growing column, such as steps, these are the first and the last, so that a peak is kept, and moved by
-    less than a group.
+    Rows are divided into groups of successive rows. Of each column, the lowest and the highest value of a group are
+    kept, in their order. In an increasing column, such as steps, these are the first and the last value, so that a peak
+    is kept, at a position that is wrong by less than a group.
     """
     count = max(map(len, columns.values()), default=0)
     if count <= most:
@@ -154,13 +157,13 @@ def _rest(column: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Glance:
-    """An overview of a file of metrics; a long file is not read whole.
+    """An overview of a file of metrics; a long file is not read completely.
 
     Attributes:
-        returns: some returns, evenly from its beginning to its end.
-        last: its last line; empty if there is none.
-        rate: recent agent steps a second; None if unknown.
-        problem: in words, an error in the lines that were read; empty if there is none.
+        returns: some returns, evenly spaced from the file's beginning to its end.
+        last: the content of the last line; empty if there is none.
+        rate: recent agent steps per second; None if unknown.
+        problem: a description of an error in the lines that were read; empty if there is none.
     """
 
     returns: list[float]
@@ -181,7 +184,7 @@ def glance(path: Path) -> Glance:
 
 
 def _rate(lines: list[dict[str, Any]]) -> float | None:
-    """Returns agent steps a second over the last minute, or since the line before."""
+    """Returns agent steps per second over the last `RECENT` seconds or more; None if they cannot be computed."""
     moments = [(0.0, 0)] + [(seconds, line["step"]) for line in lines if (seconds := _seconds(line)) is not None]
     last, step = moments.pop()
     then, before = next((each for each in reversed(moments) if last - each[0] >= RECENT), (moments or [(last, 0)])[0])

@@ -1,4 +1,4 @@
-"""Runs the page's server: for a person until Ctrl-C, or for one run on a socket that training hands over."""
+"""Runs the page's server: for ``headrace watch`` until Ctrl-C, or for one run on a socket that training passes on."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from headrace.watch.library import Library
 HOST = "127.0.0.1"
 PORT = 7420
 POLL = 1.0  # seconds between checks whether a run is over
-LINGER = 5.0  # seconds in which a closed page may be opened again, such as by a reload
-PATIENCE = 60.0  # seconds after a run's end in which a page may still be opened
+LINGER = 5.0  # seconds for which the server waits after the last page was closed, which may be a reload
+PATIENCE = 60.0  # seconds for which it waits after a run's end if no page was ever open
 GRACE = 1  # seconds for connections to close
 NICE = 19
 
 
 def listening(host: str = HOST, port: int | None = None) -> socket.socket:
-    """Returns a socket that listens, at a free port if none is named.
+    """Returns a listening socket on ``port``; by default on `PORT`, or on any free port if that is taken.
 
     Raises:
-        OptionError: there is no such host, or the port is taken.
+        OptionError: there is no such host, or the given port is taken.
     """
     wanted = PORT if port is None else port
     try:
@@ -61,7 +61,7 @@ def _bind(found: socket.socket, address: tuple, *, anywhere: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether only this machine can reach a host."""
+    """Returns whether a host is a loopback address, which only this machine can reach."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -73,9 +73,9 @@ def serve(library: Library, found: socket.socket, host: str, ready: Callable[[li
 
     Args:
         library: the runs.
-        found: a socket that listens.
-        host: the host as the user named it.
-        ready: called with the page's addresses; the first one is for this machine.
+        found: a listening socket.
+        host: the host, as the user gave it.
+        ready: a function that is called with the page's URLs; the first one is for this machine.
     """
     give_way()
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
@@ -87,7 +87,7 @@ def serve(library: Library, found: socket.socket, host: str, ready: Callable[[li
 
 
 def _names(host: str) -> list[str]:
-    """Returns the name of a host in an address; a browser cannot open one that means all addresses of a machine."""
+    """Returns the names for a host in URLs; an address such as 0.0.0.0 is replaced by names that browsers can open."""
     try:
         everywhere = ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -102,7 +102,7 @@ def serve_run(run: Path, descriptor: int) -> None:
 
     Args:
         run: the run folder.
-        descriptor: descriptor of a socket that listens on loopback addresses.
+        descriptor: the descriptor of a socket that listens on loopback addresses.
     """
     give_way()
     found = socket.socket(fileno=descriptor)
@@ -118,7 +118,7 @@ async def _serve_run(run: Path, site: Site, server: uvicorn.Server, found: socke
 
 
 async def _end_after(run: Path, site: Site, server: uvicorn.Server) -> None:
-    """Lets the server end once the run is over and no page is open."""
+    """Ends the server once the run is over and no page is open, after `LINGER` or `PATIENCE` seconds."""
     needed = time.monotonic()
     while True:
         now = time.monotonic()
@@ -131,11 +131,11 @@ async def _end_after(run: Path, site: Site, server: uvicorn.Server) -> None:
 
 
 class _RunServer(uvicorn.Server):
-    """A server that ignores Ctrl-C, which is meant for the training in the same terminal."""
+    """A server that ignores Ctrl-C, since that ends the training in the same terminal."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handles only TERM."""
+        """Returns a context in which the server handles SIGTERM and ignores SIGINT."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self.handle_exit)
         yield
@@ -156,6 +156,6 @@ def _config(site: Site, host: str, token: str | None) -> uvicorn.Config:
 
 
 def give_way() -> None:
-    """Gives this process, and those it starts, the lowest scheduling priority."""
+    """Gives this process, and processes that it starts, the lowest scheduling priority."""
     with contextlib.suppress(OSError):
         os.nice(NICE)

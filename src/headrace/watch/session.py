@@ -1,7 +1,8 @@
-"""The connection to one open page: the page says what it shows, and receives those data and their updates.
+"""The connection to one open page, which requests the data that it shows, and receives them and their updates.
 
-Messages are JSON; those with numbers or a picture are binary: four bytes, the length of a JSON header (big-endian), the
-header, padded with spaces to a multiple of eight, and then the numbers (float64, little-endian) or the picture.
+Messages are JSON. Messages with numbers or a picture are binary: four bytes with the length of a JSON header
+(big-endian), the header, padded with spaces to a multiple of eight bytes, and then the numbers (float64, little-endian)
+or the picture.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from headrace.watch.series import thin, window
 INTERVAL = 1.0  # seconds between two refreshes of the folders
 AXES = {"step": ("step",), "seconds": ("time/seconds",), "updates": ("updates", "iteration")}
 MOST_CHOSEN = 100
-POINTS = 20_000  # points of a curve, all chosen runs together
-FEWEST, MOST = 400, 4000  # points of one run
-GROWTH = 0.25  # share of a page's points that may be appended before all are sent again
+POINTS = 20_000  # greatest number of points of a curve, of all chosen runs together
+FEWEST, MOST = 400, 4000  # limits of the number of points of one run
+GROWTH = 0.25  # points that may be appended before all are sent again, relative to the points sent
 T = TypeVar("T")
 
 
 @dataclass
 class View:
-    """The view of a page: the runs, and the visible part of an axis; by default all of it."""
+    """The view of a page: the chosen runs, and the visible interval of an axis, by default all of it."""
 
     chosen: list[str] = field(default_factory=list)
     axis: str = "step"
@@ -46,7 +47,7 @@ class View:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> View:
-        """Returns the view that a message asks for; malformed parts are ignored."""
+        """Returns the view that a message requests; malformed parts are ignored."""
         chosen = said.get("runs")
         chosen = [name for name in chosen if isinstance(name, str)] if isinstance(chosen, list) else []
         axis = said.get("axis")
@@ -55,13 +56,21 @@ class View:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the axis is shown from end to end."""
+        """Whether the axis is shown completely."""
         return self.low == -math.inf and self.high == math.inf
 
 
 @dataclass
 class Sent:
-    """The parts of a run that a page has received."""
+    """The data of a run that a page has received.
+
+    Attributes:
+        view: the view for which they were sent.
+        generation, count: those of the run's `Series` at that time.
+        points: number of points that were sent at first.
+        appended: number of points that have been appended since.
+        version: the `Run.version` of the details that were sent; -1 for none.
+    """
 
     view: View
     generation: int
@@ -77,8 +86,8 @@ class Session:
     Args:
         socket: an accepted websocket.
         library: the runs.
-        players: the processes that play.
-        reader: executor of functions that read files, with one thread.
+        players: the processes that play agents.
+        reader: an executor with one thread, for functions that read files.
     """
 
     def __init__(self, socket: WebSocket, library: Library, players: Players, reader: Executor):
@@ -114,7 +123,7 @@ class Session:
                     await task
 
     def _hear(self, said: Any) -> None:
-        """Handles the messages of the page."""
+        """Handles a message of the page."""
         if not isinstance(said, dict):
             return
         if "runs" in said:
@@ -149,7 +158,7 @@ class Session:
                 await self._socket.send_text(message)
 
     def _news(self, view: View, forgotten: set[str]) -> list[str | bytes]:
-        """Returns messages with all data that the page does not have yet, also of runs that it shows again."""
+        """Returns messages with all data that the page lacks, including runs that it had hidden and shows again."""
         library = self._library
         library.look()
         messages: list[str | bytes] = []
@@ -212,7 +221,7 @@ class Session:
         return messages
 
     def _show_agent(self) -> None:
-        """Starts, changes or stops sending an agent's frames, as the page asks."""
+        """Starts, changes or stops sending an agent's frames, as the page has requested."""
         agent = None if self._resting else self._wanted
         if agent != self._agent:
             if self._showing is not None:
@@ -221,7 +230,7 @@ class Session:
             self._showing = asyncio.create_task(self._keep_showing(*agent)) if agent is not None else None
 
     def _agent_of(self, said: Any) -> tuple[str, str] | None:
-        """Returns the run and the source of weights that a page asks for; None for none, or an unknown one."""
+        """Returns the run and the source of weights that a page requests; None for no run or an unknown one."""
         known = isinstance(said, dict) and said.get("source") in SOURCES and isinstance(said.get("run"), str)
         if not known or said["run"] not in self._library.runs:
             return None
@@ -236,7 +245,7 @@ class Session:
 
 
 def _numbers(kind: str, run: str, columns: Mapping[str, np.ndarray], **more: Any) -> bytes:
-    """Returns a message with columns of numbers, all of one length."""
+    """Returns a binary message with columns of numbers, all of the same length."""
     length = max(map(len, columns.values()), default=0)
     header = {"kind": kind, "run": run, "names": list(columns), "length": length, **more}
     content = np.stack(list(columns.values())).astype("<f8").tobytes() if columns else b""
@@ -250,7 +259,7 @@ def _binary(header: Mapping[str, Any], content: bytes) -> bytes:
 
 
 def _json(message: Mapping[str, Any]) -> str:
-    """Returns a message as text; numbers that JSON does not have are null."""
+    """Returns a message as JSON text; infinite numbers and NaN become null."""
     return json.dumps(_plain(message), allow_nan=False)
 
 
@@ -263,6 +272,6 @@ def _plain(value: Any) -> Any:
 
 
 def _bound(value: Any, default: float) -> float:
-    """Returns a number from a message; the default if it is no number."""
+    """Returns a number of a message, limited to finite floats; the default if it is not a number."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     return min(max(value, -sys.float_info.max), sys.float_info.max) if known else default

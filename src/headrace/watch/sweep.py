@@ -18,14 +18,14 @@ class Sweep:
     """One sweep's folder.
 
     Args:
-        path: the folder, as the user named it.
-        name: its name in the list of runs.
+        path: the folder, as the user gave it.
+        name: the sweep's name in the list of runs.
 
     Attributes:
-        id: id of the folder in messages.
-        told: `headrace.train.sweep.summary.summary`, with the ``id`` of each trial's run; ``problem`` says in words why
-            there is none, and is else empty.
-        version: a number that grows whenever ``told`` changes.
+        id: the folder's id in messages.
+        told: the result of `headrace.train.sweep.summary.summary`, with the ``id`` of each trial's run; ``problem``
+            describes the error if there is no summary, and is otherwise empty.
+        version: a number that increases whenever ``told`` changes.
     """
 
     def __init__(self, path: Path, name: str):

@@ -1,7 +1,7 @@
-"""Reads files that grow by lines, each line once.
+"""Reads files to which lines are appended, each line once.
 
-A resumed run truncates its metrics to those of its checkpoint, so that lines that were read before become invalid. The
-file's size, its inode, or the bytes before the position reached show that.
+A resumed run truncates its metrics to those of its checkpoint, so that lines that were read before become invalid. This
+is detected by the file's size, its inode, or the bytes before the current position.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-KEPT = 256  # bytes before the position reached that must be unchanged
-BLOCK = 1 << 15  # bytes in which a sample searches for a whole line
+KEPT = 256  # number of bytes before the current position that must be unchanged
+BLOCK = 1 << 15  # number of bytes in which a sample searches for a complete line
 
 
 class Tail:
@@ -24,10 +24,10 @@ class Tail:
         self._path, self._inode, self._offset, self._before = path, 0, 0, b""
 
     def read(self) -> tuple[bool, list[bytes]]:
-        """Returns whether earlier lines have become invalid, and the new whole lines.
+        """Returns whether earlier lines have become invalid, and the new complete lines.
 
         Raises:
-            OSError: there is a file, and it cannot be read.
+            OSError: the file exists and cannot be read.
         """
         try:
             file = self._path.open("rb", buffering=0)
@@ -50,9 +50,9 @@ class Tail:
 
 
 def sample(path: Path, number: int) -> list[bytes]:
-    """Returns about ``number`` whole lines, evenly spaced in a file of any length, including the last one.
+    """Returns about ``number`` complete lines, evenly spaced in a file of any length, including the last one.
 
-    A short file gives all its lines; one that cannot be read gives none.
+    Returns all lines of a short file, and none if the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -68,7 +68,7 @@ def sample(path: Path, number: int) -> list[bytes]:
 
 
 def _line_after(descriptor: int, place: int) -> bytes:
-    """Returns the first whole line that begins after a position; empty if none ends within a block."""
+    """Returns the first complete line that begins after a position; empty if none ends within `BLOCK` bytes."""
     parts = os.pread(descriptor, BLOCK, place).split(b"\n", 2)
     return parts[1] if len(parts) == 3 else b""
 
