@@ -11,7 +11,7 @@ class HeadraceError(Exception):
 
 
 class UnknownTaskError(HeadraceError, ValueError):
-    """No task has this name; the message lists the nearest names."""
+    """No task has this name; the message lists the most similar names."""
 
 
 class OptionError(HeadraceError, ValueError):
@@ -43,7 +43,7 @@ class StorageError(HeadraceError, OSError):
 
 
 class SequenceError(HeadraceError, RuntimeError):
-    """A call is not valid in the present state: step before reset, recv with too little in flight, …."""
+    """A call is not valid in the present state, such as a step before the first reset, or a recv with nothing sent."""
 
 
 class ClosedError(HeadraceError, RuntimeError):
@@ -63,7 +63,7 @@ class EngineLostError(HeadraceError, RuntimeError):
 
 
 class WorkerError(HeadraceError, RuntimeError):
-    """A worker process raised or died; the message names it and says what happened."""
+    """A worker process raised or died; the message names the process and the cause."""
 
 
 class NotFiniteError(HeadraceError, ArithmeticError):
@@ -75,7 +75,7 @@ class LimitError(HeadraceError, OSError):
 
 
 class SharedMemoryError(HeadraceError, MemoryError):
-    """There is not enough memory for processes to share; the message says how much was requested."""
+    """There is not enough memory for processes to share; the message contains the size that was requested."""
 
 
 class KernelError(HeadraceError, TypeError):
@@ -90,4 +90,4 @@ class SimulatorError(HeadraceError, TypeError):
 
 
 class ConformanceError(HeadraceError, AssertionError):
-    """An environment violates the contract; the message names the check, what was expected and what was seen."""
+    """An environment failed a conformance check; the message names the check, the expected and the actual value."""

@@ -1,7 +1,7 @@
 """Registers tasks with rl_games, for use in its configurations.
 
 >>> from headrace.adapters import rl_games
->>> rl_games.register("ant", "Ant-v5")  # and the configuration says env_name: ant
+>>> rl_games.register("ant", "Ant-v5")  # for env_name: ant in the configuration
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 >>> from headrace.adapters import tianshou
 >>> env = tianshou.make_venv("CartPole-v1", 8, seed=0)  # for a Collector
->>> env = tianshou.make_venv("Pong-v5", 8, wait_num=4)  # whichever 4 are done first: for an AsyncCollector
+>>> env = tianshou.make_venv("Pong-v5", 8, wait_num=4)  # for an AsyncCollector: steps return the 4 first results
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def unpacked(action: Any, env_id: Any, space: gym.Space) -> tuple[Any, Any]:
 
 
 def whole_numbers(action: Any, space: gym.Space) -> Any:
-    """Returns a float array of discrete choices as int64 if all values are whole; anything else unchanged."""
+    """Returns a float array of discrete choices as int64 if all values are whole; other values unchanged."""
     if not isinstance(action, np.ndarray) or action.dtype.kind != "f":
         return action
     choices = isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary)
@@ -211,7 +211,7 @@ def _box(space: gym.spaces.Box) -> ArrayCheck:
 
     def check(action: Any, rows: int) -> np.ndarray:
         array = _array(action, dtype, (rows, *shape))
-        if floating and not highest(np.abs(array), None) <= limit:  # NaN is the highest of all
+        if floating and not highest(np.abs(array), None) <= limit:  # the maximum is NaN if an element is
             at = tuple(int(i) for i in np.argwhere(~(np.abs(array) <= limit))[0])
             if np.isfinite(array[at]):
                 raise ActionError(

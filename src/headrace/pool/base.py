@@ -58,6 +58,7 @@ class BasePool(Turns, Generic[E]):
 
     @property
     def autoreset(self) -> AutoresetMode:
+        """The autoreset mode: ``"next_step"``, ``"same_step"`` or ``"disabled"``."""
         return self.settings.autoreset
 
     @property

@@ -1,4 +1,4 @@
-"""Result batches, which are reused only once no reference to their arrays is left.
+"""Result batches, which are reused only after all references to their arrays have been dropped.
 
 A pool must not allocate in every step, must not copy a result twice, and must return arrays that are safe to keep.
 A `BatchRing` provides all three: executors write directly into a batch's arrays, the caller receives these same
@@ -150,7 +150,7 @@ Allocate = Callable[[int], "dict[str, np.ndarray] | None"]
 
 
 class BatchRing:
-    """Provides free batches; allocates a new one if the oldest few are all in use.
+    """A source of free batches, which allocates a new one if the oldest few are all in use.
 
     Batches that a caller keeps for long drop out of the ring, so that neither the search nor the ring's memory grows
     with the number of results kept.

@@ -15,7 +15,7 @@ CACHED = type(functools.lru_cache(lambda: None))
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Pickles methods behind `functools.lru_cache`, too, which PettingZoo recommends for its space methods."""
+    """A pickler that supports methods with `functools.lru_cache`, which PettingZoo recommends for its space methods."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, CACHED) and not _is_found_by_name(obj):

@@ -9,7 +9,7 @@ from headrace.pool.batch import Batch
 
 
 class EnvironmentStatus:
-    """Tracks the state of N environments, and raises `SequenceError` for calls that are not valid in that state.
+    """The status of N environments, whose methods raise `SequenceError` for calls that are not valid in it.
 
     Updates only set and clear flags, so repeating one has no further effect: an update that an exception interrupted
     can be repeated. Concurrent calls write different rows.
@@ -28,6 +28,7 @@ class EnvironmentStatus:
 
     @property
     def num_in_flight(self) -> int:
+        """The number of environments in flight."""
         return int(np.count_nonzero(self.in_flight))
 
     def all_steppable(self) -> bool:

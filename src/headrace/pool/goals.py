@@ -73,7 +73,7 @@ def _over_rows(compute: Callable[..., Any], shape: tuple[int, ...], dtype: type)
         return np.asarray(compute(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), {})).astype(dtype)
 
     sample = np.random.default_rng(0).normal(size=(2, 3, int(np.prod(shape))))
-    sample[1, 0] = sample[0, 0]  # a goal that is reached
+    sample[1, 0] = sample[0, 0]  # one pair in which the goal is reached
     try:
         same = np.array_equal(together(*sample), each(*sample))
     except Exception:  # of any kind: a function of one pair of goals was called with three

@@ -58,6 +58,7 @@ class Pool(Flights):
 
     @property
     def device(self) -> str:
+        """The device of the pool's arrays, ``"cpu"``."""
         return self.settings.device
 
     def _particulars(self) -> dict[str, Any]:

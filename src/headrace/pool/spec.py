@@ -209,4 +209,5 @@ class PoolSettings:
 
     @property
     def is_async(self) -> bool:
+        """Whether the pool is asynchronous: ``batch_size < num_envs``."""
         return self.batch_size < self.num_envs

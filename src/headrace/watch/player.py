@@ -124,7 +124,7 @@ class Writer:
 
 
 class Player:
-    """Plays one or several environments in real time, with the metrics of the first one.
+    """A run's agent that plays one or several environments in real time, with the metrics of the first one.
 
     Args:
         run: the run folder.

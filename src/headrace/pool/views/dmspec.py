@@ -17,7 +17,7 @@ Players = namedtuple("Players", ["env_id"])
 
 
 def observation_spec(spec: TaskSpec) -> Any:
-    """Returns a named tuple of specs: env_id, players, observation fields, info fields, elapsed_step."""
+    """Returns a named tuple of specs: ``env_id``, ``players``, observation fields, info fields, ``elapsed_step``."""
     number = _bounded("env_id", ArraySpec(np.int32, []))
     found = {"env_id": number, "players": Players(number)}
     found |= {
@@ -37,7 +37,7 @@ def action_spec(spec: TaskSpec) -> Any:
 
 
 def spec_of(space: gym.Space, name: str, dtype: Any) -> specs.Array:
-    """Returns the dm_env spec of one array."""
+    """Returns the dm_env spec of one array: discrete for a `Discrete` space that starts at 0, otherwise bounded."""
     if isinstance(space, gym.spaces.Discrete) and space.start == 0:
         return specs.DiscreteArray(int(space.n), dtype, name)
     return _bounded(name, ArraySpec(dtype, list(space.shape or ()), *bounds(space)))

@@ -54,7 +54,7 @@ class EnvPool:
     ):
         self.pool = pool
         self._spec = spec or EnvSpec(pool.spec, pool.config)
-        self.spec: Any = self._spec  # which `gymnasium.make_vec` replaces by its own
+        self.spec: Any = self._spec  # `gymnasium.make_vec` replaces it by its own
         self.render_mode = render_mode
         self.num_envs, self.is_async, self.all_env_ids = pool.num_envs, pool.is_async, pool.all_env_ids
         self._pictures = pictures or Pictures(pool)

@@ -60,7 +60,7 @@ class DeviceTable:
 
 
 class DeviceMemory:
-    """Allocates tensors on one device; implements `headrace.pool.executors.kernels.simulation.Memory`."""
+    """An allocator of tensors on one device; implements `headrace.pool.executors.kernels.simulation.Memory`."""
 
     def __init__(self, device: torch.device):
         self._device, self._name = device, str(device)

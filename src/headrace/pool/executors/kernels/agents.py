@@ -36,8 +36,8 @@ from headrace.pool.executors.kernels.program import (
 from headrace.pool.executors.kernels.random import AgentStreams
 
 WARP = 32
-BLOCK = 256  # threads of a block that holds several environments
-MOST_LANES = 1024  # threads of the largest block
+BLOCK = 256  # number of threads of a block that serves several environments
+MOST_LANES = 1024  # number of threads of the largest block
 
 
 @wp.struct

@@ -137,7 +137,7 @@ def record_over(
 ) -> Callable[[int], None]:
     """Returns a function like that of `record`, which takes the address of the first argument's array at each call."""
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
-    first = recorded.params[1]  # behind the launch's bounds
+    first = recorded.params[1]  # params[0] holds the launch's bounds
 
     def run(address: int) -> None:
         first.data = address

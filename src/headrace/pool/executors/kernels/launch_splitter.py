@@ -19,7 +19,7 @@ from headrace.pool.executors.kernels.launch import Run
 
 NEVER = 1 << 62
 PROBE_ROWS = 512  # launches of fewer rows (or agents) are never split
-HANDOVER_NS = 30_000  # least cost of a helper thread, from release to release, on two busy cores
+HANDOVER_NS = 30_000  # shortest time to hand work to a helper thread and to wait for it, on two busy cores
 PROBES = 5
 WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, at which launches stay split
 

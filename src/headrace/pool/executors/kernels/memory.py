@@ -73,7 +73,7 @@ class Table:
 
 
 class HostMemory:
-    """Allocates NumPy arrays that kernels read and write; implements `simulation.Memory`."""
+    """An allocator of NumPy arrays that kernels read and write; implements `simulation.Memory`."""
 
     table = Table
 

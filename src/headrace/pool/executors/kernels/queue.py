@@ -26,6 +26,7 @@ class RequestQueue:
 
     @property
     def size(self) -> int:
+        """The number of rows in the queue."""
         return self._pushed - self._popped
 
     @property

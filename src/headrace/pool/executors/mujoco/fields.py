@@ -17,7 +17,7 @@ import warp as wp
 from headrace.errors import KernelError, OptionError
 from headrace.pool.executors.kernels.launch import quiet
 
-MjModel = Any  # mujoco.MjModel; the package comes without types
+MjModel = Any  # mujoco.MjModel; the package has no type annotations
 MjData = Any  # mujoco.MjData
 MjvCamera = Any  # mujoco.MjvCamera
 

@@ -74,7 +74,7 @@ def _saved(model: MjModel) -> bytes:
 
 
 class _Play:
-    """A few environments, each with a simulation and a model of its own."""
+    """A few environments, each with its own simulation and model, and their random play."""
 
     def __init__(self, env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec):
         mujoco = library()

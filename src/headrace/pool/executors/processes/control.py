@@ -25,7 +25,7 @@ EVERYONE, EVERYONE_LOST, CALL, STOP, NOTHING = range(-1, -6, -1)  # requests oth
 RING = 4  # entries of a ring in addition to one for each environment
 LINE = 16  # int32s of a cache line
 
-MOST_SKIPPED = 63  # most waits in a row that sleep without spinning first
+MOST_SKIPPED = 63  # greatest number of successive waits that sleep without spinning first
 
 give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
 

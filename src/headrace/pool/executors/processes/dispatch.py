@@ -79,7 +79,7 @@ class Dispatch:
         self.mailboxes = [Mailbox() for _ in self.workers]
         self._plan: list[Part] = []
         self._began = [0 for _ in self.workers]  # requests served before each process was started
-        self._fruitless = [0 for _ in self.workers]  # processes in a row that served nothing
+        self._fruitless = [0 for _ in self.workers]  # number of successive processes that served nothing
         self._moved = [(0, 0.0) for _ in self.workers]  # requests served when last checked, and the time of that change
         self._wait = Rest(control.caller, LOOK)
         self._ended = False

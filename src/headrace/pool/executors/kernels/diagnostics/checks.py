@@ -33,7 +33,7 @@ from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
 
 Called = tuple[Any, dict[str, Any]]  # a function, and the types of its arguments by name
-# names that a batch or a kernel's results use themselves
+# names that a batch or a kernel's results already use
 TAKEN = {"reward", "terminated", "truncated", "env_id", "elapsed_step", "players"}
 TAKEN |= {"final_obs", "final_info", "final_elapsed_step"}
 

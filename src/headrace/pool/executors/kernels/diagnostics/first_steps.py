@@ -136,7 +136,7 @@ def _play(env: Any, spec: TaskSpec) -> None:
             else:
                 executor.step(actions.draw(range(NUM_ENVS) if ids is None else ids), chosen, batch)
         except EnvironmentFailure as failure:
-            if not isinstance(failure.__cause__, OutsideError):  # which conformance checks report
+            if not isinstance(failure.__cause__, OutsideError):  # conformance checks report it
                 raise
         actions.heed(batch)
         if time.perf_counter() - began > SECONDS:

@@ -33,7 +33,7 @@ from headrace.pool.executors.kernels.diagnostics.patience import Rounds, in_time
 from headrace.pool.executors.kernels.diagnostics.printing import printf
 from headrace.pool.executors.kernels.diagnostics.races import agent_acting, barrier_passed
 
-PREFIX = "_headrace_"  # of names that only translated functions use
+PREFIX = "_headrace_"  # prefix of names that only translated functions use
 COMPONENTS = ("x", "y", "z", "w")
 
 
@@ -57,7 +57,7 @@ def as_python(function: Any) -> Callable[..., Any]:
 
 
 class _Translator(ast.NodeTransformer):
-    """Replaces Python's arithmetic and indexing by helpers, and fills the scope with the objects that names denote."""
+    """A transformer that replaces arithmetic and indexing by helpers, and adds objects that names denote to a scope."""
 
     def __init__(self, function: Any, closed: Mapping[str, Any], scope: dict[str, Any]):
         self._known = vars(builtins) | function.__globals__ | dict(closed)
@@ -185,7 +185,7 @@ def _meaning(thing: Any, name: str) -> Any:
 
 
 class _Cast:
-    """A scalar type, as a function."""
+    """A function that converts a value to a scalar type."""
 
     def __init__(self, warp_type: Any):
         self.warp_type, self._numpy = warp_type, NUMPY[warp_type]

@@ -27,7 +27,7 @@ STRUCT: Any = type(Streams)
 MARK_IT = "write @wp.struct above its class"
 PLACE = re.compile(r'Error while parsing function "(\w+)" at (.*?):(\d+):\n(.*?)\n;', re.DOTALL)
 TYPE = re.compile(r"<class '[\w.<>]*?(\w+)'>")
-# which of an environment's functions a line of the generated kernel calls
+# name of a function in the generated kernel → the environment's function that it is
 CALLED = {
     "step_episode": "step",
     "reset_episode": "reset",
@@ -100,7 +100,7 @@ def mistake_in(env: Any, what: str, struct: Any, field: str = "") -> KernelError
     name = getattr(author, "__name__", "")
     functions: list[Any] = [getattr(env, which, None) for which in ("observe", "over")]
     files = {function.func.__code__.co_filename for function in functions if hasattr(function, "func")}
-    with contextlib.suppress(OSError, TypeError):  # not in a module that was imported
+    with contextlib.suppress(OSError, TypeError):  # the class may not be in an imported module
         files.add(str(inspect.getsourcefile(author)))
     for file in sorted(files):
         lines = linecache.getlines(file)

@@ -1,4 +1,4 @@
-"""Finds mistakes in a function's source that compile but do not do what the source says.
+"""Finds mistakes in a function's source that compile, but to code that differs from the source's meaning.
 
 A path without a return statement returns zeros; a struct is passed by value, so that assigning one of its fields as a
 whole has no effect; a table is shared by all environments; and Warp evaluates the condition of an `if` again before its
@@ -24,7 +24,7 @@ def check_source(env: Any, function: Any, state_at: int = 0) -> None:
     """
     try:
         source = textwrap.dedent(inspect.getsource(function.func))
-    except (OSError, TypeError):  # made without a file
+    except (OSError, TypeError):  # the function has no source file
         return
     with COMPILING:  # Python 3.11 cannot parse in two threads at once, and Warp parses too
         definition = ast.parse(source).body[0]

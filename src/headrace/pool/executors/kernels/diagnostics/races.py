@@ -56,8 +56,8 @@ class _Access:
     file: str
     line: int
     function: str
-    part: str  # the environment's function that this is in
-    of: str  # "step" or "reset" where that is a phase of it, else ""
+    part: str  # the name of the environment's function that contains the line
+    of: str  # "step" or "reset" if that function is one of its phases, else ""
 
     @property
     def who(self) -> str:
@@ -120,7 +120,7 @@ class Watch:
                         raise _race(_element(name, ndim, place), access, other)
         if self._agent == EVERY_AGENT and kind != READ:
             raise _race(_element(name, ndim, place), access, access)
-        if len(same) < 2:  # two suffice: at least one of them differs from any later agent
+        if len(same) < 2:  # two agents suffice: at least one of them differs from any later agent
             same[self._agent] = access
 
 
