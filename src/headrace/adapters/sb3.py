@@ -131,7 +131,7 @@ class PoolVecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Stores the actions for `step_wait`."""
+        """Stores the actions [num_envs, …] for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:

@@ -67,7 +67,7 @@ class HeadraceWrapper(Wrapper):
         return self.pool.action_space
 
     def reset(self) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Returns the newest observations and infos; the first call begins the episodes."""
+        """Returns the newest observations float32[num_envs, size] and infos; the first call begins the episodes."""
         if self._newest is None:
             obs, info = self.pool.reset()
             self._newest = self._flat(obs), info

@@ -118,7 +118,7 @@ class Batch:
         self._counts: tuple[int, ...] = ()
 
     def result(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Returns ``(obs, reward, terminated, truncated, info)``, whose arrays are this batch's.
+        """Returns ``(obs, reward, terminated, truncated, info)``, whose arrays [rows, …] are this batch's.
 
         Dicts are new at every call, so that a caller who keeps one keeps references to its arrays.
         """
@@ -192,7 +192,7 @@ class BatchRing:
         return batch
 
     def make(self, rows: int, into: Mapping[str, np.ndarray] | None = None) -> Batch:
-        """Returns a new bound batch of ``rows`` rows over the arrays in ``into``, and new arrays for other fields."""
+        """Returns a new bound batch of ``rows`` rows over the arrays [rows, …] in ``into``, and new ones for others."""
         bind, allocate = self._bind(), self._allocate()
         arrays = None if into or allocate is None else allocate(rows)
         if arrays is None:

@@ -27,7 +27,7 @@ class Column:
     space: gym.Space
 
     def of(self, values: Any) -> np.ndarray:
-        """Returns this array of an observation or action."""
+        """Returns this column of an observation or action, [rows, count, …]."""
         return values if self.name is None else values[self.name]
 
     def filler(self, k: int) -> np.ndarray:

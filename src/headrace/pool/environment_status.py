@@ -59,23 +59,23 @@ class EnvironmentStatus:
                 raise SequenceError(f"environment {over[0]} has finished and autoreset is disabled: reset it first")
 
     def note_started(self, ids: np.ndarray | None) -> None:
-        """Records that these environments (None: all) have begun an episode."""
+        """Records that the environments ``ids``, int32[k] (None: all), have begun an episode."""
         where = slice(None) if ids is None else ids
         self.broken[where] = False
         self.finished[where] = False
         self.started[where] = True
 
     def note_broken(self, ids: np.ndarray) -> None:
-        """Records that these environments are in an unknown state and must be reset."""
+        """Records that the environments ``ids``, int32[k], are in an unknown state and must be reset."""
         self.broken[ids] = True
         self.started[ids] = False
 
     def note_sent(self, ids: np.ndarray) -> None:
-        """Records that a step or reset of these environments is in flight."""
+        """Records that a step or reset of the environments ``ids``, int32[k], is in flight."""
         self.in_flight[ids] = True
 
     def note_received(self, ids: np.ndarray) -> None:
-        """Records that the results of these environments have been received."""
+        """Records that the results of the environments ``ids``, int32[k], have been received."""
         self.in_flight[ids] = False
 
     def note_results(self, batch: Batch) -> None:

@@ -246,7 +246,7 @@ class Pool(Flights):
 
     @exclusive
     def check_steppable(self, env_ids: np.ndarray) -> None:
-        """Raises `SequenceError` unless these environments may be stepped now."""
+        """Raises `SequenceError` unless all of the environments ``env_ids``, int32[k], may be stepped now."""
         self._status.check_steppable(env_ids)
 
     # -- status ----------------------------------------------------------------------------------

@@ -53,7 +53,12 @@ def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
 
 
 def unseal_all(blobs: Sequence[bytes], key: bytes, env_ids: np.ndarray) -> list[tuple[bytes, bool]]:
-    """Returns `unseal` of each state; raises `OptionError` unless ``blobs`` is a list of one for each environment."""
+    """Returns the payload of each sealed state and whether its episode is over.
+
+    Raises:
+        OptionError: ``blobs`` is not a sequence with one state for each of ``env_ids``, int32[k].
+        StateError: as in `unseal`.
+    """
     if isinstance(blobs, bytes | bytearray | memoryview | str) or not isinstance(blobs, Sequence | np.ndarray):
         raise OptionError(f"states must be a list of what save_state returned, not {type(blobs).__name__}")
     if len(blobs) != len(env_ids):

@@ -118,7 +118,7 @@ def advance(pool: Pool, action: Any, env_ids: Any = None) -> Frame:
 
 
 def frame(pool: Pool, result: Any) -> Frame:
-    """Returns the frame of a five-tuple; ``final …`` fields are 0 in rows where no episode ended."""
+    """Returns the frame of a step's five-tuple; ``final …`` fields are 0 in rows where no episode ended."""
     obs, reward, terminated, truncated, info = host(result)
     fields = {"reward": reward, "terminated": terminated, "truncated": truncated}
     fields |= {**_named("obs", obs), **_infos(pool, info)}

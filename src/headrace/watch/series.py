@@ -62,7 +62,10 @@ class Series:
         return {name: np.array(column[first:]) for name, column in self._columns.items()}
 
     def evaluations(self) -> dict[str, np.ndarray]:
-        """Returns all columns of the rows with a new evaluation, whose agent step is in ``evaluation/step``."""
+        """Returns name → column float64[k] of the k rows with a new evaluation, at agent step ``evaluation/step``.
+
+        Returns an empty dict if there are none.
+        """
         columns = self.rows()
         if not {"evaluation/step", "evaluation/return"} <= columns.keys():
             return {}
@@ -125,7 +128,7 @@ def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -
 
 
 def thin(columns: dict[str, np.ndarray], most: int) -> dict[str, np.ndarray]:
-    """Returns columns with at most ``most`` values each.
+    """Returns columns [n] with at most ``most`` values each.
 
     Rows are divided into groups of successive rows. Of each column, the lowest and the highest value of a group are
     kept, in their order. In an increasing column, such as steps, these are the first and the last value, so that a peak

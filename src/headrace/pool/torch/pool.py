@@ -181,12 +181,19 @@ class TorchPool(BasePool[DeviceExecutor]):
         """Returns the complete state of the environments ``env_ids`` (all by default), one `bytes` each.
 
         Any pool of the task, also one on another device, can load it.
+
+        Raises:
+            ActionError, EnvIdError, SequenceError: an earlier step on a GPU was wrong, see `check_errors`.
         """
         self.check_errors()
         return super().save_state(env_ids)
 
     def state_arrays(self, names: Sequence[str] | None = None, env_ids: Any = None) -> dict[str, np.ndarray]:
-        """Returns copies of the environments' state as NumPy arrays; see `Pool.state_arrays`."""
+        """Returns copies of the environments' state as NumPy arrays [k, …] by name; see `Pool.state_arrays`.
+
+        Raises:
+            ActionError, EnvIdError, SequenceError: an earlier step on a GPU was wrong, see `check_errors`.
+        """
         self.check_errors()
         return super().state_arrays(names, env_ids)
 

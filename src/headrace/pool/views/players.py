@@ -113,7 +113,11 @@ class PlayersPool:
         return [blob + rows[i].tobytes() for i, blob in zip(ids, self.pool.save_state(ids), strict=True)]
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
-        """Loads saved states into the environments ``env_ids`` (None: all); see `Pool.load_state`."""
+        """Loads saved states into the environments ``env_ids`` (None: all); see `Pool.load_state`.
+
+        Raises:
+            StateError: a state was not saved by a `PlayersPool` of this task; no environment has changed.
+        """
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
         size = 2 * self._alive.shape[1]
         if any(len(blob) <= size or max(blob[-size:]) > 1 for blob in blobs):

@@ -116,7 +116,10 @@ class Guards:
         repeats()
 
     def refuse_finished(self, env_ids: torch.Tensor, rows: int) -> None:
-        """Records environments among the first ``rows`` of ``env_ids`` whose episodes are over (without autoreset)."""
+        """Records environments among the first ``rows`` of ``env_ids``, int32 [N], whose episodes are over.
+
+        If `now` is set, raises `SequenceError` for them. It is called without autoreset only.
+        """
         key = (env_ids.data_ptr(), rows)
         if key not in self._recorded:
             arguments = [self._array(t) for t in (self._over, env_ids, self._wrong)]

@@ -99,13 +99,13 @@ def struct_over(struct: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def pack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray) -> list[bytes]:
-    """Returns the bytes of the rows ``ids`` of all arrays, one `bytes` for each row."""
+    """Returns the bytes of the rows ``ids``, int[k], of all arrays [N, …], one `bytes` for each row."""
     parts = [array[ids].reshape(len(ids), -1).view(np.uint8) for array in arrays]
     return [row.tobytes() for row in np.hstack(parts)]
 
 
 def unpack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray, blobs: Sequence[bytes]) -> None:
-    """Writes the bytes that `pack_rows` returned into the rows ``ids``.
+    """Writes the bytes that `pack_rows` returned into the rows ``ids``, int[k], of arrays [N, …].
 
     Raises:
         StateError: a row has a wrong size; no row has been written.

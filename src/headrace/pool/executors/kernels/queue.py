@@ -36,7 +36,10 @@ class RequestQueue:
         return self._ends[0] - self._popped
 
     def push(self, rows: int, values: Mapping[str, np.ndarray | int]) -> None:
-        """Appends rows; columns not given keep their previous contents."""
+        """Appends rows; ``values`` maps a column to an array [rows, …] or one value for all rows.
+
+        Columns that are not given keep their previous contents.
+        """
         start = self._pushed % self._capacity
         end = min(start + rows, self._capacity)
         around = start + rows - end  # rows that wrap around to the ring's beginning
@@ -50,7 +53,7 @@ class RequestQueue:
         self._ends.append(self._pushed)
 
     def pop(self, rows: int, into: Mapping[str, np.ndarray]) -> None:
-        """Moves the oldest rows into the first rows of the given columns."""
+        """Moves the ``rows`` oldest rows into the first rows of the arrays [N, …] in ``into``."""
         start = self._popped % self._capacity
         end = min(start + rows, self._capacity)
         around = start + rows - end

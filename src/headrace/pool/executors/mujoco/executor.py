@@ -91,7 +91,7 @@ class MujocoExecutor(ThreadsExecutor):
         self._studio.close()
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Returns the simulations' state and varying model fields by MuJoCo's names, and the task's state arrays."""
+        """Returns the simulations' state and varying model fields by MuJoCo's names, and the task's state, [N, …]."""
         return {**self._components, **self._memory.varying, **self._memory.state.arrays}
 
     def record(self) -> np.ndarray:

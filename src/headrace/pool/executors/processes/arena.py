@@ -37,7 +37,7 @@ def layout(fields: Sequence[Field], rows: int) -> tuple[dict[str, int], int]:
 
 
 def arrays_over(memory: Any, start: int, fields: Sequence[Field], rows: int) -> dict[str, np.ndarray]:
-    """Returns arrays over a piece that begins at byte ``start`` of ``memory``; each holds a reference to the memory."""
+    """Returns arrays [rows, …] over a piece that begins at byte ``start`` of ``memory``, to which they refer."""
     places, _ = layout(fields, rows)
     return {f.name: np.ndarray((rows, *f.shape), f.dtype, buffer=memory, offset=start + places[f.name]) for f in fields}
 

@@ -105,7 +105,7 @@ class Dispatch:
         self.carry_out()
 
     def ask_each(self, env_ids: np.ndarray) -> None:
-        """Requests the commands in `control` for these environments, in this order."""
+        """Requests the commands in `control` for these environments, int32[k], in this order."""
         workers = self.worker_of[env_ids]
         self.ask({w: env_ids[workers == w].tolist() for w in self.workers})
 

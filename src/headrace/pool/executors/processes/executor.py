@@ -90,7 +90,7 @@ class ProcessesExecutor(HostExecutor):
     # -- memory ----------------------------------------------------------------------------------
 
     def allocate(self, rows: int) -> dict[str, np.ndarray]:
-        """Returns the arrays of a batch, in shared memory except for arrays of objects."""
+        """Returns the arrays [rows, …] of a batch, in shared memory except for arrays of objects."""
         _, arrays = self._arena.take(rows)
         return arrays | {f.name: np.full(rows, None, object) for f in self._objects}
 

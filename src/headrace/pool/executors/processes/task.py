@@ -154,6 +154,9 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
         spec: the task's spec.
         make: a function env_id → environment, whose info dicts always hold the fields of the spec's ``info``.
         own: the executor's options, from `split_options`.
+
+    Raises:
+        OptionError: one of these options has an invalid value.
     """
     timeout, restart = _checked(own)
 

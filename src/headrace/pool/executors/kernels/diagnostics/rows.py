@@ -150,7 +150,7 @@ def arrays_of(record: Record) -> list[Array]:
 
 
 def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, row: str = "row") -> None:
-    """Checks an observation that ``function`` wrote.
+    """Checks one environment's array of an observation, which ``function`` wrote to ``view.<name>[row]``.
 
     Raises:
         WrongError: it is NaN or infinite.
