@@ -1,7 +1,7 @@
 """Turns errors about the system's limits on a process into `LimitError`.
 
-The system's own ``OSError`` comes from deep inside a library, and says neither what needed the resource nor which limit
-to raise.
+The system's own ``OSError`` is raised within a library, and names neither the operation that needed the resource nor
+the limit to raise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNMAPPED = (os.strerror(errno.ENOMEM), "failed to map segment")  # error texts o
 def limits_named(what: str) -> Iterator[None]:
     """Returns a context that turns errors about the system's limits into `LimitError`.
 
-    ``what`` names in the message what needed the resource, e.g. ``"a pool"``.
+    ``what`` is the operation or object that needs the resource, for the message, e.g. ``"a pool"``.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def limits_named(what: str) -> Iterator[None]:
 
 
 def refusal(error: BaseException) -> str:
-    """Returns a description of the limit that caused an exception, and of what to do; empty if none did."""
+    """Returns a description of the limit that caused an exception, with a remedy; empty if no limit did."""
     code, text = error.errno if isinstance(error, OSError) else None, str(error)
     unloaded = isinstance(error, OSError | ImportError) and code is None  # the loader of libraries sets no errno
     if code == errno.EMFILE or (unloaded and os.strerror(errno.EMFILE) in text):

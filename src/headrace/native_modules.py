@@ -59,11 +59,11 @@ class NativeModule:
         return self.package.replace("_", "-")
 
     def installed(self) -> bool:
-        """Returns whether its package is installed, without importing the module."""
+        """Returns whether the package is installed, without importing the module."""
         return find_spec(self.package) is not None and find_spec(f"{self.package}.{self.module}") is not None
 
     def outdated(self) -> bool:
-        """Returns whether it was built from this checkout's sources, and they have changed since."""
+        """Returns whether the module was built from this checkout's sources, and they have changed since."""
         note = self._note()
         return note is not None and note.is_file() and self._sources.is_file() and note.read_text() != self._digest()
 
@@ -174,7 +174,7 @@ def main() -> None:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Holds a lock file that one process at a time can hold; waits for it first."""
+    """Returns a context in which this process alone holds a lock file; waits until no other process holds it."""
     import fcntl  # here, since systems without it can use the rest of Headrace
 
     lock.parent.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ class Column:
         return values if self.name is None else values[self.name]
 
     def filler(self, k: int) -> np.ndarray:
-        """Returns values [k, count, …] that lie in the space, for agents whose values do not matter."""
+        """Returns valid values [k, count, …] of the space, for agents whose values have no effect."""
         space: Any = self.space
         neutral = np.clip(0, space.low, space.high) if isinstance(space, gym.spaces.Box) else getattr(space, "start", 0)
         return np.full((k, self.count, *(space.shape or ())), neutral, space.dtype)

@@ -168,7 +168,7 @@ class Player:
         return found
 
     def _environments(self, seed: int) -> tuple[int, str | None]:
-        """Returns the number of environments shown side by side, and why they cannot be rendered, None if they can."""
+        """Returns the number of environments shown side by side, and an error message if they cannot be rendered."""
         options = small(self._config)
         with playing_pool(self._config, num_envs=1, num_threads=1, seed=seed, **options) as pool:
             pool.reset()

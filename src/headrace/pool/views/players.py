@@ -233,7 +233,13 @@ class PlayersPool:
         return rows, agents
 
     def _expected(self, values: Mapping[Any, np.ndarray], alive: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Returns bool[k, agents], the agents that act: the living ones or all of the last result, by their count."""
+        """Returns bool[k, agents], the agents of the actions: the living ones, or all of the last result.
+
+        The number of rows of the actions decides.
+
+        Raises:
+            ActionError: it fits neither.
+        """
         for mask in (alive, shown):
             if all(values[c.name].shape[:1] == (mask[:, c.first : c.first + c.count].sum(),) for c in self._acted):
                 return mask

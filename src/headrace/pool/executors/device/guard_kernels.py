@@ -83,7 +83,7 @@ def env_id_guard(dtype: Any) -> Any:
 
 @wp.kernel(module="unique", enable_backward=False)
 def repeat_guard(claims: wp.array[wp.int32], env_ids: wp.array[wp.int32], wrong: wp.array[wp.int32]):
-    """Records rows whose environment another row names, too; a kernel over rows."""
+    """Records rows whose environment another row names, too; launched over rows."""
     row = wp.tid()
     if claims[env_ids[row]] != row:
         wp.atomic_min(wrong, WRONG_REPEATED, row)
@@ -91,7 +91,7 @@ def repeat_guard(claims: wp.array[wp.int32], env_ids: wp.array[wp.int32], wrong:
 
 @wp.kernel(module="unique", enable_backward=False)
 def finished_guard(over: wp.array[wp.bool], env_ids: wp.array[wp.int32], wrong: wp.array[wp.int32]):
-    """Records rows whose environment's episode is over and must be reset, without autoreset; a kernel over rows."""
+    """Records rows whose environment must be reset, since autoreset is disabled and its episode is over; over rows."""
     row = wp.tid()
     if over[env_ids[row]]:
         wp.atomic_min(wrong, WRONG_FINISHED, row)

@@ -59,9 +59,9 @@ class MultiAgentEnv:
     """A multi-agent environment as Warp functions over named arrays.
 
     In every function ``env`` is the environment's row of the state and ``agent`` counts its agents from 0, in
-    the order of the task's agent types. A phase may write what other agents read in the next phase; where
-    several agents write the same element in one phase, use Warp's atomic functions on integers, whose
-    results do not depend on the order. Debug mode and ``headrace check`` find agents that race.
+    the order of the task's agent types. A phase may write elements that other agents read in the next phase. Agents
+    that write the same element in one phase must use Warp's atomic functions on integers, whose results do not depend
+    on the order. Debug mode and ``headrace check`` find agents that race.
 
     Attributes:
         name: the compiled kernel's name: an identifier.

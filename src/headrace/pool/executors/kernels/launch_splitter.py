@@ -47,7 +47,7 @@ class LaunchSplitter:
 
         Args:
             rows: number of rows.
-            record: a function (first, rows) → the launch of these rows; it is called now only.
+            record: a function (first, rows) → the launch of these rows; it is called before this method returns.
         """
         if rows < self._split_from:
             return record(0, rows)
@@ -64,7 +64,7 @@ class LaunchSplitter:
             helpers.close()
 
     def _learn(self, rows: int, whole: Run, parts: list[Run]) -> None:
-        """Runs a launch that was prepared before the measurements were complete, and times it if they still are not."""
+        """Runs a launch that was prepared before the measurements were complete; times it if that is still needed."""
         if rows < self._split_from:
             whole()
         elif len(self._alone) < PROBES:

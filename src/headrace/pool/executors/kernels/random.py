@@ -138,11 +138,14 @@ def agent_uniform(streams: AgentStreams, env: int, agent: int, low: wp.float64, 
 
 @wp.func
 def integers(streams: Streams, env: int, low: int, high: int) -> int:
-    """Returns the next number of an environment's stream, an integer uniform in [low, high) up to 2⁻³²."""
+    """Returns the next number of an environment's stream, an integer in [low, high).
+
+    It is uniformly distributed, with probabilities that are exact to 2⁻³².
+    """
     return _to_range(random_bits(streams, env), low, high)
 
 
 @wp.func
 def agent_integers(streams: AgentStreams, env: int, agent: int, low: int, high: int) -> int:
-    """Returns the next number of an agent's stream, an integer uniform in [low, high) up to 2⁻³²."""
+    """Returns the next number of an agent's stream, an integer in [low, high), distributed like `integers`."""
     return _to_range(agent_random_bits(streams, env, agent), low, high)

@@ -39,7 +39,10 @@ def allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.ran
 
 
 def _draw(mask: np.ndarray, chosen: np.ndarray, heads: list[tuple[int, int]], random: np.random.Generator) -> None:
-    """Draws each head's choice anew among the allowed ones; a head (first action, number) without any keeps its own."""
+    """Draws the choice of each head (first action, number of actions) from those that the mask allows.
+
+    A head without allowed choices keeps its choice.
+    """
     at = 0
     for head, (start, number) in enumerate(heads):
         free = np.flatnonzero(mask[at : at + number])

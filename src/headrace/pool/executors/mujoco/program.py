@@ -40,7 +40,7 @@ class MujocoEnv:
     """A task over MuJoCo as Warp functions of one environment, number ``env``.
 
     ``physics`` has the arrays named in `reads`, with the environment first: ``physics.qpos[env, 0]``,
-    ``physics.xpos[env, body]`` (a vector). Numbers are float64. Annotate it as `typing.Any`.
+    ``physics.xpos[env, body]`` (a vector). Numbers are float64. The argument is annotated as `typing.Any`.
 
     Attributes:
         name: the compiled kernel's name: an identifier.

@@ -148,7 +148,10 @@ class Rest:
         return ready()
 
     def _looked(self, ready: Callable[[], bool]) -> bool:
-        """Spins; returns whether ``ready()`` became true. Success after the time limit counts as failure."""
+        """Spins until ``ready()`` is true or the time limit has passed; returns whether it is true.
+
+        Success after the time limit counts as an unsuccessful spin.
+        """
         clock, there = time.perf_counter, False
         until = clock() + self._look
         while not there and clock() < until:

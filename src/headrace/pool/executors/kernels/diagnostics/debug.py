@@ -1,7 +1,7 @@
 """Debug mode: a pool whose environments run as plain Python, one row after the other.
 
-The kernel that a pool would launch is interpreted (see `interpret`). Results are those of compiled code, at some
-thousandth of the speed. An index out of range, an integer division by zero, access to another environment's row, an
+The kernel that a pool would launch is interpreted (see `interpret`). Results are those of compiled code; a step takes
+some thousand times as long. An index out of range, an integer division by zero, access to another environment's row, an
 endless loop, state that is read before it was set, a view that is not filled, a reward or observation that is NaN or
 infinite, and an observation outside of its space are reported with the line of the author's code.
 """
