@@ -23,8 +23,8 @@ SHORT, FEW = 10.0, 30.0  # seconds, and points, below which a digit after the po
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yields the lines of the table: one for each goal of each row."""
-    yield "| task | return | reached | seconds, median (all) | of one core | steps, median | games at the end |"
-    yield "|---|---:|---:|---:|---:|---:|---:|"
+    yield "| row | task | return | reached | seconds, median (all) | of one core | steps, median | games at the end |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|"
     for row in rows:
         seeds = row["seeds"]
         for number, goal in enumerate(row["goals"]):
@@ -36,7 +36,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             steps = "" if middle["steps"] is None else f"{middle['steps']:,.0f}"
             core = "" if middle["core_seconds"] is None else _seconds(middle["core_seconds"])
             counted = f"{len(reached)} of {len(each)}"
-            yield f"| {row['task']} | {goal:,g} | {counted} | {took.strip()} | {core} | {steps} | {games} |"
+            yield f"| {row['name']} | {row['task']} | {goal:,g} | {counted} | {took.strip()} | {core} | {steps} | {games} |"
 
 
 def with_table(page: str) -> str:
