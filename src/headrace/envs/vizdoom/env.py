@@ -223,7 +223,7 @@ def _table(task: str, options: Mapping[str, Any], buttons: list[str]) -> list[li
 
 
 def _values(buttons: list[str]) -> gym.spaces.Box:
-    """Returns the space of buttons' values: [0, 1] for a binary button, pressed if above 0, and all for a delta button."""
+    """Returns the space of actions: for a binary button [0, 1], pressed if above 0; for a delta button unbounded."""
     high = [np.inf if name.endswith("_DELTA") else 1.0 for name in buttons]
     low = [-np.inf if name.endswith("_DELTA") else 0.0 for name in buttons]
     return gym.spaces.Box(np.array(low), np.array(high), dtype=np.float64)
