@@ -120,7 +120,7 @@ def run(argv: list[str]) -> int:
     """Trains or continues a run, and prints the paths of its files; returns the exit status."""
     resumed, where = _named(argv).get("resume"), place()
     if resumed and where is not None and not where.leads:
-        resume(resumed, quiet=True)  # the first process sends the settings; it alone needs the folder
+        resume(resumed, quiet=True)  # follows the first process, which alone needs the folder
         return 0
     if resumed and is_several(Path(resumed)):
         return _go_on_with_seeds(Path(resumed), argv)

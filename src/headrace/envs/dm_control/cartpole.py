@@ -65,6 +65,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def sparse_reward(physics: Any, state: State, env: int):
+    """Returns 1 if the cart is near the center and all poles are upright, else 0."""
     reward = within(physics.qpos[env, 0], -CART_RANGE, CART_RANGE)
     for pole in range(state.poles):
         reward *= within(physics.xmat[env, state.first + pole][2, 2], LEAST_COSINE, ONE)
@@ -73,6 +74,7 @@ def sparse_reward(physics: Any, state: State, env: int):
 
 @wp.func
 def smooth_reward(physics: Any, state: State, env: int, force: wp.float64):
+    """Returns the shaped reward for upright poles, a centered cart, small angular velocities and a small force."""
     upright = ZERO
     calm = ONE
     for pole in range(state.poles):
@@ -106,6 +108,7 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def sizes(options: Any, model: Any) -> dict[str, int]:
+    """Returns the lengths of the observation's arrays."""
     return {"position": 2 * model.nv - 1, "velocity": model.nv}
 
 

@@ -134,11 +134,13 @@ def set_row(seen: wp.array2d[wp.float64], env: int, at: int, vector: wp.vec3d):
 
 @wp.func
 def log1p(x: wp.float64) -> wp.float64:
+    """Returns ln(1 + x)."""
     return wp.log(wp.float64(1.0) + x)
 
 
 @wp.func
 def arsinh(x: wp.float64) -> wp.float64:
+    """Returns the inverse hyperbolic sine."""
     size = wp.abs(x)
     return wp.sign(x) * wp.log(size + wp.sqrt(size * size + wp.float64(1.0)))
 
@@ -211,6 +213,7 @@ def limited_rotation(streams: Streams, env: int, limit: wp.float64) -> wp.vec4d:
 
 @wp.func
 def standard_normal(streams: Streams, env: int) -> wp.float64:
+    """Returns a normal random number of mean 0 and standard deviation 1."""
     return normal(streams, env, wp.float64(0.0), wp.float64(1.0))
 
 
@@ -236,12 +239,14 @@ def excess(x: wp.float64, lower: wp.float64, upper: wp.float64, margin: wp.float
 
 @wp.func
 def gaussian(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns exp(−(s·x)² / 2), with s from ``value_at_1``."""
     scaled = x * wp.sqrt(wp.float64(-2.0) * wp.log(value_at_1))
     return wp.exp(wp.float64(-0.5) * scaled * scaled)
 
 
 @wp.func
 def hyperbolic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 / cosh(s·x), with s from ``value_at_1``."""
     inverse = wp.float64(1.0) / value_at_1
     scale = wp.log(inverse + wp.sqrt(inverse * inverse - wp.float64(1.0)))  # arcosh
     return wp.float64(1.0) / wp.cosh(x * scale)
@@ -249,17 +254,20 @@ def hyperbolic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
 
 @wp.func
 def long_tail(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 / ((s·x)² + 1), with s from ``value_at_1``."""
     scaled = x * wp.sqrt(wp.float64(1.0) / value_at_1 - wp.float64(1.0))
     return wp.float64(1.0) / (scaled * scaled + wp.float64(1.0))
 
 
 @wp.func
 def reciprocal(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 / (|x|·s + 1), with s from ``value_at_1``."""
     return wp.float64(1.0) / (wp.abs(x) * (wp.float64(1.0) / value_at_1 - wp.float64(1.0)) + wp.float64(1.0))
 
 
 @wp.func
 def cosine(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns (1 + cos(π·s·x)) / 2 where |s·x| < 1, else 0, with s from ``value_at_1``."""
     scaled = x * wp.acos(wp.float64(2.0) * value_at_1 - wp.float64(1.0)) / PI
     return wp.where(
         wp.abs(scaled) < wp.float64(1.0), (wp.float64(1.0) + wp.cos(PI * scaled)) / wp.float64(2.0), wp.float64(0.0)
@@ -268,18 +276,21 @@ def cosine(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
 
 @wp.func
 def linear(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 − s·x where |s·x| < 1, else 0, with s from ``value_at_1``."""
     scaled = x * (wp.float64(1.0) - value_at_1)
     return wp.where(wp.abs(scaled) < wp.float64(1.0), wp.float64(1.0) - scaled, wp.float64(0.0))
 
 
 @wp.func
 def quadratic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 − (s·x)² where |s·x| < 1, else 0, with s from ``value_at_1``."""
     scaled = x * wp.sqrt(wp.float64(1.0) - value_at_1)
     return wp.where(wp.abs(scaled) < wp.float64(1.0), wp.float64(1.0) - scaled * scaled, wp.float64(0.0))
 
 
 @wp.func
 def tanh_squared(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 − tanh²(s·x), with s from ``value_at_1``."""
     root = wp.sqrt(wp.float64(1.0) - value_at_1)
     scale = wp.log((wp.float64(1.0) + root) / (wp.float64(1.0) - root)) / wp.float64(2.0)  # artanh
     part = wp.tanh(x * scale)

@@ -1,6 +1,10 @@
 """Gymnasium's MuJoCo tasks, versions 4 and 5, with its names, options, info fields, spaces and rules.
 
 A module, and with it Warp and MuJoCo, is imported when one of its tasks is first built.
+
+In the modules of the tasks, ``State`` is the struct of a task's own state, the model's sizes, options and constants.
+``View`` is the struct of the outputs, float64: ``obs`` [envs, size] and info fields [envs], with Gymnasium's contents.
+``build`` returns the `MujocoEnv` and ``observation`` the observation space, both for a version, options and a model.
 """
 
 from __future__ import annotations

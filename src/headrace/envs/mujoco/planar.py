@@ -136,6 +136,7 @@ def build(version: str, most_speed: float, options: Mapping[str, Any], model: An
 def task(
     version: str, info: Sequence[str], most_speed: float, frame_skip: int, options: Mapping[str, Any]
 ) -> MujocoTask:
+    """Returns a task with these info fields, in whose observations velocities are clipped to ±``most_speed``."""
     return MujocoTask(
         partial(build, version, most_speed),
         load_model,

@@ -192,6 +192,7 @@ def move(state: State, env: int, agent: int, actions: wp.array3d[wp.int64], row:
 
 @wp.func
 def squared_distance(state: State, env: int, one: int, other: int) -> float:
+    """Returns the squared distance of two agents."""
     dx = state.x[env, one] - state.x[env, other]
     dy = state.y[env, one] - state.y[env, other]
     return dx * dx + dy * dy
@@ -222,6 +223,7 @@ def tag(state: State, env: int, agent: int, actions: wp.array3d[wp.int64], row: 
 
 @wp.func
 def reward(state: State, env: int, agent: int) -> float:
+    """Returns an agent's reward of the last step."""
     earned = -state.paid[env, agent]
     if agent < state.num_taggers:
         earned += float(state.tags[env, agent]) * state.tag_reward - state.step_cost
@@ -234,11 +236,13 @@ def reward(state: State, env: int, agent: int) -> float:
 
 @wp.func
 def over(state: State, env: int) -> bool:
+    """Returns whether no runner is left."""
     return state.runners_left[env] == 0
 
 
 @wp.func
 def alive(state: State, env: int, agent: int) -> bool:
+    """Returns whether an agent is in the game."""
     return state.in_game[env, agent]
 
 

@@ -133,6 +133,7 @@ def chase(state: State, env: int, agent: int, streams: AgentStreams):
 def chase_after_move(
     state: State, env: int, agent: int, actions: wp.array2d[wp.int64], row: int, streams: AgentStreams
 ):
+    """Calls `chase`, with the parameters of a step's function."""
     chase(state, env, agent, streams)
 
 
@@ -144,6 +145,7 @@ def caught(state: State, env: int) -> bool:
 
 @wp.func
 def reward(state: State, env: int, agent: int) -> float:
+    """Returns an agent's reward of the last step."""
     by_tag = wp.where(caught(state, env), state.tag_reward, -state.step_cost)
     if agent == state.num_agents - 1:
         by_tag = wp.where(caught(state, env), -state.tag_penalty, state.step_cost)

@@ -74,6 +74,7 @@ def held(hand: wp.uint64, card: int) -> wp.uint64:
 
 @wp.func
 def is_natural(hand: wp.uint64) -> wp.bool:
+    """Returns whether a hand is an ace and a ten."""
     return hand == ACE_AND_TEN or hand == TEN_AND_ACE  # no `in`: Warp has no tuples
 
 
@@ -94,6 +95,7 @@ def reset(state: State, env: int, streams: Streams):
 
 @wp.func
 def hit(state: State, env: int, streams: Streams):
+    """Draws a card for the player; returns (reward, terminated)."""
     card, _rest = draw(random_bits(streams, env) & SIXTY_BITS)
     total = state.player_sum[env] + card
     state.player_sum[env] = total
@@ -104,6 +106,7 @@ def hit(state: State, env: int, streams: Streams):
 
 @wp.func
 def stick(state: State, env: int, streams: Streams):
+    """Plays the dealer's hand; returns the reward."""
     hand = state.dealer[env]
     hidden = wp.int32(hand & wp.uint64(15))
     hard = state.open_card[env] + hidden

@@ -87,6 +87,7 @@ class VizdoomEnv(gym.Env):
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": TICS_PER_SECOND / options["frame_skip"]}
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, float]]:
+        """Begins an episode, in the same game after a death with ``episodic_life``; returns observation and info."""
         super().reset(seed=seed)
         if self._dead and seed is None:
             self._live_on()
@@ -99,6 +100,11 @@ class VizdoomEnv(gym.Env):
         return self._frames, self._info()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, float]]:
+        """Advances the game by ``frame_skip`` tics; returns observation, reward, terminated, truncated and info.
+
+        Raises:
+            EngineLostError: the engine's process has ended.
+        """
         game = self._game
         game.set_action(action.tolist() if self._table is None else self._table[action])
         try:
@@ -130,6 +136,7 @@ class VizdoomEnv(gym.Env):
         return np.stack([planes[red], planes[green], planes[blue]], -1)
 
     def close(self) -> None:
+        """Ends the engine's process."""
         self._game.close()
 
     def __reduce__(self) -> Any:
