@@ -1,1 +1,1 @@
-"""The ``headrace`` command: one module for each subcommand, imported only when it is called."""
+"""The ``headrace`` command, with one module for each subcommand, which is imported when the subcommand is called."""

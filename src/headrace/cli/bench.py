@@ -26,7 +26,7 @@ IMAGE_DIMENSIONS = 3
 
 @dataclass(frozen=True)
 class BenchArgs:
-    """Measure how fast a task's environments run, with random actions that change every step.
+    """Measure the steps per second of a task's environments, with random actions.
 
     examples:
       headrace bench CartPole-v1
@@ -38,27 +38,27 @@ class BenchArgs:
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """name of the task; headrace envs lists them"""
     num_envs: Annotated[tuple[int, ...], optional("INT …")] = ()
-    """numbers of environments to measure; by default 1 8 64 1024, for tasks with images 1 8 64"""
+    """numbers of environments to measure; by default 1 8 64 1024, or 1 8 64 for tasks with images"""
     seconds: float = 2.0
-    """length of one measurement"""
+    """duration of one measurement"""
     repeats: int = 5
-    """measurements of each size; the median is shown, and the spread (largest - smallest) / median"""
+    """measurements of each size; prints their median and their spread, (largest - smallest) / median"""
     asynchronous: Annotated[bool, tyro.conf.arg(name="async")] = False
-    """send and recv half of the environments at a time, instead of step"""
+    """call send and recv with half of the environments at a time, instead of step"""
     compare: bool = False
-    """measure EnvPool, too, in turns, if it is installed and has the task"""
+    """also measure EnvPool, alternately, if it is installed and has the task"""
     num_threads: int = 0
-    """threads that run environments; 0 for one on each core"""
+    """threads that run environments; 0 for one per core"""
     device: str = "cpu"
-    """where kernel environments run: cpu or cuda"""
+    """device of kernel environments: cpu or cuda"""
     option: TaskOptions = ()
 
 
-Turn = Callable[[float], float]
+Turn = Callable[[float], float]  # seconds → steps per second
 
 
 def run(argv: list[str]) -> int:
-    """Measure and print one row for each size of pool; returns the exit status."""
+    """Measures, and prints one row for each pool size; returns the exit status."""
     args = tyro.cli(BenchArgs, prog="headrace bench", args=argv)
     if not 0 < args.seconds < math.inf or min((args.repeats, *args.num_envs)) <= 0:
         raise OptionError("--seconds, --repeats and --num-envs must be above 0, and --seconds finite")
@@ -95,7 +95,7 @@ def _new_table(compared: bool) -> Table:
 
 
 def _measure(n: int, args: BenchArgs, options: dict[str, Any], frame_skip: int, peer: Any) -> list[str]:
-    """One table row: all contenders in turns on pools of n environments."""
+    """Returns the table row of pools of ``n`` environments; Headrace and EnvPool are measured alternately."""
     batch = n // 2 if args.asynchronous else n
     threads = {"num_threads": args.num_threads}
     if args.device == "cpu":
@@ -120,7 +120,7 @@ def _measure(n: int, args: BenchArgs, options: dict[str, Any], frame_skip: int, 
 
 
 def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
-    """A function that runs the pool for some seconds and returns its steps per second."""
+    """Returns a function that runs the pool for some seconds and returns its steps per second."""
     space = batch_space(pool.action_space, batch)
     space.seed(0)
     actions = [_as_taken(space.sample(), pool) for _ in range(ACTION_SETS)]
@@ -129,7 +129,7 @@ def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
     else:
         pool.reset()
 
-    waits = hasattr(pool, "check_errors")  # a GPU is asynchronous: wait for it before counting
+    waits = hasattr(pool, "check_errors")  # kernels on a GPU are asynchronous; `check_errors` waits for them
 
     def turn(seconds: float) -> float:
         calls = 0
@@ -150,7 +150,7 @@ def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
 
 
 def _as_taken(action: Any, pool: Any) -> Any:
-    """Sampled actions as the pool takes them: arrays, or tensors on a GPU; a dict of either for a `Dict` space."""
+    """Returns sampled actions in the pool's format: an array, or a tensor on a GPU, or a dict for a `Dict` space."""
     if isinstance(action, dict):
         return {name: _as_taken(part, pool) for name, part in action.items()}
     array = np.asarray(action, pool.action_space.dtype)
@@ -163,10 +163,10 @@ def _as_taken(action: Any, pool: Any) -> Any:
 
 
 def _envpool_for(task: str) -> Any:
-    """The envpool module, or None if it is not installed or does not have the task."""
+    """Returns the envpool module, or None if it is not installed or does not have the task."""
     try:
         import envpool  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
-    gym.logger.min_level = gym.logger.ERROR  # its spaces make Gymnasium warn of their precision
+    gym.logger.min_level = gym.logger.ERROR  # Gymnasium warns about the precision of EnvPool's spaces
     return envpool if task in envpool.list_all_envs() else None

@@ -25,7 +25,7 @@ STYLES = {"passed": "green", "failed": "bold red", "skipped": "yellow"}
 class CheckArgs:
     """Run the conformance suite on a task: determinism, seeds, autoreset, spaces, saved states and more.
 
-    The task may be in a file of your own; every failure is reported with the call that reproduces it.
+    The task may be registered by a file of yours. Each failure is reported with the call that reproduces it.
 
     examples:
       headrace check CartPole-v1
@@ -41,14 +41,14 @@ class CheckArgs:
     seed: int = 0
     """seed of the environments and of the random actions"""
     num_envs: int = 5
-    """environments in a pool"""
+    """number of environments in a pool"""
     steps: int = 100
-    """steps of one run"""
+    """number of steps in one run"""
     option: TaskOptions = ()
 
 
 def run(argv: list[str]) -> int:
-    """Run the checks, printing a row for each; returns the exit status, 1 if any failed."""
+    """Runs the checks and prints a row for each; returns the exit status, 1 if any failed."""
     args = tyro.cli(CheckArgs, prog="headrace check", args=argv)
     checks = {check.__name__: check for check in CHECKS}
     for name in args.only:
@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int:
     options: dict[str, Any] = parse_options(args.option)
     settings = {"seed": args.seed, "num_envs": args.num_envs, "steps": args.steps}
     chosen = [checks[name] for name in args.only] or list(CHECKS)
-    headrace.make_spec(args.task, **options)  # raises for a wrong name or number, before the table is shown
+    headrace.make_spec(args.task, **options)  # raises for invalid arguments before the table is shown
     Trial(args.task, options, **settings)
     console, table = Console(highlight=False), _table(args.task)
     with Live(table, console=console, transient=True):
@@ -83,7 +83,7 @@ def _add(table: Table, result: Result) -> None:
 
 
 def _print_failures(report: Report) -> None:
-    """Print failures as plain text, so that the calls in it can be copied."""
+    """Prints failures as plain text, so that the calls in them can be copied."""
     for result in report.failures:
         print(f"\n{result.name}: {result.note}")
     if not report.failures:

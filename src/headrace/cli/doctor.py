@@ -1,4 +1,4 @@
-"""``headrace doctor``: what of this machine is used, what is missing, and the command that adds it."""
+"""``headrace doctor``: reports what Headrace uses of this machine, what is missing, and how to add it."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from headrace.pool.cache import cache_folder
 State = Literal["ok", "missing", "broken"]
 MARKS = {"ok": "[green]✓[/]", "missing": "[yellow]–[/]", "broken": "[red]✗[/]"}
 INTERNAL = {"bench", "dev", "docs", "environments", "libraries"}
-"""extras for work on Headrace itself"""
+"""extras for the development of Headrace, which the report omits"""
 SHARED_MEMORY = Path("/dev/shm")
-LEAST_SHARED = 2**30  # bytes of shared memory: a replay of pictures takes some hundred MiB
-LEAST_FILES = 4096  # open files: each worker process of a large pool needs several
-SECONDS = 20.0  # that another program's answer may take
+LEAST_SHARED = 2**30  # bytes; a replay of images takes several hundred MiB
+LEAST_FILES = 4096  # open files; each worker process of a large pool needs several
+SECONDS = 20.0  # time limit of other programs
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report.
+    """A line of the report.
 
     Attributes:
-        group: what it is about.
-        name: what was looked at.
-        state: "ok", "missing" (works without it), or "broken".
-        found: what there is, in words.
-        remedy: the command or step that adds it; empty if nothing is to be done.
+        group: heading under which the line is printed.
+        name: the item that was examined.
+        state: "ok", "missing" (Headrace works without it), or "broken".
+        found: description of the item as it is.
+        remedy: the command or step that adds or repairs it; empty if there is nothing to do.
     """
 
     group: str
@@ -59,9 +59,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class DoctorArgs:
-    """Say what of this machine Headrace uses, what is missing, and the command that adds it.
+    """Report what Headrace uses of this machine, what is missing, and the commands that add it.
 
-    An issue report should contain what this prints; it names no user and no file of yours. The exit status is 1 if
+    Please include the report in issues; it contains no names of users or of their files. The exit status is 1 if
     something that is installed does not work.
 
     examples:
@@ -70,11 +70,11 @@ class DoctorArgs:
     """
 
     json: bool = False
-    """print JSON, for programs"""
+    """print the report as JSON"""
 
 
 def run(argv: list[str]) -> int:
-    """Print the report; returns the exit status."""
+    """Prints the report; returns the exit status."""
     args = tyro.cli(DoctorArgs, prog="headrace doctor", args=argv)
     findings = [finding for check in CHECKS for finding in check()]
     if args.json:
@@ -104,7 +104,7 @@ def _print(findings: list[Finding]) -> None:
 
 
 def _escaped(text: str) -> str:
-    """Text in which rich sees no markup: extras are in brackets."""
+    """Returns the text with the brackets of extras escaped, which rich would read as markup."""
     return text.replace("[", r"\[")
 
 
@@ -112,7 +112,7 @@ def _escaped(text: str) -> str:
 
 
 def system() -> Iterator[Finding]:
-    """Headrace itself, Python, and the operating system."""
+    """Yields findings about Headrace's and Python's versions and the operating system."""
     yield Finding("system", "headrace", "ok", headrace.__version__)
     yield Finding("system", "python", "ok", f"{platform.python_version()} ({platform.python_implementation()})")
     libc = " ".join(platform.libc_ver())
@@ -122,7 +122,7 @@ def system() -> Iterator[Finding]:
 
 
 def machine() -> Iterator[Finding]:
-    """Cores, units for arithmetic, memory, limits."""
+    """Yields findings about cores, processor, memory and limits."""
     cores, present, quota = usable_cores(), os.cpu_count() or 1, _quota()
     limited = f"; this container may use {quota:.1f} of them" if quota is not None and quota < cores else ""
     remedy = "give the container more CPUs, or pass num_threads" if limited else ""
@@ -155,7 +155,7 @@ def _files() -> Iterator[Finding]:
 
 
 def _quota() -> float | None:
-    """Cores' worth of time that this process's control group may use; None without a limit."""
+    """Returns the CPU limit of this process's control group, in cores; None if there is no limit."""
     try:
         most, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
     except (OSError, ValueError):
@@ -164,7 +164,7 @@ def _quota() -> float | None:
 
 
 def compiled() -> Iterator[Finding]:
-    """The compiled modules, loaded as a pool loads them."""
+    """Yields findings about the compiled modules, which it loads as a pool does, and their cache."""
     for module, before in ((ATARI, ""), (MUJOCO, "mujoco")):
         yield _loaded(module, before)
     if importlib.util.find_spec("warp") is not None:
@@ -194,7 +194,7 @@ def _loaded(module: NativeModule, before: str) -> Finding:
 
 
 def learning() -> Iterator[Finding]:
-    """Torch, its devices, and the GPU that it may have missed."""
+    """Yields findings about torch, its devices, and GPUs that it cannot use."""
     if importlib.util.find_spec("torch") is None:
         yield Finding("learning", "torch", "missing", "not installed", "pip install 'headrace[train]'")
         return
@@ -216,7 +216,7 @@ def learning() -> Iterator[Finding]:
 
 
 def _cards() -> list[str]:
-    """Names of NVIDIA's cards, as their driver tells them."""
+    """Returns the names of NVIDIA's GPUs, as reported by their driver."""
     if (tool := shutil.which("nvidia-smi")) is None:
         return []
     command = [tool, "--query-gpu=name", "--format=csv,noheader"]
@@ -228,7 +228,7 @@ def _cards() -> list[str]:
 
 
 def pictures() -> Iterator[Finding]:
-    """What draws robots, and what writes videos."""
+    """Yields findings about the libraries for rendering, videos and plots."""
     found = [name for name, library in (("EGL", "libEGL.so.1"), ("OSMesa", "libOSMesa.so.8")) if _opens(library)]
     remedy = "" if found else "apt-get install libegl1 libgl1-mesa-dri, or libosmesa6"
     words = " and ".join(found) if found else "none: pictures of robots cannot be drawn"
@@ -249,7 +249,7 @@ def _opens(library: str) -> bool:
 
 
 def extras() -> Iterator[Finding]:
-    """Headrace's extras, and what of each is missing."""
+    """Yields findings about Headrace's extras and their missing packages."""
     wanted: dict[str, list[str]] = defaultdict(list)
     for line in metadata.requires("headrace") or ():
         named = re.match(r"([\w.-]+)", line)

@@ -20,7 +20,7 @@ from headrace.pool.spec import AgentType
 from headrace.pool.structure import space_text
 
 DETAILED = 12
-"""longest list of tasks that is shown as a table; asking a simulator for its spaces takes a moment"""
+"""largest number of tasks that are shown as a table, as it takes time to get a simulator's spaces"""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class EnvsArgs:
     """
 
     filter: Annotated[str, tyro.conf.Positional, optional("[FILTER]")] = ""
-    """part of a name, a pattern with * and ?, or a family"""
+    """part of a name, a pattern with * and ?, or the name of a family"""
 
 
 def run(argv: list[str]) -> int:
-    """Print one table for each family with a matching task; returns the exit status."""
+    """Prints the matching tasks of each family; returns the exit status."""
     args = tyro.cli(EnvsArgs, prog="headrace envs", args=argv)
     families = _by_family()
     chosen = {name: _matching(args.filter, name, tasks) for name, tasks in families.items()}
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> int:
 
 
 def _print_family(console: Console, family: str, tasks: list[str]) -> None:
-    """A table of a few tasks, or the names of many and a description of one."""
+    """Prints a table of a few tasks, or the names of many and the description of one."""
     console.print(f"\n[bold]{family}[/] ({len(tasks)})")
     if len(tasks) <= DETAILED:
         console.print(_table(tasks))
@@ -66,7 +66,7 @@ def _print_family(console: Console, family: str, tasks: list[str]) -> None:
 
 
 def _by_family() -> dict[str, list[str]]:
-    """Family → its tasks; tasks that users registered come last."""
+    """Returns family → its tasks, and as the last entry the tasks that users registered."""
     named = {task: family for family, tasks in FAMILIES.items() for task in tasks}
     families: dict[str, list[str]] = {family: [] for family in (*FAMILIES, "registered")}
     for task in headrace.list_all_envs():
@@ -96,7 +96,7 @@ def _table(tasks: list[str]) -> Table:
 
 
 def _describe(task: str) -> tuple[str, ...]:
-    """The row of a task; dashes if its simulator is not installed."""
+    """Returns the cells of a task's row after its name; dashes if its simulator is not installed."""
     try:
         spec = headrace.make_spec(task)
     except (ImportError, OptionError):

@@ -17,9 +17,10 @@ from headrace.train import load
 
 @dataclass(frozen=True)
 class ExportArgs:
-    """Write the policy of a run to a file that runs without Headrace: observations go in, actions come out.
+    """Write the policy of a run to a file that can be used without Headrace: a model from observations to actions.
 
-    policy.onnx is an ONNX model, checked against the agent if onnxruntime is installed; policy.pt is TorchScript.
+    A file named .onnx is an ONNX model, one named .pt TorchScript. The file is checked against the agent; for ONNX,
+    this requires onnxruntime.
 
     examples:
       headrace export runs/mine policy.onnx
@@ -28,23 +29,23 @@ class ExportArgs:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """the run folder that headrace train named"""
+    """the run folder, whose path headrace train prints"""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """the file to write: its name ends in .onnx or .pt"""
+    """the file to write, whose name ends in .onnx or .pt"""
     policy: Annotated[str | None, optional("NAME")] = None
-    """which of several policies; a run of one needs none"""
+    """name of the policy, for a run of several policies"""
     checkpoint: Literal["best", "newest"] = "best"
     """which of the run's checkpoints to load"""
     trust: bool = False
-    """run the code in files that the run names, also if it was not trained on this machine"""
+    """run the code in files that the run names, even if it was not trained on this machine"""
 
 
 def run(argv: list[str]) -> int:
-    """Export, and print what goes in and comes out; returns the exit status."""
+    """Exports the policy and prints its inputs and outputs; returns the exit status."""
     args = tyro.cli(ExportArgs, prog="headrace export", args=argv)
     check_file("FILE", args.file)
     trust = agreed(args.run, args.trust)
-    from headrace.train.play.export import export_policy  # which brings torch
+    from headrace.train.play.export import export_policy  # imports torch
 
     done = export_policy(load(args.run, which=args.checkpoint, trust=trust), args.file, args.policy)
     table = Table()

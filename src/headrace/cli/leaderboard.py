@@ -1,4 +1,4 @@
-"""``headrace leaderboard``: train a list of tasks, and write down the seconds and steps to each return."""
+"""``headrace leaderboard``: trains a list of tasks and records the time and steps to given returns."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from headrace.train.runs.writing import writing
 
 @dataclass(frozen=True)
 class LeaderboardArgs:
-    """Train a list of tasks until their goals, and write down the seconds and steps to each.
+    """Train a list of tasks to target returns, and record the time and steps to each.
 
-    Leaves a folder with every run, leaderboard.json, and a page, index.html, with a table, curves and the exact
-    commands. What was trained before is kept, and stays on the page: the same command goes on after Ctrl-C or a kill,
-    and others add rows and seeds.
+    Writes a folder with every run, leaderboard.json, and a page, index.html, with a table, curves and the exact
+    commands. Earlier results in the folder are kept: after Ctrl-C or a kill, the same command continues, and other
+    commands add rows and seeds.
 
     examples:
       headrace leaderboard --list
@@ -36,25 +36,25 @@ class LeaderboardArgs:
     """
 
     rows: Annotated[tuple[str, ...], tyro.conf.Positional, optional("ROWS…")] = ()
-    """which rows; all by default"""
+    """names of the rows to train; all by default"""
     board: Annotated[Path, optional("FILE")] = DEFAULT
-    """a TOML file with rows; by default the one that comes with Headrace"""
+    """a TOML file of rows; by default the one that is part of Headrace"""
     seeds: str = "1"
-    """how many seeds of each row, such as 3, or which, such as 1,2,7, or 3, for seed 3 alone"""
+    """number of seeds per row, such as 3, or a list of seeds, such as 1,2,7, or 3, for seed 3 alone"""
     jobs: int = 0
-    """how many runs at once; 0 for as many as the cores allow"""
+    """number of simultaneous runs; 0 for as many as the cores allow"""
     out: Path = Path("runs/leaderboard")
     """the folder to write to"""
     peers: bool = False
-    """train with the other libraries that rows name, too, if they are installed"""
+    """also train with the other libraries that rows name, if they are installed"""
     list: bool = False
-    """print the rows, and train nothing"""
+    """print the rows without training"""
     quiet: bool = False
     """show no progress"""
 
 
 def run(argv: list[str]) -> int:
-    """Train, and print the table; returns the exit status: 0 done, 1 a run failed, 130 stopped."""
+    """Trains, and prints the table; returns the exit status: 0 done, 1 a run failed, 130 stopped."""
     args = tyro.cli(LeaderboardArgs, prog="headrace leaderboard", args=argv)
     board = read_board(args.board)
     rows = chosen_rows(board, args.rows)
@@ -87,7 +87,7 @@ def run(argv: list[str]) -> int:
 
 
 def _train(row: Row, args: LeaderboardArgs, seeds: tuple[int, ...]) -> bool:
-    """Trains a row, ours and its peers'; False once it was stopped."""
+    """Trains a row with Headrace and, if asked, with its peers; returns False if it was stopped."""
     if not train_row(row, args.out / row.name, seeds, args.jobs, args.quiet):
         return False
     peers = row.peers if args.peers else ()

@@ -1,7 +1,7 @@
-"""The ``headrace`` command: finds the sub-command and turns errors into one line and an exit status.
+"""The ``headrace`` command, which calls a subcommand and reports errors as one line and an exit status.
 
-Sub-commands are imported only when called, so that ``headrace envs`` starts without torch.
-Exit status: 0 done, 1 the command failed, 2 a wrong name or option, 130 stopped with Ctrl-C.
+A subcommand is imported when it is called, so that ``headrace envs`` starts without torch.
+Exit status: 0 done, 1 the command failed, 2 a wrong name or option, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ EXAMPLES = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``headrace`` with these arguments (the process's own by default) and return its exit status."""
+    """Runs ``headrace`` with these arguments, by default those of the process, and returns its exit status."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help", "help"):
         _print_help()

@@ -1,6 +1,7 @@
-"""Options with structured values.
+"""Types and parsers of command-line options with structured values.
 
-Task options are ``--option name=value``, because every family has its own; nested values are JSON, or a JSON file.
+Options of tasks are given as ``--option name=value``, as each family has different ones. Nested values are given as
+JSON, or as a JSON file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headrace.errors import OptionError
 
 
 def optional(metavar: str, help: str | None = None) -> Any:
-    """Returns the mark of an argument that may be left out: its help shows neither None as a type nor a default."""
+    """Returns the annotation of an optional argument, whose help shows ``metavar`` and no default."""
     return tyro.conf.arg(metavar=metavar, help=help, help_behavior_hint="")
 
 
@@ -27,13 +28,16 @@ TaskOptions = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
     tyro.conf.arg(metavar="NAME=VALUE", help="an option of the task, such as frame_skip=2"),
 ]
-"""the type of an argument ``--option``, for `parse_options`"""
+"""type of an argument ``--option``, whose value is parsed by `parse_options`"""
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     """Returns ``["frame_skip=2", "gray_scale=False"]`` as ``{"frame_skip": 2, "gray_scale": False}``.
 
-    Values are Python literals; anything else is a string. Raises `OptionError` for text without ``=``.
+    Values are parsed as Python literals, ``true`` or ``false``; all others are strings.
+
+    Raises:
+        OptionError: a pair is not of the form ``name=value``.
     """
     options: dict[str, Any] = {}
     for pair in pairs:
@@ -48,7 +52,11 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def check_file(option: str, path: Path | None) -> None:
-    """Raise `OptionError` if it is known beforehand that a file cannot be written at ``path``."""
+    """Checks that a file can be written at ``path``, as far as this is known beforehand; None is no file.
+
+    Raises:
+        OptionError: ``path`` is a folder, its folder does not exist, or it is not writable; ``option`` names it.
+    """
     if path is None:
         return
     if path.is_dir():
@@ -66,14 +74,14 @@ JSON = PrimitiveConstructorSpec[Any](
     is_instance=lambda value: isinstance(value, dict),
     str_from_instance=lambda value: [json.dumps(value)],
 )
-"""for an argument's annotation: a dict as JSON"""
+"""annotation of an argument that is a dict, given as JSON"""
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """Returns a dict from JSON text, or from the JSON file of this name.
+    """Returns the dict of a JSON text, or of the JSON file at this path.
 
     Raises:
-        OptionError: the text is not a JSON object, and there is no such file.
+        OptionError: there is no such file, or the text or the file's content is not a JSON object.
     """
     try:
         value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text())

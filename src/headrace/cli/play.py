@@ -30,7 +30,7 @@ from headrace.train.runs.writing import writing
 
 @dataclass(frozen=True)
 class PlayArgs:
-    """Play whole episodes with the agent of a run, print their returns, and record a video; or log one as arrays.
+    """Play episodes with the agent of a run, print their returns, and record a video or log an episode's arrays.
 
     examples:
       headrace play runs/CartPole-v1-20260101-120000
@@ -41,37 +41,37 @@ class PlayArgs:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """the run folder that headrace train named"""
+    """the run folder, whose path headrace train prints"""
     episodes: int = 1
-    """episodes to play"""
+    """number of episodes to play"""
     checkpoint: Literal["best", "newest"] = "best"
     """which of the run's checkpoints to load"""
     sample: bool = False
-    """draw actions from the policy, as in training, instead of the most likely ones; not in the video"""
+    """sample actions from the policy, as in training, instead of taking the most likely ones; not in the video"""
     seed: int = 1000
     """seed of the environments"""
     film: bool = True
-    """make a video"""
+    """record a video"""
     video: Annotated[Path | None, optional("FILE")] = None
-    """file of the video, .mp4; by default in the run's episodes/"""
+    """path of the video, .mp4; by default in the run's folder episodes/"""
     in_3d: Annotated[bool, tyro.conf.arg(name="3d")] = False
-    """show a robot in 3D in a browser until Ctrl-C, and print and record nothing; needs headrace[viewer3d]"""
+    """show a robot in 3D in a browser until Ctrl-C, without printing or recording; needs headrace[viewer3d]"""
     port: int = 0
-    """with --3d, the port of the page; 0 for any that is free"""
+    """with --3d, the port of the page; 0 for a free one"""
     max_steps: int = 1500
-    """agent steps after which a video ends, at the latest"""
+    """maximal number of agent steps in a video"""
     trust: bool = False
-    """run the code in files that the run names, also if it was not trained on this machine"""
+    """run the code in files that the run names, even if it was not trained on this machine"""
     log: Annotated[str | None, optional("NAMES")] = None
-    """write one episode as arrays, with actions and rewards: names of state arrays such as x,y; or all"""
+    """write an episode's actions, rewards and state arrays of these names, such as x,y, or of all"""
     log_env: int = 0
     """with --log, the number of the environment whose episode is written"""
     log_file: Annotated[Path | None, optional("FILE")] = None
-    """with --log, the file in NumPy's format npz; by default episode.npz in the run folder"""
+    """with --log, the path of the file, in NumPy's format npz; by default episode.npz in the run folder"""
 
 
 def run(argv: list[str]) -> int:
-    """Play, print one row for each episode, and print the video's path; returns the exit status."""
+    """Plays, and prints one row for each episode and the video's path; returns the exit status."""
     args = tyro.cli(PlayArgs, prog="headrace play", args=argv)
     if args.episodes < 1 or args.max_steps < 1:
         raise OptionError("--episodes and --max-steps must be at least 1")
@@ -111,7 +111,7 @@ def run(argv: list[str]) -> int:
 
 
 def _show_in_3d(args: PlayArgs, trust: bool) -> int:
-    """Show the run's robot until Ctrl-C; returns the exit status."""
+    """Shows the run's robot until Ctrl-C; returns the exit status."""
     if importlib.util.find_spec("mjviser") is None:
         raise OptionError("--3d needs mjviser: pip install 'headrace[viewer3d]'")
     from headrace.watch.robots import show
@@ -123,7 +123,7 @@ def _show_in_3d(args: PlayArgs, trust: bool) -> int:
 
 
 def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
-    """Film an episode; returns the video's path and how many steps it shows."""
+    """Records an episode; returns the video's path and number of steps."""
     steps = 0
 
     def shown(step: int) -> None:
@@ -139,7 +139,7 @@ def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
 
 @contextmanager
 def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar that disappears at the end, and the function that advances it; without a terminal, a line."""
+    """Shows a progress bar and yields the function that updates it; without a terminal, prints a line instead."""
     if not console.is_terminal:
         console.print(what)
         yield lambda done: None
@@ -151,7 +151,7 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int
 
 
 def _log(args: PlayArgs, trust: bool, console: Console) -> None:
-    """Write an episode's arrays to a file, and print its contents."""
+    """Writes an episode's arrays to a file and prints their names, shapes and dtypes."""
     names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
     arrays = log_episode(
         args.run,
@@ -163,7 +163,7 @@ def _log(args: PlayArgs, trust: bool, console: Console) -> None:
         trust=trust,
     )
     path = args.log_file or args.run / "episode.npz"
-    with writing(path), path.open("wb") as file:  # np.savez would add to a name without .npz
+    with writing(path), path.open("wb") as file:  # np.savez would append .npz to a name without it
         np.savez_compressed(file, allow_pickle=False, **arrays)
     table = Table()
     for column in ("array", "shape", "dtype"):

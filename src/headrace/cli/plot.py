@@ -1,4 +1,4 @@
-"""``headrace plot``: return curves of one or many runs, with bands over their seeds, as a picture."""
+"""``headrace plot``: plots the return curves of runs, with bands over their seeds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from headrace.train.plots.figures import Axis, Look, check_format, plot_groups
 class PlotArgs:
     """Plot the returns of runs over agent steps and over seconds.
 
-    Runs that differ in their seed alone are one line, with a band over the seeds; labels are the settings in which
-    groups differ. Every task has a panel of its own. Prints a caption that says what the lines are.
+    Runs that differ only in their seed are one line, with a band over the seeds; labels are the settings in which
+    groups differ. Each task has its own panel. Prints a caption that describes the lines.
 
     examples:
       headrace plot runs/CartPole-v1-20260101-120000
@@ -35,13 +35,13 @@ class PlotArgs:
     out: Path = Path("plot.png")
     """the file to write: .png, .svg or .pdf"""
     mean: Mean = "iqm"
-    """the mean over seeds; iqm is the interquartile mean, of the middle half"""
+    """the mean over seeds; iqm is the interquartile mean"""
     x: Literal["both", "steps", "seconds"] = "both"
     """the horizontal axis: agent steps, seconds of training, or one panel for each"""
     returns: Source = "training"
     """the returns of training episodes, or of evaluations, which runs with samplers have"""
     smooth: float = 0.0
-    """smooth each curve by a mean over this share of its length, such as 0.05; the caption says so"""
+    """smooth each curve by a mean over this fraction of its length, such as 0.05; the caption mentions it"""
     baseline: Annotated[
         tyro.conf.UseAppendAction[tuple[Path, ...]],
         tyro.conf.arg(
@@ -51,11 +51,11 @@ class PlotArgs:
         ),
     ] = ()
     labels: Annotated[tuple[str, ...], optional("NAME …")] = ()
-    """names of the groups in the legend, in the order in which the command prints them"""
+    """labels of the groups in the legend, in the order in which the command prints the groups"""
 
 
 def run(argv: list[str]) -> int:
-    """Draw the plot, and print what it shows."""
+    """Draws the plot and prints its groups and caption; returns the exit status."""
     args = tyro.cli(PlotArgs, prog="headrace plot", args=argv)
     if not 0 <= args.smooth < 1:
         raise OptionError(f"--smooth {args.smooth} must be at least 0 and below 1: it is a share of a run's length")

@@ -1,4 +1,4 @@
-"""``headrace scale``: how many environments and which minibatch train a task fastest on this machine."""
+"""``headrace scale``: finds the number of environments and the minibatch that train a task fastest on this machine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COLUMNS = f"{'environments':>12}  {'minibatch':>9}  {'steps/s':>11}  {'memory':>
 
 @dataclass(frozen=True)
 class ScaleArgs:
-    """Find the number of environments and the minibatch that train fastest, by measuring training itself.
+    """Find the number of environments and the minibatch size that train fastest, by short trainings.
 
-    num_envs doubles until training is no longer 5 % faster, then minibatch_size, within the memory allowed.
-    What was found is remembered; headrace train TASK --scale trains with it.
+    num_envs is doubled as long as training becomes at least 5 % faster, then minibatch_size, within the memory
+    allowed. The result is stored; headrace train TASK --scale trains with it.
 
     examples:
       headrace scale CartPole-v1
@@ -37,28 +37,28 @@ class ScaleArgs:
     task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
     device: Annotated[str | None, optional("DEVICE")] = None
-    """where to train: cpu, cuda or cuda:i; as headrace train by default, like the next four"""
+    """device to train on: cpu, cuda or cuda:i; this and the next four have the defaults of headrace train"""
     algo: Annotated[str | None, optional("NAME")] = None
     """learning algorithm"""
     network: Annotated[str | None, optional("NAME")] = None
-    """the network"""
+    """network"""
     hidden: Annotated[tuple[int, ...] | None, optional("INT …")] = None
-    """widths of its hidden layers"""
+    """widths of the network's hidden layers"""
     num_steps: Annotated[int | None, optional("INT")] = None
-    """steps of every environment in one rollout"""
+    """steps of each environment in one rollout"""
     option: TaskOptions = ()
     seconds: float = 2.0
-    """length of one measurement"""
+    """duration of one measurement"""
     memory_share: float = 0.8
-    """share of the free memory that training may take"""
+    """fraction of the free memory that training may use"""
     again: bool = False
-    """measure again, although there is a result from earlier"""
+    """measure again, even if there is a stored result"""
     forget: bool = False
-    """remove the results for TASK, or for all tasks, and measure nothing"""
+    """delete the stored results for TASK, or for all tasks, without measuring"""
 
 
 def run(argv: list[str]) -> int:
-    """Measure, and print a row for each size."""
+    """Measures, and prints a row for each size; returns the exit status."""
     refuse("headrace scale")
     args = tyro.cli(ScaleArgs, prog="headrace scale", args=argv)
     if args.forget:
@@ -79,7 +79,10 @@ def run(argv: list[str]) -> int:
 
 
 def find_scale(config: Config, **how: Any) -> Scale:
-    """`headrace.train.tuning.scale.scale`, its probes shown as they are made, and what came of them."""
+    """Returns the result of `headrace.train.tuning.scale.scale`, and prints its probes and its result.
+
+    ``how`` are that function's other keywords.
+    """
     console = Console(highlight=False)
     console.print(f"{config.task}, {config.algo}, training on {config.devices[0] if config.devices else config.device}")
     shown = False

@@ -1,4 +1,4 @@
-"""What ``headrace train --seeds`` prints at the end: a table of the seeds, and where their plot is."""
+"""The report of ``headrace train --seeds``: a table of the seeds, and the paths of their runs and plot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.train.jobs.seeds import SeedResult
 
 
 def report(results: Sequence[SeedResult]) -> int:
-    """Print how the seeds ended; returns the exit status: 0 all done, 1 one has failed, 130 one was stopped."""
+    """Prints the results of the seeds; returns the exit status: 0 all done, 1 one failed, 130 one was stopped."""
     folder = results[0].run_dir.parent
     console = Console(highlight=False)
     console.print(_table(results))
@@ -51,7 +51,7 @@ def _table(results: Sequence[SeedResult]) -> Table:
 
 
 def _plot(folder: Path, results: Sequence[SeedResult]) -> Path | None:
-    """The returns of all seeds in one plot, where matplotlib is installed and there are returns."""
+    """Plots the returns of all seeds; returns the plot's path, or None without returns or without matplotlib."""
     from headrace.train.plots.curves import grouped, read_curves
     from headrace.train.plots.figures import plot_groups
 

@@ -1,4 +1,4 @@
-"""``headrace sweep``: search for settings with many runs, of which the poor ones end early."""
+"""``headrace sweep``: searches for hyperparameters with many runs, and stops poor ones early."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from headrace.train.sweep.space import Space, candidates, plain_space, read_spac
 from headrace.train.sweep.summary import importance
 from headrace.train.sweep.trials import Plan, Trial
 
-SHOWN = 10  # most trials in the table at the end
+SHOWN = 10  # largest number of trials in the final table
 REFUSED = ("seeds", "scale", "tune", "resume", "run_dir")
-"""options of headrace train that a sweep has none of"""
+"""options of headrace train that trials of a sweep cannot have"""
 
 
 @dataclass(frozen=True)
 class SweepArgs:
-    """Search for the settings that train best: many runs, each with others, of which the poor ones end early.
+    """Search for the best hyperparameters with many runs, and stop poor ones early.
 
-    All other options of headrace train hold for every trial; stop_at_return is None unless it is given. Everything
-    is in the sweep's folder: sweep.json, trials.jsonl, and each trial as a run, so that headrace watch and headrace
-    plot show them. Ctrl-C stops all trials with checkpoints; --resume goes on, also after a kill.
+    All other options of headrace train apply to every trial; stop_at_return is None unless it is given. The sweep's
+    folder contains sweep.json, trials.jsonl, and each trial as a run, which headrace watch and headrace plot can show.
+    Ctrl-C stops all trials with checkpoints; --resume continues a sweep, also after a kill.
 
     examples:
       headrace sweep CartPole-v1 --space learning_rate=1e-4..1e-2:log num_steps=16,32,64 --trials 30
@@ -55,29 +55,29 @@ class SweepArgs:
     space: Annotated[tuple[str, ...], optional("NAME=VALUES …")] = ()
     """settings to vary: name=low..high, name=low..high:log, name=value,value,…, or a TOML or JSON file"""
     trials: int = 20
-    """how many runs"""
+    """number of runs"""
     sampler: Name = "tpe"
-    """how settings are chosen: at random, or by Optuna's tpe or gp"""
+    """method that chooses settings: random search, or Optuna's tpe or gp"""
     pruner: Rule = "median"
-    """which trials end early: those below the median of the others (median), all but the best third (halving), none"""
+    """trials that stop early: those below the median of the others (median), all but the best third (halving), none"""
     metric: Literal["final", "area"] = "final"
-    """what is maximised: the last mean return (final), or the mean return over all steps (area)"""
+    """objective to maximize: the last mean return (final), or the mean return over all steps (area)"""
     sampler_seed: int = 1
-    """seed of the sampler; that of the runs is --seed"""
+    """seed of the sampler; --seed is that of the runs"""
     jobs: int = 0
-    """how many runs at once; 0 for as many as the cores allow"""
+    """number of simultaneous runs; 0 for as many as the cores allow"""
     run_dir: Annotated[Path | None, optional("PATH")] = None
-    """folder for the sweep; by default a new one in runs/"""
+    """folder of the sweep; by default a new one in runs/"""
     resume: Annotated[Path | None, optional("PATH")] = None
-    """folder of a sweep to go on with, instead of a task"""
+    """folder of a sweep to continue, instead of a task"""
     trust: bool = False
-    """with --resume: run the code in files that the sweep names, also if it was not begun on this machine"""
+    """with --resume: run the code in files that the sweep names, even if it was not begun on this machine"""
     quiet: bool = False
     """show no progress"""
 
 
 def run(argv: list[str]) -> int:
-    """Search, and print what was found."""
+    """Searches, and prints the best trials; returns the exit status."""
     refuse("headrace sweep")
     own, rest = _split(argv)
     args = tyro.cli(SweepArgs, prog="headrace sweep", args=own)
@@ -92,7 +92,7 @@ def run(argv: list[str]) -> int:
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The sweep's own words with the task, and those that are settings of its runs."""
+    """Returns the arguments of the sweep itself, with the task, and those that are settings of its runs."""
     names = {field.name for field in fields(SweepArgs)} | {"help", "no_trust", "no_quiet"}
     own: list[str] = []
     rest: list[str] = []
@@ -107,7 +107,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
-    """A new sweep: its folder, its plan, the settings of its runs, and how many of them the cores allow."""
+    """Begins a sweep; returns its folder, its plan, a run's settings, and the number of runs that the cores allow."""
     if not args.task:
         raise OptionError("which task? headrace sweep TASK --space …, such as CartPole-v1; headrace envs lists them")
     for word in rest:
@@ -131,7 +131,11 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
 
 
 def _checked(task: str, settings: dict[str, Any], space: Space) -> tuple[Config, int]:
-    """The settings of a run, and how many runs at once; a value that none may have is an error."""
+    """Checks all values of the space; returns a run's settings, and the number of runs that the cores allow.
+
+    Raises:
+        OptionError: a value of the space is invalid.
+    """
     first = {name: dimension.ends[0] for name, dimension in space.items()}
     found = side_by_side(task, settings | first)
     for values in candidates(space):
@@ -140,7 +144,7 @@ def _checked(task: str, settings: dict[str, Any], space: Space) -> tuple[Config,
 
 
 def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan, Config, int]:
-    """A sweep that was begun earlier: as `_begin`; the number of its trials may change."""
+    """Continues a sweep, whose number of trials may change; returns the same as `_begin`."""
     folder = args.resume
     assert folder is not None
     plan = Plan.read(folder)
@@ -168,11 +172,11 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
     return folder, plan, config, most
 
 
-# -- what was found ------------------------------------------------------------------------------
+# -- results -------------------------------------------------------------------------------------
 
 
 def _report(folder: Path, plan: Plan, trials: Sequence[Trial]) -> int:
-    """Print the best trials; returns the exit status: 0 done, 1 nothing succeeded, 130 stopped."""
+    """Prints the best trials; returns the exit status: 0 done, 1 no trial succeeded, 130 stopped."""
     console = Console(highlight=False)
     states = [trial.state for trial in trials]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
@@ -198,7 +202,7 @@ def _report(folder: Path, plan: Plan, trials: Sequence[Trial]) -> int:
 
 
 def _table(plan: Plan, trials: Sequence[Trial]) -> Table:
-    """The best trials, complete ones first."""
+    """Returns a table of the best trials, complete ones first."""
     known = [trial for trial in trials if trial.value is not None and trial.state in ("complete", "pruned")]
     order = sorted(known, key=lambda trial: (trial.state != "complete", -(trial.value or 0.0)))
     table = Table()

@@ -1,7 +1,7 @@
-"""``headrace train``: train an agent and leave a run folder, or go on with one.
+"""``headrace train``: trains an agent and writes a run folder, or continues a run.
 
-The options are the settings of the algorithm that the command line names, with its presets for the task as their
-defaults: task, algorithm and network are read first, everything else overrides their presets.
+The options are the settings of the algorithm that the command line names, and their defaults are its presets for the
+task. Task, algorithm and network are therefore read first; the other options override their presets.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ GROUPS = {
 }
 """group of settings → its description in the help; an algorithm's own group comes after ``learning``"""
 ELSEWHERE = {"task", "env_options", "copies"}
-"""settings without an option of their name: an argument, --option, and a setting of single policies"""
+"""settings without an option of their name: the argument TASK, those of --option, and a setting of single policies"""
 
 
 @dataclass(frozen=True)
 class RunArgs:
-    """What the command does beside training.
+    """The arguments of the command, whose attributes are also the settings of training, by their names.
 
     Attributes:
-        values: the settings by name, those of the task and the network included.
+        values: name → setting, including those of the task and the network.
     """
 
     task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
     option: TaskOptions = ()
     run_dir: Annotated[Path | None, optional("PATH")] = None
-    """folder for the run; by default a new one in runs/"""
+    """folder of the run; by default a new one in runs/"""
     resume: Annotated[Path | None, optional("PATH")] = None
-    """folder of a run to go on with, instead of a task"""
+    """folder of a run to continue, instead of a task"""
     trust: bool = False
-    """with --resume: run the code in files that the run names, also if it was not begun on this machine"""
+    """with --resume: run the code in files that the run names, even if it was not begun on this machine"""
     quiet: bool = False
     """show no progress"""
     scale: bool = False
-    """train with the num_envs and minibatch_size that are fastest on this machine: measured once, then remembered"""
+    """train with the num_envs and minibatch_size that are fastest on this machine, measured once and then stored"""
     tune: Annotated[
         Literal["speed", "all", "none"],
         tyro.conf.arg(
@@ -79,13 +79,13 @@ class RunArgs:
         ),
     ] = "speed"
     seeds: Annotated[str, optional("SEEDS")] = ""
-    """train with several seeds, each as a run in one folder: a number of seeds, such as 5, or seeds, such as 1,2,7"""
+    """train with several seeds, as runs in one folder: a number of seeds, such as 5, or a list, such as 1,2,7"""
     jobs: int = 0
-    """with --seeds: how many runs at once; 0 for as many as the cores allow"""
+    """with --seeds: number of simultaneous runs; 0 for as many as the cores allow"""
     values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
-        """A setting by its name."""
+        """Returns a setting by its name."""
         try:
             return vars(self)["values"][name]
         except KeyError:
@@ -117,10 +117,10 @@ examples:
 
 
 def run(argv: list[str]) -> int:
-    """Train or go on, and say where the run's files are."""
+    """Trains or continues a run, and prints the paths of its files; returns the exit status."""
     resumed, where = _named(argv).get("resume"), place()
     if resumed and where is not None and not where.leads:
-        resume(resumed, quiet=True)  # as the first process says, which alone needs the folder
+        resume(resumed, quiet=True)  # follows the first process, which alone needs the folder
         return 0
     if resumed and is_several(Path(resumed)):
         return _go_on_with_seeds(Path(resumed), argv)
@@ -152,14 +152,14 @@ def run(argv: list[str]) -> int:
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")
     if result.reason == "interrupted":
-        return 130 if where is None else 0  # torchrun would start again whoever ends otherwise
+        return 130 if where is None else 0  # torchrun restarts processes that end with another status
     if where is None or where.leads:
         _report(result)
     return 0
 
 
 def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
-    """Go on with the runs of several seeds; the command may be the one that began them, with --resume."""
+    """Continues the runs of several seeds; the command may be the one that began them, with --resume added."""
     plan = Plan.read(folder)
     code.admit({"task": plan.task, **plan.settings}, folder, "--trust" in argv)
     kept = [word for word, before in zip(argv, ("", *argv), strict=False) if "--resume" not in (word, before)]
@@ -180,7 +180,7 @@ def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
 
 
 def overrides(args: RunArgs) -> dict[str, Any]:
-    """What these arguments set otherwise than the task's own defaults, as keywords of `headrace.train.train`."""
+    """Returns the settings that differ from the task's defaults, as keywords of `headrace.train.train`."""
     options = parse_options(args.option)
     defaults = _begin_with(args.task, {name: args.values[name] for name in (*DECIDING, "policies")})
     changes = _changes(args, defaults)
@@ -188,7 +188,11 @@ def overrides(args: RunArgs) -> dict[str, Any]:
 
 
 def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
-    """The sizes that train this task fastest."""
+    """Returns the sizes with which this task trains fastest.
+
+    Raises:
+        OptionError: ``asked`` sets one of these sizes, or ``deterministic``.
+    """
     from headrace.cli.scale import find_scale
 
     if asked.get("deterministic"):
@@ -202,10 +206,10 @@ def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
 
 
 def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """What the tuner finds for this task, where there is something to tune, that nobody has chosen.
+    """Tunes the sizes that the arguments do not set, if the algorithm has any.
 
     Returns:
-        Its record for the run, None where nothing was measured; and the settings that follow.
+        The tuner's record for the run, or None if there was nothing to tune; and the settings that it found.
     """
     given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
     chosen = {"samplers", "num_envs"} | ({"minibatch_size"} if args.tune == "all" else set())
@@ -226,27 +230,27 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
 
 
 def parse(argv: list[str]) -> RunArgs:
-    """Arguments over the defaults of the task (or run) that they name, wherever they name it.
+    """Returns the parsed arguments, with the settings of the task or run that they name as defaults.
 
     Raises:
-        OptionError: one is a setting of other algorithms, or a value is wrong.
-        TrustError: the run to go on with names code that is not known.
+        OptionError: an argument is a setting of other algorithms, or a value is invalid.
+        TrustError: the run to continue names code that is not trusted.
     """
     named = _named(argv)
     if "resume" in named:
         agreed(Path(named["resume"]), "--trust" in argv)
         return _parse_over(dataclasses.asdict(RunFolder.open(named["resume"])[1]), argv)
-    code.remember(code.named(named))  # the user's own words
+    code.remember(code.named(named))  # files that the user names are trusted
     if not {"-h", "--help", "--deterministic"}.intersection(argv):
         preload_workers(named)
     task = argv[0] if argv and not argv[0].startswith("-") else ""
-    # named before anything else is read: --help shows what the algorithm begins with
+    # the defaults are needed before parsing, as --help shows them
     args = _parse_over(_begin_with(task, named), argv)
     return args if args.task == task else _parse_over(_begin_with(args.task, named), argv)
 
 
 def _named(argv: Sequence[str]) -> dict[str, Any]:
-    """What a command line says of those options that decide which others there are."""
+    """Returns the values of those options that determine which other options there are."""
     named: dict[str, Any] = {}
     for word, following in itertools.pairwise((*argv, "")):
         value = word.partition("=")[2] or following
@@ -262,7 +266,7 @@ def _named(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with which a run of a task begins: of its algorithm, and what those of policies have beside them."""
+    """Returns the default settings of a task, for its algorithm and for further algorithms of policies."""
     values = dataclasses.asdict(make_config(task, **{name: named[name] for name in DECIDING if name in named}))
     for algo in algorithms_of(named):
         theirs = dataclasses.asdict(make_config(task, algo=algo))
@@ -271,7 +275,7 @@ def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
-    """Parse with these settings as options: those of one algorithm, and of those of policies beside it."""
+    """Parses arguments with these settings as options and their defaults."""
     algorithms = {algo: find_algorithm(algo) for algo in algorithms_of(defaults)}
     groups: dict[str, list[tuple[str, Any, Any]]] = {}
     offered = ELSEWHERE | {"help", *RunArgs.__dataclass_fields__}
@@ -308,7 +312,11 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
 
 
 def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
-    """Raises `OptionError` for an option that is a setting, but none that this algorithm uses."""
+    """Checks that the algorithm uses all settings that the arguments name.
+
+    Raises:
+        OptionError: an option is a setting of other algorithms only.
+    """
     for word in argv:
         name = setting_of(word)
         for each in (name, name.removeprefix("no_")):
@@ -317,7 +325,7 @@ def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
 
 
 def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The training options that differ from the defaults."""
+    """Returns the settings that differ from the defaults."""
     given = {name: value for name, value in args.values.items() if name != "task"}
     return {name: value for name, value in given.items() if value != defaults[name]}
 

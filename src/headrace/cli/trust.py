@@ -1,4 +1,4 @@
-"""Whether to run the code that a run folder names: given by ``--trust``, or asked on a terminal."""
+"""Confirmation that the code that a run folder names may be run, by ``--trust`` or on a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from headrace.train.runs.folder import RunFolder
 
 
 def agreed(run: Path, trust: bool) -> bool:
-    """Whether the user agrees to run the code of a run, by ``--trust`` or an answer; known code needs no answer.
+    """Returns whether the user trusts the code of a run, after asking on a terminal if the code is unknown.
+
+    Returns ``trust`` if the code is known, and True if the user agrees to run it.
 
     Raises:
-        TrustError: the user does not agree.
+        TrustError: the code is unknown, and the user does not agree or cannot be asked.
     """
     try:
         RunFolder.open(run, trust=trust)

@@ -1,4 +1,4 @@
-"""``headrace tune``: how many samplers, environments and threads, and which minibatch, suit this machine."""
+"""``headrace tune``: finds the numbers of samplers, environments and threads, and the minibatch, for this machine."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),
     ("samples/s", 9), ("cores", 5), ("GPU", 4), ("staleness", 9),
 )  # fmt: skip
-"""headings, and their widths"""
+"""headings of the columns, and their widths"""
 
 
 @dataclass(frozen=True)
 class TuneArgs:
-    """Find the samplers, environments, threads and minibatch that suit this machine, by measuring runs with them.
+    """Find the numbers of samplers, environments and threads, and the minibatch size, for this machine, by short runs.
 
-    The minibatch doubles until the samples a second that updates learn from no longer grow by 5 %; then
-    samplers and their environments do while sampling grows without these falling. Learning rates and replay
-    ratio follow the minibatch. What was found is remembered for this machine, tasks like this one, and the algorithm,
-    unless other programs took much of the machine meanwhile. Minibatch and environments decide what is learnt:
-    headrace train takes them with --tune all; what decides the speed alone it finds by itself, as --scope speed does.
+    The minibatch size is doubled as long as the learner's samples per second grow by at least 5 %; then the samplers
+    and their environments, as long as sampling becomes faster and learning does not become slower. Learning rates and
+    the replay ratio follow the minibatch size. The result is stored for this machine, for similar tasks and for the
+    algorithm, unless other programs used much of the machine meanwhile. The minibatch size and the number of
+    environments affect what is learned: headrace train uses them with --tune all. It finds the other numbers by
+    itself, as --scope speed does.
 
     Threads are those of a sampler's environments + those of the learner; staleness is in versions of the weights.
 
@@ -49,32 +50,32 @@ class TuneArgs:
     task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
     algo: str = "sac"
-    """learning algorithm, one that has a replay"""
+    """learning algorithm, one with a replay"""
     device: Annotated[str | None, optional("DEVICE")] = None
-    """device of the learner: cpu, cuda or cuda:i; as headrace train by default, like the next three"""
+    """device of the learner: cpu, cuda or cuda:i; this and the next three have the defaults of headrace train"""
     hidden: Annotated[tuple[int, ...] | None, optional("INT …")] = None
     """widths of the network's hidden layers"""
     total_steps: Annotated[int | None, optional("INT")] = None
     """agent steps of the run to tune for"""
     replay_ratio: Annotated[str, optional("FLOAT|None")] = ""
-    """updates for each step; None lets samplers and learner go as fast as they can"""
+    """updates per step; with None, neither samplers nor learner wait for each other"""
     ray: Annotated[str, optional("CLUSTER")] = ""
-    """the Ray cluster whose nodes sample: auto, an address, or local; by default this machine samples"""
+    """Ray cluster whose nodes run the samplers: auto, an address, or local; by default they run on this machine"""
     scope: Scope = "all"
-    """speed: keep the minibatch and the total number of environments, which decide what is learnt"""
+    """speed: keep the minibatch size and the total number of environments, which affect what is learned"""
     option: TaskOptions = ()
     seconds: float = 1.0
-    """length of one measurement, after its warm-up"""
+    """duration of one measurement, after its warm-up"""
     limit: float = LIMIT
     """seconds after which no further measurement begins"""
     again: bool = False
-    """measure again, although there is a result from earlier"""
+    """measure again, even if there is a stored result"""
     forget: bool = False
-    """remove the results for tasks like TASK, or all, and measure nothing"""
+    """delete the stored results for tasks similar to TASK, or all, without measuring"""
 
 
 def run(argv: list[str]) -> int:
-    """Measure, and print a row for each size."""
+    """Measures, and prints a row for each size; returns the exit status."""
     refuse("headrace tune")
     args = tyro.cli(TuneArgs, prog="headrace tune", args=argv)
     if args.forget:
@@ -99,9 +100,9 @@ def run(argv: list[str]) -> int:
 def find_tuning(
     config: Config, console: Console, keep: Collection[str] = (), table: bool = False, **how: Any
 ) -> Tuning:
-    """`headrace.train.tuning.tune.tune`, its probes shown as they are made, and what came of them in two lines.
+    """Returns the result of `headrace.train.tuning.tune.tune`, and prints its probes and a summary.
 
-    Probes made earlier were shown then: only for a ``table`` are they shown again.
+    Probes of a stored result are printed only with ``table``. ``keep`` and ``how`` are that function's keywords.
     """
     shown = []
 
@@ -121,7 +122,7 @@ def find_tuning(
 
 
 def _summary(config: Config, found: Tuning) -> str:
-    """What was found, and where it is kept."""
+    """Returns a summary of the result and of where it is stored."""
     best, size = found.best, found.best.size
     samplers = f"{size.samplers} sampler{'s' if size.samplers > 1 else ''} of {size.num_envs:,} environments"
     threads = f"threads {size.num_threads}+{size.torch_threads}"

@@ -1,4 +1,4 @@
-"""``headrace watch``: a page in the browser that shows runs, while they train and afterwards."""
+"""``headrace watch``: shows runs on a page in the browser, during and after training."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class WatchArgs:
-    """Show runs in a browser, while they train and afterwards: curves, agents at play, what their settings differ in.
+    """Show runs in a browser, during and after training: curves, playing agents, and differences in settings.
 
-    The page only reads run folders, also copies from other machines. It can be reached from this machine only; from
-    another one with ssh -L PORT:127.0.0.1:PORT, or with --host, by the address with a token that is then printed.
+    The page only reads run folders, which may be copies from other machines. It is accessible from this machine only;
+    from others with ssh -L PORT:127.0.0.1:PORT or, with --host, at the printed address, which contains a token.
 
     examples:
       headrace watch
@@ -33,15 +33,15 @@ class WatchArgs:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, optional("[RUNS …]")] = ()
     """run folders, or folders of runs; runs/ by default"""
     port: Annotated[int | None, optional("INT")] = None
-    """port of the page; by default 7420, or any that is free"""
+    """port of the page; by default 7420, or a free one if that is in use"""
     host: str = "127.0.0.1"
-    """address of this machine to listen at; all but the default can be reached from other machines"""
+    """address of this machine to listen on; with any other than the default, other machines can access the page"""
     browser: bool = True
-    """open the page in a browser; otherwise only print its address"""
+    """open the page in a browser, in addition to printing its address"""
 
 
 def run(argv: list[str]) -> int:
-    """Serve the page until Ctrl-C; returns the exit status."""
+    """Serves the page until Ctrl-C; returns the exit status."""
     args = tyro.cli(WatchArgs, prog="headrace watch", args=argv)
     if args.port is not None and not 0 <= args.port < 2**16:
         raise OptionError(f"--port {args.port} must be between 0 and 65535")

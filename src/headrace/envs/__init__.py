@@ -1,7 +1,7 @@
 """The task families that come with Headrace, registered by name.
 
-A family is imported when one of its tasks is first made: naming hundreds of tasks
-costs nothing, and no simulator needs to be there until it is asked for.
+Importing this package registers the names only. A family's environments, and the simulator
+that they need, are imported when one of its tasks is first made.
 """
 
 from headrace.envs import atari, classic_control, dm_control, minatar, mujoco, tag, toy_text, vizdoom

@@ -1,4 +1,4 @@
-"""What the numbers of discrete actions mean, for whoever watches an agent."""
+"""Names of discrete actions, for displays of an agent's actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ATARI = (
     "noop", "fire", UP, RIGHT, LEFT, DOWN, "↗", "↖", "↘", "↙", "↑ fire", "→ fire", "← fire", "↓ fire", "↗ fire",
     "↖ fire", "↘ fire", "↙ fire",
 )  # fmt: skip
-"""of the console's joystick, by the emulator's numbers"""
+"""names of the console's joystick actions, indexed by the emulator's action numbers"""
 _MINATAR = (STAY, LEFT, UP, RIGHT, DOWN, "fire")
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "CartPole-v0": (LEFT, RIGHT),
@@ -38,12 +38,15 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def action_meanings(task: str, options: Mapping[str, Any], action: gym.Space) -> tuple[str, ...] | None:
-    """Returns a name for each action of an agent, those of several choices one after the other; None if continuous.
+    """Returns a name for each discrete action of an agent, or None if the action space is continuous.
+
+    The names of a `MultiDiscrete` space are those of its components, concatenated. Actions that have no
+    name are named by their numbers.
 
     Args:
-        task: its name.
-        options: its options, with their defaults filled in.
-        action: the space of one agent's action; actions without a name are named by their numbers.
+        task: the task's name.
+        options: the task's options, with their defaults filled in.
+        action: the action space of one agent.
     """
     if isinstance(action, gym.spaces.MultiDiscrete):
         heads = zip(action.nvec.flat, action.start.flat, strict=True)

@@ -1,8 +1,7 @@
-"""Atari games on the Arcade Learning Environment's emulator, natively in C++.
+"""Atari games on the Arcade Learning Environment's emulator, in C++.
 
-Names, options, spaces and info fields are EnvPool's; what happens in a game is
-Gymnasium's (`AtariPreprocessing` over ale-py), bit by bit, see ``native/atari``.
-Naming the games costs nothing: the compiled module is imported when one is built.
+Names, options, spaces and info fields are those of EnvPool. Games are bit for bit identical to Gymnasium's
+(`AtariPreprocessing` over ale-py); see ``native/atari``. The compiled module is imported when a task is first built.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from headrace.pool.spec import Field, TaskSpec
 from headrace.pool.task import Task
 
 TASKS: tuple[str, ...] = tuple(GAME_OF)
-FRAMES_PER_SECOND = 60  # of the console
+FRAMES_PER_SECOND = 60  # frame rate of the console
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name.
+    """Returns the task of this name.
 
-    Observations are uint8 [stack_num, img_height, img_width], or [3 * stack_num, …] in colour, oldest
-    frame first. Info: ``lives`` int32, ``reward`` float32 (never clipped), ``terminated`` int32 (the game
-    is over), ``ram`` uint8 [128].
+    Observations are uint8[stack_num, img_height, img_width], or uint8[3 * stack_num, …] in color, oldest frame first.
+    Info fields are ``lives`` int32, ``reward`` float32 (never clipped), ``terminated`` int32 (whether the game is
+    over), ``ram`` uint8[128] and, with ``zero_discount_on_life_loss``, ``discount`` float32.
 
     Args:
         task: one of `TASKS`.
         options: any of `AtariOptions`.
 
     Raises:
-        OptionError: an option is unknown or wrong, the game lacks this mode or difficulty, or its ROM or
+        OptionError: an option is unknown or invalid, the game does not have this mode or difficulty, or its ROM or
             the compiled module is not installed.
     """
     given = checked(task, options)
@@ -65,7 +64,10 @@ def build(task: str, **options: Any) -> Task:
 
 
 def joystick_actions(task: str, full: bool) -> list[int]:
-    """Returns the emulator's numbers of a game's actions, in their order: of the useful ones, or all if ``full``."""
+    """Returns the emulator's numbers of a game's actions, in the task's order.
+
+    With ``full`` these are all 18 actions, otherwise those that the game uses.
+    """
     game = ATARI.load().game_info(str(rom_path(GAME_OF[task])))
     return game.full_actions if full else game.actions
 

@@ -1,8 +1,7 @@
-"""Names of the Atari games, and where their cartridges are.
+"""Names of the Atari games, and the paths of their ROMs.
 
-A cartridge is called ``ms_pacman.bin`` and its task ``MsPacman-v5``, as in EnvPool. The
-cartridges come with the ale-py package; the four of its games that are for two players
-only (Combat, Joust, Maze Craze, Warlords) are left out.
+The ROM ``ms_pacman.bin`` belongs to the task ``MsPacman-v5``, as in EnvPool. ROMs are part of the ale-py package;
+its four games for two players only (Combat, Joust, Maze Craze, Warlords) are omitted.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ GAMES: tuple[str, ...] = tuple(
 
 
 def task_name(game: str) -> str:
-    """``ms_pacman`` → ``MsPacman-v5``."""
+    """Returns the task's name of a game, such as ``MsPacman-v5`` for ``ms_pacman``."""
     return "".join(word.capitalize() for word in game.split("_")) + "-v5"
 
 
@@ -37,10 +36,10 @@ GAME_OF: dict[str, str] = {task_name(game): game for game in GAMES}
 
 
 def rom_path(game: str) -> Path:
-    """The cartridge of a game, from ale-py or, where set, the folder ``ALE_ROMS_DIR``.
+    """Returns the path of a game's ROM, in the folder ``ALE_ROMS_DIR`` if that is set, or else in ale-py's package.
 
     Raises:
-        OptionError: ale-py is not installed, or has no such cartridge.
+        OptionError: ale-py is not installed, or the ROM does not exist.
     """
     folder = os.environ.get("ALE_ROMS_DIR")
     if folder is None:

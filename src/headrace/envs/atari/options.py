@@ -1,4 +1,4 @@
-"""The options of an Atari task: EnvPool's names and defaults, checked one by one."""
+"""The options of Atari tasks, with EnvPool's names and defaults, and their validation."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class AtariOptions:
-    """How a game is played and seen.
+    """Options of a game's emulation, its rewards and its observations.
 
     Attributes:
-        stack_num: frames in one observation, oldest first.
-        frame_skip: emulated frames in one agent step; an observation shows the maximum of the last two.
-        noop_max: a new game starts with 1 to so many frames of doing nothing; 0 for none.
-        zero_discount_on_life_loss: report ``info["discount"]`` 0 where a life was lost or the game ended, else 1.
-        episodic_life: a lost life terminates the episode while there are others; autoreset then plays on in the
-            same game, with ``noop_max`` and FIRE as at its beginning, and `reset` starts a new one.
-        reward_clip: rewards become -1, 0 or 1; ``info["reward"]`` stays as it is.
-        use_fire_reset: press FIRE once after the no-ops, in games that have it.
-        img_height: rows of a frame.
-        img_width: columns of a frame.
+        stack_num: number of frames in one observation, oldest first.
+        frame_skip: number of emulated frames in one agent step; an observation is the maximum of the last two.
+        noop_max: maximal number of no-op frames at the start of a new game, drawn from 1 to this number; 0 for none.
+        zero_discount_on_life_loss: whether ``info["discount"]`` is reported: 0 if a life was lost or the game ended,
+            else 1.
+        episodic_life: whether a lost life terminates the episode; autoreset then continues the same game, with no-ops
+            and FIRE as at its start, and `reset` starts a new game.
+        reward_clip: whether rewards are clipped to their sign, -1, 0 or 1; ``info["reward"]`` is not clipped.
+        use_fire_reset: whether FIRE is pressed once after the no-ops, in games that use it.
+        img_height: height of a frame, in pixels.
+        img_width: width of a frame, in pixels.
         mode: the game's mode, see its manual; -1 for the default.
-        difficulty: the difficulty switches, 0 to 3; -1 for the default.
-        full_action_space: all 18 actions instead of those the game uses.
-        repeat_action_probability: of a sticky action, in each frame (Machado et al. 2018 advise 0.25).
-        use_inter_area_resize: average over areas (OpenCV's INTER_AREA) or interpolate (INTER_LINEAR).
-        gray_scale: grey frames, or red, green and blue as three channels each.
-        original: the Arcade Learning Environment's own processor and picture chip in place of ours, which do
-            the same to the bit, but faster.
-        max_episode_steps: agent steps after which a game is truncated; 0 for never.
+        difficulty: the game's difficulty, 0 to 3; -1 for the default.
+        full_action_space: whether all 18 actions are available, instead of only those that the game uses.
+        repeat_action_probability: probability of a sticky action in each frame (Machado et al. 2018 recommend 0.25).
+        use_inter_area_resize: whether frames are resized by averaging over areas (OpenCV's INTER_AREA) or by
+            interpolation (INTER_LINEAR).
+        gray_scale: whether frames are grayscale, or have three channels: red, green and blue.
+        original: whether the Arcade Learning Environment's own CPU and video emulation is used, instead of Headrace's,
+            which is faster and bit for bit identical.
+        max_episode_steps: number of agent steps after which an episode is truncated; 0 for no limit.
     """
 
     stack_num: int = 4
@@ -73,7 +75,11 @@ DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(AtariO
 
 
 def checked(task: str, options: Mapping[str, Any]) -> AtariOptions:
-    """The options, completed; raises `OptionError` for one that is unknown, of a wrong type or out of range."""
+    """Returns the given options, completed with the defaults.
+
+    Raises:
+        OptionError: an option is unknown, has the wrong type or is out of range.
+    """
     return AtariOptions(**{name: _checked(task, name, value) for name, value in options.items()})
 
 

@@ -1,8 +1,8 @@
 """The five classic control problems, as kernel environments.
 
-Each is a file of its own, aligned step by step with Gymnasium's; names, spaces, defaults
-and info fields are EnvPool's. Naming them costs nothing: a file, and with it Warp, is
-imported when its task is first built.
+Each module implements one problem with the dynamics of Gymnasium's, step by step. Names, spaces,
+defaults and info fields are those of EnvPool. A module, and with it Warp, is imported when one of
+its tasks is first built.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TASKS: tuple[str, ...] = tuple(_MODULES)
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name.
+    """Returns the task of this name.
 
     Args:
         task: one of `TASKS`.
-        options: ``max_episode_steps`` (0 for never), and ``sutton_barto_reward`` (CartPole),
-            ``g`` (Pendulum) or ``goal_velocity`` (both mountain cars), as Gymnasium has them.
+        options: ``max_episode_steps`` (0 for no limit), and Gymnasium's options ``sutton_barto_reward``
+            (CartPole), ``g`` (Pendulum) or ``goal_velocity`` (both mountain cars).
 
     Raises:
         OptionError: an option is unknown, or its value is of the wrong type or not finite.

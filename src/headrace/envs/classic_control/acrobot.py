@@ -1,9 +1,10 @@
-"""Acrobot: two links on a hinge; swing the free end above a line by a torque between them.
+"""Acrobot: swing up the free end of a two-link pendulum by a torque at the joint between the links.
 
-After Sutton and Barto, "Reinforcement Learning: An Introduction", and Sutton, "Generalization
-in Reinforcement Learning" (1996), with Gymnasium's ``acrobot.py`` as the reference: the book's
-equations with terms collected, both links of length, mass and inertia 1 with their centres in the
-middle, one fourth-order Runge-Kutta step of 0.2 s, in float64.
+The problem is from Sutton, "Generalization in Reinforcement Learning" (1996), and Sutton and Barto,
+"Reinforcement Learning: An Introduction"; the reference implementation is Gymnasium's ``acrobot.py``.
+Equations of motion are the book's, with terms collected. Both links have length, mass and moment of
+inertia 1, and their centers of mass are at mid-length. A step is one fourth-order Runge-Kutta step of
+0.2 s, in float64.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -38,9 +39,11 @@ INFO = (Field("state", np.dtype(np.float32), (2,)),)
 
 @wp.struct
 class State:
-    """Angle of the first link (0 hangs down), of the second relative to it, and their speeds.
+    """The state of the two links.
 
-    ``trig`` is sine and cosine of the first angle, then of the second: the next step needs again what was seen.
+    ``links`` holds the first link's angle (rad, 0 hangs down), the second link's angle relative to the first, and
+    their angular velocities (rad/s). ``trig`` caches the sine and cosine of the first angle and of the second,
+    which both the observation and the next step use.
     """
 
     links: wp.array[wp.vec4d]
@@ -49,7 +52,11 @@ class State:
 
 @wp.struct
 class View:
-    """``state`` is EnvPool's info: the two angles."""
+    """The outputs: ``obs`` float32[rows, 6] and EnvPool's info field ``state`` float32[rows, 2].
+
+    Observations are the cosine and sine of the first angle and of the second, then the angular velocities (rad/s).
+    ``state`` is the two angles (rad).
+    """
 
     obs: wp.array2d[wp.float32]
     state: wp.array2d[wp.float32]

@@ -1,9 +1,9 @@
 """CartPole: keep a pole upright on a cart by pushing the cart left or right.
 
-Dynamics after Barto, Sutton, Anderson, "Neuronlike adaptive elements that can solve
-difficult learning control problems" (1983), integrated by Euler's method exactly as
-Gymnasium's ``cartpole.py`` does, in float64; see also R. Florian, "Correct equations for
-the dynamics of the cart-pole system" (2005).
+The problem is from Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult
+learning control problems" (1983). Its dynamics are integrated by Euler's method in float64, as in
+Gymnasium's ``cartpole.py``. See also R. Florian, "Correct equations for the dynamics of the cart-pole
+system" (2005).
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -26,7 +26,7 @@ TOTAL_MASS = wp.constant(wp.float64(0.1 + 1.0))
 HALF_LENGTH = wp.constant(wp.float64(0.5))  # m, half the pole's length
 POLE_MASS_LENGTH = wp.constant(wp.float64(0.1 * 0.5))
 FORCE = wp.constant(wp.float64(10.0))  # N
-TAU = wp.constant(wp.float64(0.02))  # s between two steps
+TAU = wp.constant(wp.float64(0.02))  # s, duration of a step
 FOUR_THIRDS = wp.constant(wp.float64(4.0 / 3.0))
 X_LIMIT = wp.constant(wp.float64(2.4))  # m
 THETA_LIMIT = wp.constant(wp.float64(12 * 2 * math.pi / 360))  # rad
@@ -41,7 +41,7 @@ OPTIONS = {"sutton_barto_reward": False}
 
 @wp.struct
 class State:
-    """Cart position (m) and speed, pole angle (rad, 0 is upright) and speed."""
+    """The cart's position (m) and velocity (m/s), and the pole's angle (rad, 0 is upright) and angular velocity."""
 
     x: wp.array[wp.float64]
     x_dot: wp.array[wp.float64]
@@ -52,6 +52,8 @@ class State:
 
 @wp.struct
 class View:
+    """The observation: ``obs`` float32[rows, 4], the four numbers of the state in their order."""
+
     obs: wp.array2d[wp.float32]
 
 
@@ -71,7 +73,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
     theta_dot = state.theta_dot[env]
     force = wp.where(actions[row] == wp.int64(1), FORCE, -FORCE)
     sin, cos = sincos_near_zero(theta)
-    if wp.abs(theta) > SMALL:  # possible in a state that was loaded
+    if wp.abs(theta) > SMALL:  # only possible in a state that was loaded
         sin, cos = sincos(theta)
 
     temp = (force + POLE_MASS_LENGTH * (theta_dot * theta_dot) * sin) / TOTAL_MASS

@@ -1,4 +1,4 @@
-"""What both mountain cars share, after Gymnasium's: what is seen of them, and the picture."""
+"""The observation space and the rendering that both mountain car tasks share, as in Gymnasium."""
 
 import math
 
@@ -13,7 +13,7 @@ OBSERVATION = gym.spaces.Box(np.array([LEFT, -0.07], np.float32), np.array([RIGH
 
 
 def draw(position: float, goal: float) -> np.ndarray:
-    """The track, the car and the flag: uint8[400, 600, 3]."""
+    """Returns a frame of the track, the car and the flag at the goal, uint8[400, 600, 3]."""
     canvas = Canvas(600, 400)
     canvas.line([_at(x) for x in np.linspace(LEFT, RIGHT, 100)])
 

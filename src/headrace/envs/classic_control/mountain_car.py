@@ -1,7 +1,8 @@
-"""MountainCar: an engine too weak for the hill must first swing the car back and forth.
+"""MountainCar: drive a car up a hill with an engine so weak that the car must first gain momentum.
 
-After A. Moore's thesis (1990), with Gymnasium's ``mountain_car.py`` as the reference: three
-actions, float64, a reward of −1 a step until the goal.
+The problem is from A. Moore's thesis (1990); the reference implementation is Gymnasium's
+``mountain_car.py``. Actions 0, 1 and 2 accelerate to the left, not at all, and to the right. The reward is
+−1 for every step until the goal is reached. The state is float64.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -29,7 +30,7 @@ OPTIONS = {"goal_velocity": decimal(0.0)}
 
 @wp.struct
 class State:
-    """Position along the track and velocity, per step."""
+    """Position along the track, and velocity (position per step)."""
 
     position: wp.array[wp.float64]
     velocity: wp.array[wp.float64]
@@ -38,6 +39,8 @@ class State:
 
 @wp.struct
 class View:
+    """The observation: ``obs`` float32[rows, 2], position and velocity."""
+
     obs: wp.array2d[wp.float32]
 
 

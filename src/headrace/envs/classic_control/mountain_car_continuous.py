@@ -1,7 +1,8 @@
-"""MountainCarContinuous: MountainCar with a throttle, rewarded for arriving and charged for force.
+"""MountainCarContinuous: MountainCar with a continuous force.
 
-Gymnasium's ``continuous_mountain_car.py`` is the reference. It keeps its state in float32
-and computes in float32 but for the cosine; so does this.
+The reward is 100 for reaching the goal, minus 0.1 times the squared action in every step. The reference
+implementation is Gymnasium's ``continuous_mountain_car.py``. As there, the state and all computations are
+float32, except for the cosine.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -29,7 +30,7 @@ OPTIONS = {"goal_velocity": decimal(0.0)}
 
 @wp.struct
 class State:
-    """Position along the track and velocity, per step."""
+    """Position along the track, and velocity (position per step)."""
 
     position: wp.array[wp.float32]
     velocity: wp.array[wp.float32]
@@ -38,6 +39,8 @@ class State:
 
 @wp.struct
 class View:
+    """The observation: ``obs`` float32[rows, 2], position and velocity."""
+
     obs: wp.array2d[wp.float32]
 
 

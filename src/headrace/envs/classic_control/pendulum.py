@@ -1,8 +1,8 @@
-"""Pendulum: swing up a pendulum by a torque too weak to lift it at once.
+"""Pendulum: swing up a pendulum and keep it upright, by a torque too weak to lift it directly.
 
-Equations as in Gymnasium's ``pendulum.py`` (v1), and as in OpenAI Gym's for v0, which
-moves the angle before it limits the speed. Mass and length are 1. The torque is rounded
-to float32 where Gymnasium's is; everything else is float64.
+Version v1 follows Gymnasium's ``pendulum.py``, v0 that of OpenAI Gym, which updates the angle before it
+clips the angular velocity. Mass and length are 1. The torque is rounded to float32 where Gymnasium rounds
+it; everything else is float64.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -32,17 +32,19 @@ OPTIONS = {"g": decimal(10.0)}
 
 @wp.struct
 class State:
-    """Angle (rad, 0 is upright, not wrapped) and angular velocity; the last torque, for drawing."""
+    """Angle (rad, 0 is upright, not wrapped), angular velocity (rad/s), and the last torque (N m), for rendering."""
 
     theta: wp.array[wp.float64]
     theta_dot: wp.array[wp.float64]
     torque: wp.array[wp.float32]
     g: wp.float64  # m/s²
-    limits_speed_first: wp.bool  # v1
+    limits_speed_first: wp.bool  # whether the velocity is clipped before the angle is updated, as in v1
 
 
 @wp.struct
 class View:
+    """The observation: ``obs`` float32[rows, 3], the angle's cosine and sine and the angular velocity (rad/s)."""
+
     obs: wp.array2d[wp.float32]
 
 
@@ -96,7 +98,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 def _draw_torque(canvas: Canvas, torque: float, scale: float) -> None:
-    """An arrow around the axle, as long as the torque is strong, in the direction it turns."""
+    """Draws an arrow around the axle in the torque's direction, with a length proportional to the torque."""
     if abs(torque) < 0.01:
         return
     radius, sweep = 0.3 * scale, 0.75 * math.pi * torque

@@ -1,9 +1,13 @@
-"""The DeepMind Control Suite: all its tasks, each domain a file of its own.
+"""All tasks of the DeepMind Control Suite, one module per domain.
 
-What happens in a task is dm_control's, step by step; names are EnvPool's, and so are options and
-spaces. Naming them costs nothing: a domain, and with it Warp, MuJoCo and dm_control, is imported
-when one of its tasks is first built. Tassa et al., "DeepMind Control Suite" (2018),
-https://arxiv.org/abs/1801.00690.
+Tasks reproduce those of dm_control, step by step; names, options and spaces are those of EnvPool. A domain,
+and with it Warp, MuJoCo and dm_control, is imported when one of its tasks is first built.
+Tassa et al., "DeepMind Control Suite" (2018), https://arxiv.org/abs/1801.00690.
+
+In the modules of the domains, ``State`` is the struct of a task's constants and of its state other than MuJoCo's,
+where numbers of bodies, sites and geoms and addresses of joints and sensors are those of MuJoCo's arrays.
+``View`` is the struct of the observation, with one field ``obs_<key>``, float64[envs, …], for each of dm_control's
+keys.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ DOMAINS: dict[str, tuple[str, ...]] = {
 
 
 def task_name(domain: str, task: str) -> str:
-    """EnvPool's name of a task: ``ball_in_cup``, ``catch`` is ``BallInCupCatch-v1``."""
+    """Returns EnvPool's name of a task, such as ``BallInCupCatch-v1`` for ``ball_in_cup`` and ``catch``."""
     parts = f"{domain}_{task}".split("_")
     return "".join(part if part.isupper() else part.capitalize() for part in parts) + "-v1"
 
@@ -47,19 +51,19 @@ TASKS: tuple[str, ...] = tuple(SUITE)
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name.
+    """Returns the task of this name.
 
-    Observations are a `Dict` of float64 arrays with dm_control's keys; actions are float64 in the
-    actuators' ranges. An episode lasts as long as in dm_control, 1000 steps.
+    Observations are a `Dict` of float64 arrays with dm_control's keys; actions are float64[actuators], in the
+    actuators' control ranges. As in dm_control, an episode has 1000 steps.
 
     Args:
         task: one of `TASKS`.
-        options: ``flat_observation`` (one array in place of several, in dm_control's order), ``frame_skip``
-            (steps of physics in an agent step), ``frame_stack``, ``max_episode_steps``;
-            ``num_poles`` and ``sparse`` (CartpoleThreePoles).
+        options: ``flat_observation`` (whether the arrays are concatenated, in dm_control's order), ``frame_skip``
+            (physics steps in an agent step), ``frame_stack``, ``max_episode_steps``, the rendering options of
+            `headrace.mujoco.MujocoTask`, and ``num_poles`` and ``sparse`` (CartpoleThreePoles only).
 
     Raises:
-        OptionError: an option is unknown or wrong, or dm_control or MuJoCo is not installed.
+        OptionError: an option is unknown or invalid, or dm_control or MuJoCo is not installed.
     """
     domain, name = SUITE[task]
     return importlib.import_module(f"{__name__}.{domain.lower()}").TASKS[name](task, **options)

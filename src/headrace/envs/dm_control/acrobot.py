@@ -1,4 +1,4 @@
-"""Acrobot: swing up two links of which only the second is driven, and balance them."""
+"""Acrobot: swing up and balance a double pendulum of which only the second joint is actuated."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -21,7 +21,7 @@ from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, unifo
 
 @wp.struct
 class State:
-    """The reward's margin about the target (m), 0 for a sparse reward; where things are in MuJoCo's arrays."""
+    """The constants: ``margin`` (m) is the reward's margin around the target, 0 for a sparse reward."""
 
     margin: wp.float64
     target_radius: wp.float64
@@ -62,6 +62,8 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def acrobot(margin: float) -> MujocoTask:
+    """Returns the task with this margin of the reward (m)."""
+
     def env(options: Any, model: Any) -> MujocoEnv:
         constants = {
             "margin": margin,

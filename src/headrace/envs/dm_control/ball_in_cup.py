@@ -1,4 +1,4 @@
-"""Ball in cup: catch a ball that hangs on a string from the cup."""
+"""Ball in cup: catch a ball that is attached to the cup by a string."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -12,7 +12,7 @@ from headrace.pool.executors.mujoco import MujocoEnv, Streams, uniform
 
 @wp.struct
 class State:
-    """How far the ball's centre may be from the target's, on either axis (m); where things are in MuJoCo's arrays."""
+    """The constants: ``reach_x`` and ``reach_z`` are the largest offsets of a caught ball from the target (m)."""
 
     reach_x: wp.float64
     reach_z: wp.float64

@@ -1,4 +1,4 @@
-"""Cart and poles: balance one pole, or a chain of several, by pushing the cart; or swing it up first."""
+"""Cart-pole: balance one pole or a chain of poles on a cart, or first swing it up, by pushing the cart."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -26,7 +26,7 @@ ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 HALF = wp.constant(wp.float64(0.5))
 CART_RANGE = wp.constant(wp.float64(0.25))  # m, sparse reward
-LEAST_COSINE = wp.constant(wp.float64(0.995))
+LEAST_COSINE = wp.constant(wp.float64(0.995))  # of the poles' angles, sparse reward
 START = wp.constant(wp.float64(0.1))  # m and, for the poles, rad
 START_ANGLE = wp.constant(wp.float64(0.034))
 NOISE = wp.constant(wp.float64(0.01))
@@ -34,7 +34,7 @@ NOISE = wp.constant(wp.float64(0.01))
 
 @wp.struct
 class State:
-    """Whether poles begin hanging, and whether the reward is all or nothing; the first pole's body."""
+    """The constants: whether poles start hanging down, whether the reward is sparse, and the poles' number and body."""
 
     swing_up: wp.bool
     sparse: wp.bool
@@ -65,6 +65,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def sparse_reward(physics: Any, state: State, env: int):
+    """Returns 1 if the cart is near the center and all poles are upright, else 0."""
     reward = within(physics.qpos[env, 0], -CART_RANGE, CART_RANGE)
     for pole in range(state.poles):
         reward *= within(physics.xmat[env, state.first + pole][2, 2], LEAST_COSINE, ONE)
@@ -73,6 +74,7 @@ def sparse_reward(physics: Any, state: State, env: int):
 
 @wp.func
 def smooth_reward(physics: Any, state: State, env: int, force: wp.float64):
+    """Returns the shaped reward for upright poles, a centered cart, small angular velocities and a small force."""
     upright = ZERO
     calm = ONE
     for pole in range(state.poles):
@@ -106,13 +108,14 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def sizes(options: Any, model: Any) -> dict[str, int]:
+    """Returns the lengths of the observation's arrays."""
     return {"position": 2 * model.nv - 1, "velocity": model.nv}
 
 
 def cartpole(
     swing_up: bool, sparse: bool = False, num_poles: int = 1, options: Mapping[str, Any] | None = None
 ) -> MujocoTask:
-    """Options may replace the number of poles, and whether the reward is sparse."""
+    """Returns the task with these settings, which the options ``num_poles`` and ``sparse`` replace if there are any."""
 
     def env(given: Any, model: Any) -> MujocoEnv:
         first = model.body("pole_1").id

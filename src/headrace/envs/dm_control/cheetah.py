@@ -1,4 +1,4 @@
-"""Cheetah: a planar animal of two legs that shall run."""
+"""Cheetah: a planar two-legged robot that is rewarded for running forward."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -47,7 +47,7 @@ def observe(physics: Any, state: State, env: int, view: View):
 def env(options: Any, model: Any) -> MujocoEnv:
     constants = {"speed": int(model.sensor("torso_subtreelinvel").adr[0])}
     reads = ("qpos", "qvel", "sensordata", "jnt_limited", "jnt_range")
-    # it falls to the ground from a random pose before an episode begins
+    # the robot falls to the ground from a random pose before an episode begins
     return suite_env("Cheetah", reads, State, View, reset, step, observe, settling_steps=200, constants=constants)
 
 

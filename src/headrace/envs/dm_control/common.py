@@ -1,7 +1,7 @@
-"""What the suite's domains have in common: their models, spaces, random joints and soft rewards.
+"""Code that the suite's domains share: models, spaces, random initial states and shaped rewards.
 
-Facts and formulas are dm_control's (`rl.control`, `suite.utils.randomizers`, `utils.rewards`), and models
-come from its package; Tassa et al., "dm_control: Software and Tasks for Continuous Control" (2020),
+The rules are those of dm_control's `rl.control`, `suite.utils.randomizers` and `utils.rewards`, and models are
+loaded from its package. Tassa et al., "dm_control: Software and Tasks for Continuous Control" (2020),
 https://arxiv.org/abs/2006.12983.
 """
 
@@ -25,7 +25,7 @@ from headrace.pool.executors.mujoco.fields import library
 
 PI = wp.constant(wp.float64(math.pi))
 INFINITY = wp.constant(wp.float64(math.inf))
-AT_MARGIN = wp.constant(wp.float64(0.1))  # what a soft reward is worth at its margin, unless a task says otherwise
+AT_MARGIN = wp.constant(wp.float64(0.1))  # dm_control's default value of a reward at its margin
 
 # mjtJoint
 FREE = wp.constant(0)
@@ -35,7 +35,7 @@ HINGE = wp.constant(3)
 
 Sizes = Mapping[str, int | tuple[int, ...] | None]
 
-JOINTS = ("qpos", "jnt_type", "jnt_limited", "jnt_range", "jnt_qposadr")  # what `randomize_joints` reads
+JOINTS = ("qpos", "jnt_type", "jnt_limited", "jnt_range", "jnt_qposadr")  # fields that `randomize_joints` reads
 
 
 # ---- tasks --------------------------------------------------------------------------------------
@@ -48,14 +48,14 @@ def suite_task(
     frame_skip: int = 1,
     **options: Any,
 ) -> MujocoTask:
-    """A task of the suite.
+    """Returns a task of the suite.
 
     Args:
         env, model: as for `MujocoTask`.
-        observation: the length or the shape of each array by its key, None for one number; or a function of the
-            options and the model that answers that.
-        frame_skip: steps of physics in an agent step: dm_control's control timestep over the model's.
-        options: the task's own, beside those that all have.
+        observation: key → length or shape of the array, None for a scalar; or a function (options, model) that
+            returns such a mapping.
+        frame_skip: physics steps in an agent step: dm_control's control timestep divided by the model's timestep.
+        options: options of this task, in addition to those of all tasks.
     """
 
     def space(given: Any, compiled: Any) -> gym.spaces.Dict:
@@ -67,6 +67,7 @@ def suite_task(
 
 
 def unbounded(size: int | tuple[int, ...] | None) -> gym.spaces.Box:
+    """Returns an unbounded float64 space of this length or shape; None is a scalar."""
     shape = () if size is None else (size,) if isinstance(size, int) else size
     return gym.spaces.Box(-np.inf, np.inf, shape, np.float64)
 
@@ -74,18 +75,21 @@ def unbounded(size: int | tuple[int, ...] | None) -> gym.spaces.Box:
 def suite_env(
     name: str, reads: tuple[str, ...], state: Any, view: Any, reset: Any, step: Any, observe: Any, **rest: Any
 ) -> MujocoEnv:
-    """A `MujocoEnv` with dm_control's order of events: what is seen belongs to the state behind the last step,
-    and an episode's first observation knows no actuator forces."""
+    """Returns a `MujocoEnv` with dm_control's order of computation.
+
+    Observations are computed for the state after the last physics step, and the first observation of an episode
+    without actuator forces. Parameters are those of `MujocoEnv`.
+    """
     return MujocoEnv(name, reads, state, view, reset, step, observe, fresh=True, starts_unactuated=True, **rest)
 
 
 def suite_model(domain: str, *arguments: Any) -> Any:
-    """The compiled model of a domain; arguments go to dm_control's ``get_model_and_assets``."""
+    """Returns the compiled model of a domain; ``arguments`` are passed to dm_control's ``get_model_and_assets``."""
     return compiled_model(*suite_module(domain).get_model_and_assets(*arguments))
 
 
 def compiled_model(xml: str | bytes, assets: Mapping[str, bytes]) -> Any:
-    """The model of one of dm_control's XML texts; MuJoCo finds some of their words old, which is no news to a user."""
+    """Returns a model compiled from dm_control's XML, without MuJoCo's warnings about deprecated MJCF in it."""
     mujoco = library()
     speak = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
@@ -96,10 +100,14 @@ def compiled_model(xml: str | bytes, assets: Mapping[str, bytes]) -> Any:
 
 
 def suite_module(domain: str) -> Any:
-    """dm_control's module of a domain; raises `OptionError` where it is not installed."""
+    """Returns dm_control's module of a domain.
+
+    Raises:
+        OptionError: dm_control is not installed.
+    """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # GLFW's, of a display that is not there
+            warnings.simplefilter("ignore")  # GLFW's, about a missing display
             return importlib.import_module(f"dm_control.suite.{domain}")
     except ImportError as error:
         what = "the models of the suite's tasks come with dm_control"
@@ -111,7 +119,7 @@ def suite_module(domain: str) -> Any:
 
 @wp.func
 def copy_row(values: Any, env: int, first: int, count: int, seen: wp.array2d[wp.float64], at: int) -> int:
-    """Copy ``values[env, first : first + count]`` into what is seen from ``at`` on; the position behind them."""
+    """Copies ``values[env, first : first + count]`` into ``seen[env, at:]`` and returns the next free index."""
     for i in range(count):
         seen[env, at + i] = values[env, first + i]
     return at + count
@@ -119,39 +127,41 @@ def copy_row(values: Any, env: int, first: int, count: int, seen: wp.array2d[wp.
 
 @wp.func
 def set_row(seen: wp.array2d[wp.float64], env: int, at: int, vector: wp.vec3d):
-    """Write a vector into what is seen."""
+    """Writes a vector into ``seen[env, at : at + 3]``."""
     for i in range(3):
         seen[env, at + i] = vector[i]
 
 
 @wp.func
 def log1p(x: wp.float64) -> wp.float64:
+    """Returns ln(1 + x)."""
     return wp.log(wp.float64(1.0) + x)
 
 
 @wp.func
 def arsinh(x: wp.float64) -> wp.float64:
+    """Returns the inverse hyperbolic sine."""
     size = wp.abs(x)
     return wp.sign(x) * wp.log(size + wp.sqrt(size * size + wp.float64(1.0)))
 
 
-# ---- starts -------------------------------------------------------------------------------------
+# ---- initial states -----------------------------------------------------------------------------
 
 
 @wp.func
 def randomize_joints(physics: Any, env: int, num_joints: int, streams: Streams):
-    """Random positions for all joints that turn or have limits; reads `JOINTS`.
+    """Draws random positions for the joints, except unlimited slide joints; reads `JOINTS`.
 
-    Hinges and slides are uniform between their limits, hinges without limits in [-π, π); balls without
-    limits have any orientation, those with limits turn about any axis by less than their limit; a free
-    joint turns by a quaternion of four numbers in [0, 1), and its position and unlimited slides stay.
+    Limited hinge and slide joints are uniform within their limits, unlimited hinge joints in [-π, π). The rotation
+    of an unlimited ball joint is uniform; that of a limited one has a random axis and an angle below its limit. A
+    free joint keeps its position, and its rotation is a normalized quaternion of four numbers uniform in [0, 1).
     """
     for j in range(num_joints):
         kind = int(physics.jnt_type[env, j])
         limited = int(physics.jnt_limited[env, j]) != 0
         bounds = physics.jnt_range[env, j]
         at = int(physics.jnt_qposadr[env, j])
-        if kind == HINGE or kind == SLIDE:  # noqa: SIM109 (Warp knows no `in`)
+        if kind == HINGE or kind == SLIDE:  # noqa: SIM109 (Warp has no `in`)
             if limited:
                 physics.qpos[env, at] = uniform(streams, env, bounds[0], bounds[1])
             elif kind == HINGE:
@@ -167,13 +177,14 @@ def randomize_joints(physics: Any, env: int, num_joints: int, streams: Streams):
 
 @wp.func
 def set_quaternion(qpos: wp.array2d[wp.float64], env: int, at: int, turn: wp.vec4d):
+    """Writes a quaternion (w first) into ``qpos[env, at : at + 4]``."""
     for i in range(4):
         qpos[env, at + i] = turn[i]
 
 
 @wp.func
 def random_rotation(streams: Streams, env: int) -> wp.vec4d:
-    """A quaternion (w first), uniform over all rotations."""
+    """Returns a random quaternion (w first), uniform over all rotations."""
     turn = wp.vec4d()
     for i in range(4):
         turn[i] = standard_normal(streams, env)
@@ -182,7 +193,7 @@ def random_rotation(streams: Streams, env: int) -> wp.vec4d:
 
 @wp.func
 def positive_rotation(streams: Streams, env: int) -> wp.vec4d:
-    """A quaternion (w first) of four positive numbers: not uniform, but what the suite's results were got with."""
+    """Returns a random quaternion (w first) of four positive numbers, which is not uniform, as in dm_control."""
     turn = wp.vec4d()
     for i in range(4):
         turn[i] = uniform(streams, env, wp.float64(0.0), wp.float64(1.0))
@@ -191,7 +202,7 @@ def positive_rotation(streams: Streams, env: int) -> wp.vec4d:
 
 @wp.func
 def limited_rotation(streams: Streams, env: int, limit: wp.float64) -> wp.vec4d:
-    """A quaternion (w first) about any axis, by an angle that is uniform in [0, limit)."""
+    """Returns a quaternion (w first) of a rotation about a random axis by an angle uniform in [0, limit)."""
     axis = wp.vec3d()
     for i in range(3):
         axis[i] = standard_normal(streams, env)
@@ -202,24 +213,25 @@ def limited_rotation(streams: Streams, env: int, limit: wp.float64) -> wp.vec4d:
 
 @wp.func
 def standard_normal(streams: Streams, env: int) -> wp.float64:
+    """Returns a normal random number of mean 0 and standard deviation 1."""
     return normal(streams, env, wp.float64(0.0), wp.float64(1.0))
 
 
 # ---- rewards ------------------------------------------------------------------------------------
 #
-# dm_control's `tolerance(x, (lower, upper), margin, sigmoid, value_at_margin)` is
-# `sigmoid(excess(x, lower, upper, margin), value_at_margin)` here: all sigmoids are 1 at 0.
+# dm_control's `tolerance(x, (lower, upper), margin, sigmoid, value_at_margin)` is here
+# `sigmoid(excess(x, lower, upper, margin), value_at_margin)`. Sigmoids are 1 at 0 and `value_at_1` at 1.
 
 
 @wp.func
 def within(x: wp.float64, lower: wp.float64, upper: wp.float64) -> wp.float64:
-    """1 within the bounds, else 0: a tolerance without margin."""
+    """Returns 1 if x is within its bounds, else 0: a tolerance without a margin."""
     return wp.where(lower <= x and x <= upper, wp.float64(1.0), wp.float64(0.0))
 
 
 @wp.func
 def excess(x: wp.float64, lower: wp.float64, upper: wp.float64, margin: wp.float64) -> wp.float64:
-    """How far x is outside of its bounds, in margins; 0 within them."""
+    """Returns the distance of x from its bounds, in multiples of the margin; 0 within the bounds."""
     if lower <= x and x <= upper:
         return wp.float64(0.0)
     return wp.where(x < lower, lower - x, x - upper) / margin
@@ -227,12 +239,14 @@ def excess(x: wp.float64, lower: wp.float64, upper: wp.float64, margin: wp.float
 
 @wp.func
 def gaussian(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns exp(−(s·x)² / 2), with s from ``value_at_1``."""
     scaled = x * wp.sqrt(wp.float64(-2.0) * wp.log(value_at_1))
     return wp.exp(wp.float64(-0.5) * scaled * scaled)
 
 
 @wp.func
 def hyperbolic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 / cosh(s·x), with s from ``value_at_1``."""
     inverse = wp.float64(1.0) / value_at_1
     scale = wp.log(inverse + wp.sqrt(inverse * inverse - wp.float64(1.0)))  # arcosh
     return wp.float64(1.0) / wp.cosh(x * scale)
@@ -240,17 +254,20 @@ def hyperbolic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
 
 @wp.func
 def long_tail(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 / ((s·x)² + 1), with s from ``value_at_1``."""
     scaled = x * wp.sqrt(wp.float64(1.0) / value_at_1 - wp.float64(1.0))
     return wp.float64(1.0) / (scaled * scaled + wp.float64(1.0))
 
 
 @wp.func
 def reciprocal(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 / (|x|·s + 1), with s from ``value_at_1``."""
     return wp.float64(1.0) / (wp.abs(x) * (wp.float64(1.0) / value_at_1 - wp.float64(1.0)) + wp.float64(1.0))
 
 
 @wp.func
 def cosine(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns (1 + cos(π·s·x)) / 2 where |s·x| < 1, else 0, with s from ``value_at_1``."""
     scaled = x * wp.acos(wp.float64(2.0) * value_at_1 - wp.float64(1.0)) / PI
     return wp.where(
         wp.abs(scaled) < wp.float64(1.0), (wp.float64(1.0) + wp.cos(PI * scaled)) / wp.float64(2.0), wp.float64(0.0)
@@ -259,18 +276,21 @@ def cosine(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
 
 @wp.func
 def linear(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 − s·x where |s·x| < 1, else 0, with s from ``value_at_1``."""
     scaled = x * (wp.float64(1.0) - value_at_1)
     return wp.where(wp.abs(scaled) < wp.float64(1.0), wp.float64(1.0) - scaled, wp.float64(0.0))
 
 
 @wp.func
 def quadratic(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 − (s·x)² where |s·x| < 1, else 0, with s from ``value_at_1``."""
     scaled = x * wp.sqrt(wp.float64(1.0) - value_at_1)
     return wp.where(wp.abs(scaled) < wp.float64(1.0), wp.float64(1.0) - scaled * scaled, wp.float64(0.0))
 
 
 @wp.func
 def tanh_squared(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
+    """Returns 1 − tanh²(s·x), with s from ``value_at_1``."""
     root = wp.sqrt(wp.float64(1.0) - value_at_1)
     scale = wp.log((wp.float64(1.0) + root) / (wp.float64(1.0) - root)) / wp.float64(2.0)  # artanh
     part = wp.tanh(x * scale)
@@ -279,7 +299,7 @@ def tanh_squared(x: wp.float64, value_at_1: wp.float64) -> wp.float64:
 
 @wp.func
 def small_control(actions: wp.array2d[wp.float64], env: int, num_actions: int) -> wp.float64:
-    """The mean over the actions of what is 1 for no action, and 0 for one of 1 or more."""
+    """Returns the mean over ``actions[env, :num_actions]`` of max(0, 1 − action²)."""
     total = wp.float64(0.0)
     for i in range(num_actions):
         total += quadratic(actions[env, i], wp.float64(0.0))

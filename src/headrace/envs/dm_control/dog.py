@@ -1,4 +1,4 @@
-"""Dog: a body of 73 joints and muscles' dynamics that shall stand, walk, trot or run, or fetch a ball."""
+"""Dog: a robot of 73 joints that is rewarded for standing, walking, trotting, running or fetching a ball."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false, reportReturnType=false
@@ -32,24 +32,27 @@ ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 TWO = wp.constant(wp.float64(2.0))
 UPRIGHT = wp.constant(wp.float64(math.cos(math.radians(30))))
-STAND_FRACTION = 0.9  # of the height in the model's own pose
+STAND_FRACTION = 0.9  # of the height in the model's initial pose
 NOISE = wp.constant(wp.float64(0.05))
 
-# where the dog is in MuJoCo's arrays: it comes first, its joints all hinges
+# addresses in MuJoCo's arrays, where the dog comes first; all of its joints are hinges
 ROOT_QPOS = wp.constant(7)
 ROOT_QVEL = wp.constant(6)
 HINGES = wp.constant(73)
 BALL_QPOS = wp.constant(80)
 BALL_QVEL = wp.constant(79)
-INERTIAL = wp.constant(9)  # sensors: three numbers each of accelerometer, velocimeter and gyroscope
+INERTIAL = wp.constant(9)  # numbers of the sensors: three each of accelerometer, velocimeter and gyroscope
 TOUCH = wp.constant(4)
-FEET = wp.constant(12)  # three numbers of force for each foot
+FEET = wp.constant(12)  # three components of the force on each foot
 
 
 @wp.struct
 class State:
-    """Whether the task is to fetch; the speed to move at (m/s), 0 for none; heights (m) and weight (N) that a
-    standing body has, lengths (m), the ball's start; where things are in MuJoCo's arrays."""
+    """The constants.
+
+    ``fetch`` is whether the task is to fetch; ``move_speed`` is the target speed (m/s), 0 for none. Heights (m) and
+    ``weight`` (N) are the least of a standing robot; sizes and radii are in m, ``gravity`` in m/s².
+    """
 
     fetch: wp.bool
     move_speed: wp.float64
@@ -79,7 +82,7 @@ class State:
 
 @wp.struct
 class View:
-    """Ball and target are seen where the task is to fetch."""
+    """The observation, which includes the ball and the target if the task is to fetch."""
 
     obs_joint_angles: wp.array2d[wp.float64]
     obs_joint_velocites: wp.array2d[wp.float64]
@@ -94,12 +97,12 @@ class View:
     obs_target_position: wp.array2d[wp.float64]
 
 
-# ---- starts -------------------------------------------------------------------------------------
+# ---- initial states -----------------------------------------------------------------------------
 
 
 @wp.func
 def throw_ball(physics: Any, state: State, env: int, streams: Streams):
-    """From somewhere on a circle towards its centre, more or less, up to 3 m high."""
+    """Throws the ball from a random point of a circle towards about its center, up to 3 m high."""
     radius = wp.float64(0.75) * state.arena_size
     azimuth = uniform(streams, env, ZERO, TWO * PI)
     height = uniform(streams, env, ZERO, wp.float64(3.0))
@@ -131,17 +134,19 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def at_least(x: wp.float64, wanted: wp.float64) -> wp.float64:
+    """Returns a reward that is 1 if x is at least ``wanted``, and AT_MARGIN at 0."""
     return gaussian(excess(x, wanted, INFINITY, wanted), AT_MARGIN)
 
 
 @wp.func
 def upright(physics: Any, body: int, env: int) -> wp.float64:
+    """Returns a body's reward for being upright."""
     return linear(excess(physics.xmat[env, body][2, 2], UPRIGHT, INFINITY, UPRIGHT + ONE), ZERO)
 
 
 @wp.func
 def standing(physics: Any, state: State, env: int) -> wp.float64:
-    """At its height, upright, and on its feet."""
+    """Returns the reward for standing: for heights, for being upright, and for the weight on the feet."""
     reward = at_least(physics.xpos[env, state.torso][2], state.torso_height)
     reward *= at_least(physics.xpos[env, state.pelvis][2], state.pelvis_height)
     reward *= upright(physics, state.skull, env)
@@ -155,7 +160,7 @@ def standing(physics: Any, state: State, env: int) -> wp.float64:
 
 @wp.func
 def torso_velocity(physics: Any, state: State, env: int) -> wp.vec3d:
-    """Of the centre of mass, in the torso's coordinates (m/s)."""
+    """Returns the velocity of the center of mass in the torso's frame (m/s)."""
     at = state.velocity
     world = wp.vec3d(physics.sensordata[env, at], physics.sensordata[env, at + 1], physics.sensordata[env, at + 2])
     return wp.transpose(physics.xmat[env, state.torso]) * world
@@ -163,6 +168,7 @@ def torso_velocity(physics: Any, state: State, env: int) -> wp.vec3d:
 
 @wp.func
 def moving(physics: Any, state: State, env: int) -> wp.float64:
+    """Returns the reward for the forward speed."""
     speed = torso_velocity(physics, state, env)[0]
     off = excess(speed, state.move_speed, TWO * state.move_speed, wp.max(ONE, state.move_speed))
     return (wp.float64(4.0) * linear(off, ZERO) + ONE) / wp.float64(5.0)
@@ -170,6 +176,7 @@ def moving(physics: Any, state: State, env: int) -> wp.float64:
 
 @wp.func
 def fetching(physics: Any, state: State, env: int) -> wp.float64:
+    """Returns the reward for reaching the ball with the mouth and for bringing it to the target."""
     ball = physics.geom_xpos[env, state.ball]
     upper = wp.length(ball - physics.site_xpos[env, state.upper_bite])
     lower = wp.length(ball - physics.site_xpos[env, state.lower_bite])
@@ -178,7 +185,7 @@ def fetching(physics: Any, state: State, env: int) -> wp.float64:
     distance = wp.length(ball - physics.geom_xpos[env, state.target])
     brought = reciprocal(excess(distance, ZERO, state.target_radius, state.arena_size), AT_MARGIN)
     if distance < TWO * state.target_radius:
-        reached = ONE  # now it may let go
+        reached = ONE  # near the target, the dog may release the ball
     return reached * (brought + ONE) / TWO
 
 
@@ -197,8 +204,8 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[wp.float64], 
 
 @wp.func
 def point_velocity(physics: Any, env: int, body: int, point: wp.vec3d) -> wp.vec3d:
-    """Of a point that moves with a body, along the world's axes (m/s)."""
-    motion = physics.cvel[env, body]  # about the centre of mass of the whole tree of bodies
+    """Returns the velocity of a point of a body, in the world frame (m/s)."""
+    motion = physics.cvel[env, body]  # relative to the center of mass of the kinematic tree
     turning = wp.vec3d(motion[0], motion[1], motion[2])
     going = wp.vec3d(motion[3], motion[4], motion[5])
     return going + wp.cross(turning, point - physics.subtree_com[env, int(physics.body_rootid[env, body])])
@@ -206,6 +213,7 @@ def point_velocity(physics: Any, env: int, body: int, point: wp.vec3d) -> wp.vec
 
 @wp.func
 def see_ball(physics: Any, state: State, env: int, view: View):
+    """Writes the observations of the ball and the target, in the head's frame."""
     inward = wp.transpose(physics.site_xmat[env, state.head_site])
     head = physics.site_xpos[env, state.head_site]
     ball = physics.geom_xpos[env, state.ball]
@@ -266,7 +274,7 @@ READS = (
 
 
 def own_heights(model: Any) -> tuple[float, float]:
-    """Of torso and pelvis in the model's own pose (m)."""
+    """Returns the heights of the torso and the pelvis in the model's initial pose (m)."""
     mujoco = library()
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
@@ -274,6 +282,7 @@ def own_heights(model: Any) -> tuple[float, float]:
 
 
 def fetch_constants(model: Any) -> dict[str, float | int]:
+    """Returns the constants of the task to fetch."""
     head, ball, target = model.site("head"), model.geom("ball"), model.geom("target")
     return {
         "arena_size": model.geom("floor").size[0],
@@ -294,6 +303,8 @@ NO_BALL |= dict.fromkeys(("head_site", "head_body", "upper_bite", "lower_bite", 
 
 
 def dog(floor_size: int, move_speed: float = 0.0, fetch: bool = False) -> MujocoTask:
+    """Returns the task with a floor of this half-size (m) and this target speed (m/s, 0 for none)."""
+
     def env(options: Any, model: Any) -> MujocoEnv:
         torso_height, pelvis_height = own_heights(model)
         gravity = -model.opt.gravity[2]
@@ -320,7 +331,7 @@ def dog(floor_size: int, move_speed: float = 0.0, fetch: bool = False) -> Mujoco
     return suite_task(env, model, {**SIZES, **(FETCH_SIZES if fetch else {})}, frame_skip=3)
 
 
-# floors are as large as a body can go in the 15 s of an episode
+# floors are as large as the distance that the robot can move in the 15 s of an episode
 TASKS = {
     "stand": dog(floor_size=15),
     "walk": dog(floor_size=15, move_speed=1.0),

@@ -1,4 +1,4 @@
-"""Finger: spin a free body, or turn it until its tip is at a target."""
+"""Finger: spin a body on a hinge with a planar finger, or turn it until its tip is at a target."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -22,8 +22,12 @@ SPIN_VELOCITY = wp.constant(wp.float64(15.0))  # rad/s
 
 @wp.struct
 class State:
-    """Whether the task is to turn; the target's radius, and the circle about the hinge that its centre is on (m);
-    where things are in MuJoCo's arrays: the joints' sensors first, of a point three numbers."""
+    """The constants.
+
+    ``turns`` is whether the task is to turn the body to a target. The target, of radius ``target_radius``, lies on a
+    circle of radius ``radius`` around the hinge (m). The other fields are mostly addresses of sensors, of which those
+    of positions have three numbers.
+    """
 
     turns: wp.bool
     target_radius: wp.float64
@@ -46,7 +50,7 @@ class State:
 
 @wp.struct
 class View:
-    """The last two are seen where the task is to turn."""
+    """The observation, which includes the last two fields if the task is to turn the body."""
 
     obs_position: wp.array2d[wp.float64]
     obs_velocity: wp.array2d[wp.float64]
@@ -73,7 +77,7 @@ def accept(physics: Any, state: State, env: int):
 
 @wp.func
 def distance(physics: Any, state: State, env: int) -> wp.float64:
-    """From the tip to the target's surface; negative within it."""
+    """Returns the distance from the tip to the target's surface (m), which is negative inside the target."""
     x = physics.sensordata[env, state.target] - physics.sensordata[env, state.tip]
     z = physics.sensordata[env, state.target + 2] - physics.sensordata[env, state.tip + 2]
     return wp.sqrt(x * x + z * z) - state.target_radius
@@ -121,7 +125,7 @@ SENSORS = (
 
 
 def finger(target_radius: float = 0.0) -> MujocoTask:
-    """The task to turn the body to a target of this radius (m); to spin it, where that is 0."""
+    """Returns the task to turn the body to a target of this radius (m), or to spin it if the radius is 0."""
     turns = target_radius > 0
 
     def model(options: Any) -> Any:
@@ -130,7 +134,7 @@ def finger(target_radius: float = 0.0) -> MujocoTask:
             built.site("target").size[0] = target_radius
         else:
             built.dof_damping[built.joint("hinge").dofadr[0]] = 0.03
-            for site in ("target", "tip"):  # nothing to be seen of them
+            for site in ("target", "tip"):  # hidden in this task
                 built.site(site).rgba[3] = 0
         return built
 

@@ -1,4 +1,4 @@
-"""Fish: turn upright in water, or swim to a target."""
+"""Fish: a robot in water that is rewarded for turning upright or for swimming to a target."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false
@@ -22,16 +22,16 @@ from headrace.envs.dm_control.common import (
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, uniform
 
 ONE = wp.constant(wp.float64(1.0))
-BEND = wp.constant(wp.float64(0.2))  # rad, of joints at the start
-FREE_JOINT = wp.constant(7)  # numbers of the root's position; the other joints' follow
-ASIDE = wp.constant(wp.float64(0.4))  # m, of the target
-LOWEST = wp.constant(wp.float64(0.1))
+BEND = wp.constant(wp.float64(0.2))  # rad, bound of the joints' initial angles
+FREE_JOINT = wp.constant(7)  # length of the root joint's position, which precedes the other joints'
+ASIDE = wp.constant(wp.float64(0.4))  # m, bound of the target's x and y
+LOWEST = wp.constant(wp.float64(0.1))  # m, bounds of its height
 HIGHEST = wp.constant(wp.float64(0.3))
 
 
 @wp.struct
 class State:
-    """Whether the task is to swim; the mouth's and the target's radii together (m); where things are."""
+    """The constants: ``swims`` is whether the task is to swim, ``radii`` the sum of the mouth's and target's (m)."""
 
     swims: wp.bool
     radii: wp.float64
@@ -44,7 +44,7 @@ class State:
 
 @wp.struct
 class View:
-    """The target is seen where the task is to swim."""
+    """The observation, which includes the target if the task is to swim."""
 
     obs_joint_angles: wp.array2d[wp.float64]
     obs_upright: wp.array[wp.float64]
@@ -65,7 +65,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def mouth_to_target(physics: Any, state: State, env: int) -> wp.vec3d:
-    """In the mouth's own coordinates (m)."""
+    """Returns the vector from the mouth to the target, in the mouth's frame (m)."""
     way = physics.geom_xpos[env, state.target] - physics.geom_xpos[env, state.mouth]
     return wp.transpose(physics.geom_xmat[env, state.mouth]) * way
 
@@ -91,9 +91,11 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def fish(swims: bool) -> MujocoTask:
+    """Returns the task to swim to a target, or else to turn upright."""
+
     def model(options: Any) -> Any:
         built = suite_model("fish")
-        if not swims:  # nothing to be seen of it
+        if not swims:  # hidden in this task
             built.geom("target").rgba[3] = 0
         return built
 

@@ -1,4 +1,4 @@
-"""Hopper: one leg in a plane that shall stand or hop."""
+"""Hopper: a planar one-legged robot that is rewarded for standing or for hopping forward."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -22,7 +22,7 @@ from headrace.envs.dm_control.common import (
 )
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams
 
-STAND_HEIGHT = wp.constant(wp.float64(0.6))  # m, of the torso over the foot
+STAND_HEIGHT = wp.constant(wp.float64(0.6))  # m, of the torso above the foot
 HOP_SPEED = wp.constant(wp.float64(2.0))  # m/s
 HALF = wp.constant(wp.float64(0.5))
 
@@ -72,6 +72,8 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def hopper(hops: bool) -> MujocoTask:
+    """Returns the task to hop, or else to stand."""
+
     def env(options: Any, model: Any) -> MujocoEnv:
         constants = {
             "hops": hops,

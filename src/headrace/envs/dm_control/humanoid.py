@@ -1,4 +1,4 @@
-"""Humanoid: a body of 21 joints that shall stand, walk or run."""
+"""Humanoid: a two-legged robot of 21 joints that is rewarded for standing, walking or running."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -27,13 +27,16 @@ from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
 STAND_HEIGHT = wp.constant(wp.float64(1.4))  # m, of the head
-FREE_JOINT = wp.constant(7)  # numbers of the root's position; the other joints' follow
+FREE_JOINT = wp.constant(7)  # length of the root joint's position, which precedes the other joints'
 
 
 @wp.struct
 class State:
-    """The speed to move at (m/s), 0 to stand; whether qpos and qvel are all that is seen; which of the torso's
-    own axes points up as it stands; where things are in MuJoCo's arrays."""
+    """The constants.
+
+    ``move_speed`` is the target speed (m/s), 0 to stand; ``pure_state`` is whether the observation is qpos and qvel
+    only; ``up`` is the number of the torso's axis that points up when the robot stands.
+    """
 
     move_speed: wp.float64
     pure_state: wp.bool
@@ -53,7 +56,7 @@ class State:
 
 @wp.struct
 class View:
-    """The position is seen with the velocity where they are all that is seen; else all but it."""
+    """The observation: position and velocity with ``pure_state``, or else all fields except the position."""
 
     obs_position: wp.array2d[wp.float64]
     obs_joint_angles: wp.array2d[wp.float64]
@@ -76,7 +79,7 @@ def accept(physics: Any, state: State, env: int):
 
 @wp.func
 def moving(physics: Any, state: State, env: int) -> wp.float64:
-    """What the speed of the centre of mass over ground is worth."""
+    """Returns the reward for the horizontal speed of the center of mass."""
     x = physics.sensordata[env, state.velocity]
     y = physics.sensordata[env, state.velocity + 1]
     if state.move_speed == ZERO:
@@ -99,7 +102,7 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[wp.float64], 
 
 @wp.func
 def see_limb(physics: Any, state: State, env: int, limb: int, view: View, at: int):
-    """The limb's place in the torso's coordinates (m)."""
+    """Writes a limb's position in the torso's frame (m) into the observation, from index ``at`` on."""
     way = physics.xpos[env, limb] - physics.xpos[env, state.torso]
     set_row(view.obs_extremities, env, at, wp.transpose(physics.xmat[env, state.torso]) * way)
 
@@ -123,6 +126,7 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def sizes(model: Any, pure_state: bool) -> dict[str, int | None]:
+    """Returns the lengths of the observation's arrays, None for a scalar."""
     if pure_state:
         return {"position": model.nq, "velocity": model.nv}
     return {
@@ -153,7 +157,17 @@ def humanoid(
     move_speed: float,
     pure_state: bool = False,
 ) -> MujocoTask:
-    """A task for a body whose torso, axis that points up, and limbs' sides are those named."""
+    """Returns a task of a humanoid.
+
+    Args:
+        model: a function options → compiled model.
+        torso: name of the torso's body.
+        up: number of the torso's axis that points up when the robot stands.
+        sides: prefixes of the left and right limbs' names.
+        frame_skip: physics steps in an agent step.
+        move_speed: target speed (m/s), 0 to stand.
+        pure_state: whether the observation is qpos and qvel only.
+    """
 
     def env(options: Any, model: Any) -> MujocoEnv:
         left, right = sides
@@ -186,6 +200,7 @@ def humanoid(
 
 
 def simple(move_speed: float, pure_state: bool = False) -> MujocoTask:
+    """Returns a task of dm_control's domain ``humanoid``."""
     return humanoid(lambda _: suite_model("humanoid"), "torso", 2, ("left_", "right_"), 5, move_speed, pure_state)
 
 

@@ -1,8 +1,8 @@
-"""LQR: bring a chain of masses on springs, of which the first are driven, to rest, at a quadratic cost.
+"""LQR: bring a chain of masses on springs, of which the first are actuated, to rest, with a quadratic cost.
 
-Springs are random, and each environment has its own: in dm_control they are drawn where an
-environment is made, here where an environment's random stream begins, so that they belong to its
-seed, and stay for all of its episodes.
+The springs' stiffnesses are random and differ between environments. dm_control draws them when an environment is
+created. Here they are drawn when an environment's random stream begins, so that they are determined by its seed, and
+stay the same for all of its episodes.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -20,7 +20,7 @@ HALF = wp.constant(wp.float64(0.5))
 CONTROL_COST = wp.constant(wp.float64(0.1))
 SOFTEST = wp.constant(wp.float64(15.0))  # N/m
 STIFFEST = wp.constant(wp.float64(25.0))
-AT_REST = wp.constant(wp.float64(1e-6))  # the length of qpos and qvel together that ends an episode
+AT_REST = wp.constant(wp.float64(1e-6))  # norm of (qpos, qvel) below which an episode terminates
 
 
 @wp.struct
@@ -75,6 +75,8 @@ def env(options: Any, model: Any) -> MujocoEnv:
 
 
 def lqr(num_bodies: int, num_driven: int) -> MujocoTask:
+    """Returns the task with this many masses, of which the first ``num_driven`` are actuated."""
+
     def model(options: Any) -> Any:
         return suite_model("lqr", num_bodies, num_driven, np.random.RandomState(0))  # its springs are replaced
 

@@ -1,5 +1,4 @@
-"""Manipulator: bring a ball or a peg to a target with a planar arm; the target is in a cup or slot, if it is to be
-inserted."""
+"""Manipulator: bring a ball or a peg to a target with a planar arm, or insert it into a cup or a slot."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false
@@ -33,17 +32,21 @@ from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, unifo
 
 ZERO = wp.constant(wp.float64(0.0))
 CLOSE = wp.constant(wp.float64(0.01))  # m
-IN_HAND = wp.constant(wp.float64(0.1))  # chance of a start with the object there
-IN_TARGET = wp.constant(wp.float64(0.1))
+IN_HAND = wp.constant(wp.float64(0.1))  # probability that the object starts in the hand
+IN_TARGET = wp.constant(wp.float64(0.1))  # probability that it starts at the target
 
 
 @wp.struct
 class State:
-    """How an episode begins, in two starts where the object is in the hand, as it is the first that shows where
-    that is: whether the second is due, the arm's joints, and where the object goes (x, z, angle). The object's
-    speed (m/s) outlives starts that are refused, as in dm_control.
+    """The state of the initialization, and the constants.
 
-    Which task it is, and where things are in MuJoCo's arrays; the object's joints are x, z and its angle."""
+    If the object starts in the hand, an episode takes two calls of `reset`, as the hand's position is known after the
+    first. ``grasped`` is whether the second is due, ``arm`` the positions of the arm's joints, ``object_at`` the
+    object's initial x, z (m) and angle (rad). ``thrown`` is the object's initial velocity (m/s), which persists when
+    an initial state is rejected, as in dm_control.
+
+    ``peg`` and ``insert`` are the task's; the object's joints are x, z and its angle.
+    """
 
     grasped: wp.array[wp.bool]
     arm: wp.array2d[wp.float64]
@@ -80,6 +83,7 @@ class View:
 
 @wp.func
 def place_object(state: State, env: int, x: wp.float64, z: wp.float64, angle: wp.float64):
+    """Stores the object's initial position (m) and angle (rad)."""
     state.object_at[env, 0] = x
     state.object_at[env, 1] = z
     state.object_at[env, 2] = angle
@@ -87,12 +91,14 @@ def place_object(state: State, env: int, x: wp.float64, z: wp.float64, angle: wp
 
 @wp.func
 def place_body(physics: Any, env: int, body: int, x: wp.float64, z: wp.float64, angle: wp.float64):
+    """Sets the position (m) and angle (rad) of a fixed body."""
     physics.body_pos[env, body] = wp.vec3d(x, physics.body_pos[env, body][1], z)
     physics.body_quat[env, body] = turn_about_y(angle)
 
 
 @wp.func
 def draw_start(physics: Any, state: State, env: int, streams: Streams):
+    """Draws the arm's pose, the target, and the object's initial position."""
     randomize_arm(physics, state.joints, env, streams)
     x = uniform(streams, env, wp.float64(-0.4), wp.float64(0.4))
     z = uniform(streams, env, wp.float64(0.1), wp.float64(0.4))
@@ -119,7 +125,7 @@ def draw_start(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def reset(physics: Any, state: State, env: int, streams: Streams):
-    drawn = state.grasped[env]  # Warp would look at the array again before the other branch
+    drawn = state.grasped[env]  # read once: Warp would evaluate it again for the other branch
     state.grasped[env] = False
     if drawn:
         for i in range(NUM_JOINTS):
@@ -146,6 +152,7 @@ def accept(physics: Any, state: State, env: int):
 
 @wp.func
 def closeness(physics: Any, env: int, one: int, other: int) -> wp.float64:
+    """Returns the reward for the distance of two sites, 1 if they are close."""
     away = excess(site_distance(physics, env, one, other), ZERO, CLOSE, wp.float64(2.0) * CLOSE)
     return gaussian(away, AT_MARGIN)
 
@@ -174,13 +181,14 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def manipulator(peg: bool, insert: bool) -> MujocoTask:
+    """Returns the task to bring or insert a peg, or else a ball."""
     prop, receptacle = ("peg", "slot") if peg else ("ball", "cup")
     sites = {
         "grasp": "grasp",
         "pinch": "pinch",
         "object_site": prop,
         "target_site": f"target_{prop}",
-        # a ball has none of these
+        # not used for a ball
         "object_grasp": "peg_grasp" if peg else "grasp",
         "object_pinch": "peg_pinch" if peg else "grasp",
         "object_tip": "peg_tip" if peg else "grasp",

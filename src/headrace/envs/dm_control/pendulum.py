@@ -1,4 +1,4 @@
-"""Pendulum: swing a pole up and keep it up, with a torque too weak to lift it at once."""
+"""Pendulum: swing up a pendulum and keep it upright, by a torque too weak to lift it directly."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 

@@ -1,4 +1,4 @@
-"""Point mass: move a mass in a plane to a target; with forces along axes that nobody knows, if hard."""
+"""Point mass: move a mass in a plane to a target; in the hard task, the directions of the forces are random."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false
@@ -22,7 +22,7 @@ from headrace.envs.dm_control.common import (
 )
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams
 
-MOST_PARALLEL = wp.constant(wp.float64(0.9))  # cosine of the angle between both axes
+MOST_PARALLEL = wp.constant(wp.float64(0.9))  # largest cosine of the angle between the two axes
 
 
 @wp.struct
@@ -43,6 +43,7 @@ class View:
 
 @wp.func
 def random_axis(streams: Streams, env: int) -> wp.vec2d:
+    """Returns a random unit vector."""
     x = standard_normal(streams, env)
     return wp.normalize(wp.vec2d(x, standard_normal(streams, env)))
 
@@ -50,7 +51,7 @@ def random_axis(streams: Streams, env: int) -> wp.vec2d:
 @wp.func
 def reset(physics: Any, state: State, env: int, streams: Streams):
     randomize_joints(physics, env, state.njnt, streams)
-    if state.randomize_gains:  # the tendons' coefficients of the joints: what each action pulls at
+    if state.randomize_gains:  # the joints' coefficients in each actuator's tendon
         first = random_axis(streams, env)
         second = random_axis(streams, env)
         while wp.abs(wp.dot(first, second)) > MOST_PARALLEL:
@@ -75,6 +76,8 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def point_mass(randomize_gains: bool) -> MujocoTask:
+    """Returns the task, with random directions of the forces or with those along the axes."""
+
     def env(options: Any, model: Any) -> MujocoEnv:
         target = model.geom("target")
         constants = {

@@ -1,4 +1,4 @@
-"""Quadruped: walk or run, escape from a bowl, or fetch a ball."""
+"""Quadruped: a four-legged robot that is rewarded for walking, running, escaping from a bowl or fetching a ball."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false
@@ -38,28 +38,31 @@ MOVE = wp.constant(0)
 ESCAPE = wp.constant(1)
 FETCH = wp.constant(2)
 
-# An episode begins at the lowest height, in steps of `RISE`, at which the body touches nothing: each start
-# tries the next, and where there is a ball, one more brings it.
+# The phases of initialization. An episode begins at the lowest height, in steps of `RISE`, at which the robot has no
+# contacts: each call of `reset` tries the next height, and one more call adds the ball, if there is one.
 BEGIN = wp.constant(0)
 RISING = wp.constant(1)
 CLEAR = wp.constant(2)
 
-# where the quadruped is in MuJoCo's arrays: it comes first
+# addresses in MuJoCo's arrays, where the quadruped comes first
 ROOT_QPOS = wp.constant(7)
 ROOT_QVEL = wp.constant(6)
 BALL_QPOS = wp.constant(23)
 BALL_QVEL = wp.constant(22)
 HINGES = wp.constant(16)
-IMU = wp.constant(6)  # sensors: three numbers each of accelerometer and gyroscope
+IMU = wp.constant(6)  # numbers of the sensors: three each of accelerometer and gyroscope
 FORCE_TORQUE = wp.constant(24)
 RANGEFINDERS = wp.constant(20)
 
 
 @wp.struct
 class State:
-    """How the search for a start stands: its phase, where the torso is (m), and the quaternion of its turn; for
-    the terrain see there. Which task it is (`MOVE`, …), the speed to move at (m/s), the cosine of what passes as
-    upright, lengths (m), and where things are in MuJoCo's arrays."""
+    """The state of the initialization, and the constants.
+
+    ``phase`` is the phase, ``place`` the torso's position (m), and ``turn`` its quaternion; ``bumps``, ``profile``,
+    ``spline`` and ``bowl`` are those of `terrain`. ``task`` is `MOVE`, `ESCAPE` or `FETCH`, ``desired_speed`` in m/s,
+    and ``upright`` the least cosine of an upright torso's angle. Sizes and radii are in m.
+    """
 
     phase: wp.array[wp.int32]
     place: wp.array2d[wp.float64]
@@ -88,7 +91,7 @@ class State:
 
 @wp.struct
 class View:
-    """Origin and rangefinder are seen in the bowl, ball and target where there is a ball."""
+    """The observation, which includes origin and rangefinders to escape, and ball and target to fetch."""
 
     obs_egocentric_state: wp.array2d[wp.float64]
     obs_torso_velocity: wp.array2d[wp.float64]
@@ -101,17 +104,19 @@ class View:
     obs_target_position: wp.array2d[wp.float64]
 
 
-# ---- starts -------------------------------------------------------------------------------------
+# ---- initial states -----------------------------------------------------------------------------
 
 
 @wp.func
 def anywhere(state: State, env: int, streams: Streams) -> wp.float64:
+    """Returns a random coordinate within the arena (m)."""
     side = wp.float64(0.9) * state.arena_size
     return uniform(streams, env, -side, side)
 
 
 @wp.func
 def draw_start(physics: Any, state: State, env: int, streams: Streams):
+    """Draws the torso's initial pose and, to escape, the terrain."""
     for i in range(3):
         state.place[env, i] = ZERO
     if state.task == FETCH:
@@ -128,6 +133,7 @@ def draw_start(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def throw_ball(physics: Any, state: State, env: int, streams: Streams):
+    """Drops the ball from a random position with a random horizontal velocity."""
     for i in range(2):
         physics.qpos[env, BALL_QPOS + i] = anywhere(state, env, streams)
         physics.qvel[env, BALL_QVEL + i] = BALL_SPEED * standard_normal(streams, env)
@@ -162,11 +168,13 @@ def accept(physics: Any, state: State, env: int):
 
 @wp.func
 def flat_distance(one: wp.vec3d, other: wp.vec3d) -> wp.float64:
+    """Returns the horizontal distance of two points (m)."""
     return wp.length(wp.vec2d(other[0] - one[0], other[1] - one[1]))
 
 
 @wp.func
 def fetching(physics: Any, state: State, env: int) -> wp.float64:
+    """Returns the reward for reaching the ball and for bringing it to the target."""
     ball = physics.xpos[env, state.ball]
     margin = state.arena_size * wp.sqrt(wp.float64(2.0))
     to_ball = flat_distance(physics.site_xpos[env, state.workspace], ball)
@@ -196,6 +204,7 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[wp.float64], 
 
 @wp.func
 def velocity(physics: Any, env: int, first: int) -> wp.vec3d:
+    """Returns three numbers of qvel from index ``first`` on."""
     return wp.vec3d(physics.qvel[env, first], physics.qvel[env, first + 1], physics.qvel[env, first + 2])
 
 
@@ -240,7 +249,14 @@ SHAPES = {
 
 
 def quadruped(task: int, desired_speed: float = 0.0, angle: float = 0.0, **kind: Any) -> MujocoTask:
-    """A task that takes a torso for upright up to an angle (°); the kind of model is ``make_model``'s in dm_control."""
+    """Returns a task of the quadruped.
+
+    Args:
+        task: `MOVE`, `ESCAPE` or `FETCH`.
+        desired_speed: target speed (m/s) of `MOVE`.
+        angle: largest angle of an upright torso (degrees).
+        kind: arguments of dm_control's ``make_model``.
+    """
 
     def sensor(model: Any, name: str) -> int:
         return int(model.sensor(name).adr[0])
@@ -286,7 +302,7 @@ def quadruped(task: int, desired_speed: float = 0.0, angle: float = 0.0, **kind:
     return suite_task(env, model, {**SIZES, **SIZES_OF[int(task)]}, frame_skip=4)
 
 
-# floors are as large as a body can go in the 20 s of an episode
+# floors are as large as the distance that the robot can move in the 20 s of an episode
 TASKS = {
     "walk": quadruped(MOVE, desired_speed=0.5, floor_size=10),
     "run": quadruped(MOVE, desired_speed=5.0, floor_size=100),

@@ -1,4 +1,4 @@
-"""Reacher: bring the end of a two-link arm to a target in the plane."""
+"""Reacher: bring the end of a planar two-link arm to a target."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false
@@ -25,7 +25,7 @@ FARTHEST = wp.constant(wp.float64(0.20))
 
 @wp.struct
 class State:
-    """The finger's and the target's radii together (m); where things are in MuJoCo's arrays."""
+    """The constants: ``radii`` is the sum of the finger's and the target's radii (m)."""
 
     radii: wp.float64
     finger: int
@@ -53,6 +53,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def to_target(physics: Any, state: State, env: int) -> wp.vec2d:
+    """Returns the vector from the finger to the target (m)."""
     way = physics.geom_xpos[env, state.target] - physics.geom_xpos[env, state.finger]
     return wp.vec2d(way[0], way[1])
 
@@ -73,6 +74,8 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def reacher(target_radius: float) -> MujocoTask:
+    """Returns the task with a target of this radius (m)."""
+
     def model(options: Any) -> Any:
         built = suite_model("reacher")
         built.geom("target").size[0] = target_radius

@@ -1,4 +1,4 @@
-"""Stacker: stack boxes with a planar arm, so that one of them is at the target, and let go of it."""
+"""Stacker: stack boxes with a planar arm so that one of them is at the target, and move the hand away."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false
@@ -22,14 +22,17 @@ from headrace.envs.dm_control.planar_arm import ARM, SIZES, joints, planar_pose,
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, integers, uniform
 
 ZERO = wp.constant(wp.float64(0.0))
-AWAY = wp.constant(wp.float64(0.1))  # m, from the target to a hand that has let go
-CLOSE = wp.constant(wp.float64(0.01))
+AWAY = wp.constant(wp.float64(0.1))  # m, least distance of the hand from the target
+CLOSE = wp.constant(wp.float64(0.01))  # m, margin of that distance
 
 
 @wp.struct
 class State:
-    """Half a box's edge (m); where things are in MuJoCo's arrays: boxes are one behind the other, each with
-    joints x, z and its angle."""
+    """The constants: ``box_size`` is half the edge of a box (m).
+
+    Numbers of bodies, joints and sites are those of the first box, which the others follow; each has the joints x,
+    z and its angle.
+    """
 
     joints: wp.array[wp.int32]
     num_boxes: int
@@ -99,6 +102,8 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def stacker(num_boxes: int) -> MujocoTask:
+    """Returns the task with this many boxes."""
+
     def env(options: Any, model: Any) -> MujocoEnv:
         constants = {
             "num_boxes": num_boxes,

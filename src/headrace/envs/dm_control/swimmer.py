@@ -1,4 +1,4 @@
-"""Swimmer: a chain of links that shall swim to a target in the plane."""
+"""Swimmer: a planar chain of links that is rewarded for swimming to a target."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false
@@ -22,15 +22,15 @@ from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, unifo
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE = wp.constant(wp.float64(1.0))
-CLOSE = wp.constant(wp.float64(0.3))  # m, from the middle to the sides of the square that the target is in
+CLOSE = wp.constant(wp.float64(0.3))  # m, half the side of the square in which the target is
 FAR = wp.constant(wp.float64(2.0))
-CLOSE_CHANCE = wp.constant(wp.float64(0.2))
-ROOT = wp.constant(3)  # joints that place the head
+CLOSE_CHANCE = wp.constant(wp.float64(0.2))  # probability of the smaller square
+ROOT = wp.constant(3)  # number of joints of the head's pose
 
 
 @wp.struct
 class State:
-    """The target's radius (m), and where things are in MuJoCo's arrays: of each body six sensors of its velocity."""
+    """The constants: ``target_radius`` (m), and the address ``velocities`` of the bodies' velocity sensors."""
 
     target_radius: wp.float64
     head: int
@@ -63,7 +63,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def to_target(physics: Any, state: State, env: int) -> wp.vec2d:
-    """From the nose, in the head's own coordinates (m)."""
+    """Returns the vector from the nose to the target, in the head's frame (m)."""
     way = physics.geom_xpos[env, state.target] - physics.geom_xpos[env, state.nose]
     local = wp.transpose(physics.xmat[env, state.head]) * way
     return wp.vec2d(local[0], local[1])
@@ -106,6 +106,7 @@ def env(options: Any, model: Any) -> MujocoEnv:
 
 
 def swimmer(num_bodies: int) -> MujocoTask:
+    """Returns the task with this many links."""
     sizes = {"joints": num_bodies - 1, "to_target": 2, "body_velocities": 3 * num_bodies}
     return suite_task(env, lambda _: suite_model("swimmer", num_bodies), sizes, frame_skip=15)
 

@@ -1,7 +1,7 @@
-"""The bowl of random bumps that a quadruped is to escape from.
+"""The bumpy bowl from which the quadruped is rewarded for escaping.
 
-dm_control draws a coarse grid of random heights and lets `scipy.ndimage.zoom` make a fine one of it. That is
-linear in the heights: a matrix, the same for rows and columns.
+dm_control draws a coarse grid of random heights and interpolates it with `scipy.ndimage.zoom`. The interpolation is
+linear in the heights, and therefore a matrix product, with the same matrix for rows and columns.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -13,18 +13,19 @@ import warp as wp
 
 from headrace.pool.executors.mujoco import Streams, uniform
 
-BUMPS = 30  # along each side: one every two metres
-FLATTEST = wp.constant(wp.float64(0.15))
+BUMPS = 30  # knots along each side, one every two meters
+FLATTEST = wp.constant(wp.float64(0.15))  # least relative height of a knot
 ZERO = wp.constant(wp.float64(0.0))
 
 
 def spline(knots: int, points: int) -> np.ndarray:
-    """What values at ``knots`` evenly spaced places contribute to those at ``points``, both with the two ends.
+    """Returns the matrix of a cubic spline's interpolation, float64[points, knots].
 
-    The cubic spline through the values, mirrored at the ends; [points, knots].
+    Multiplied by the values at ``knots`` evenly spaced positions, it gives the spline's values at ``points`` evenly
+    spaced positions of the same interval. The values are mirrored at the interval's ends.
     """
     mirrored = np.abs((np.arange(-1, knots + 1) + knots - 1) % (2 * knots - 2) - (knots - 1))
-    # a B-spline is worth 4/6 at its own knot and 1/6 at its neighbours'
+    # a B-spline is 4/6 at its own knot and 1/6 at the adjacent ones
     values = np.zeros((knots, knots))
     for i in range(knots):
         for at, worth in ((i, 1 / 6), (i + 1, 4 / 6), (i + 2, 1 / 6)):
@@ -40,7 +41,11 @@ def spline(knots: int, points: int) -> np.ndarray:
 
 
 def tables(resolution: int) -> dict[str, np.ndarray]:
-    """``spline``, and the heights of the bowl without bumps: 0 in the middle and at the rim's circle."""
+    """Returns the tables of a height field of this resolution.
+
+    ``spline`` is float64[resolution, BUMPS]. ``bowl``, float64[resolution, resolution], is the relative height of the
+    bowl without bumps, which is about 0 in the middle and 0 from the circle of the rim on.
+    """
     side = np.linspace(-1, 1, resolution)
     radius = np.clip(np.hypot(side[:, None], side[None]), 0.04, 1)
     return {"spline": spline(BUMPS, resolution), "bowl": 0.5 - np.cos(2 * np.pi * radius) / 2}
@@ -48,7 +53,11 @@ def tables(resolution: int) -> dict[str, np.ndarray]:
 
 @wp.func
 def draw_terrain(physics: Any, state: Any, env: int, streams: Streams):
-    """Write a random terrain into hfield_data; `state` has the tables, and ``bumps`` and ``profile`` to work on."""
+    """Writes a random terrain into ``hfield_data``.
+
+    ``state`` has the tables, and the buffers ``bumps`` float64[envs, BUMPS, BUMPS] and ``profile``
+    float64[envs, BUMPS].
+    """
     knots = state.spline.shape[1]
     points = state.spline.shape[0]
     for i in range(knots):

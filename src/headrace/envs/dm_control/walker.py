@@ -1,4 +1,4 @@
-"""Walker: two legs in a plane that shall stand, walk or run."""
+"""Walker: a planar two-legged robot that is rewarded for standing, walking or running."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -28,7 +28,7 @@ HALF = wp.constant(wp.float64(0.5))
 
 @wp.struct
 class State:
-    """The speed to move at (m/s), 0 to stand; where things are in MuJoCo's arrays."""
+    """The constants: ``move_speed`` is the target speed (m/s), 0 to stand."""
 
     move_speed: wp.float64
     torso: int
@@ -75,6 +75,8 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def walker(move_speed: float) -> MujocoTask:
+    """Returns the task with this target speed (m/s), 0 to stand."""
+
     def env(options: Any, model: Any) -> MujocoEnv:
         constants = {
             "move_speed": move_speed,

@@ -1,20 +1,19 @@
-"""Two of MinAtar's arcade games, as kernel environments: small enough to experiment with, still games.
+"""Two of MinAtar's games, Breakout and Space Invaders, as kernel environments.
 
 MinAtar (Young and Tian, "MinAtar: An Atari-inspired testbed for thorough and reproducible
-reinforcement learning experiments", arXiv 1903.03176) keeps what makes an Atari game hard to
-play and leaves out what makes it hard to see: a screen is 10 × 10 cells, with a channel of
-zeros and ones for each kind of object. The rules here are those of its package, version
-1.0.15, followed step by step; the code is our own.
+reinforcement learning experiments", arXiv 1903.03176) reproduces the dynamics of Atari games in miniature,
+without the difficulty of visual perception: a screen is 10 × 10 cells, with a binary channel for each kind of
+object. The games follow the rules of its package, version 1.0.15, step by step, in an independent
+implementation.
 
-Observations are uint8 [channels, 10, 10], zeros and ones: what convolutions want, here and in
-PyTorch. MinAtar's own layout, [10, 10, channels], is a view of it: ``np.moveaxis(obs, 1, -1)``.
-Version v0 of a task takes MinAtar's six actions (none, left, up, right, down, fire),
-version v1 only those that do something in its game. A game has no limit of steps unless one
-is asked for, and a good player of Breakout may never lose: give ``max_episode_steps`` a value
-where every episode must end.
+Observations are uint8[channels, 10, 10] of zeros and ones, the layout of PyTorch's convolutions. MinAtar's
+layout, [10, 10, channels], is a view of it: ``np.moveaxis(obs, 1, -1)``. Version v0 of a task has MinAtar's
+six actions (none, left, up, right, down, fire), version v1 only those that have an effect in its game.
+Episodes have no time limit by default, and those of a good player of Breakout may never end;
+``max_episode_steps`` sets a limit.
 
-An episode begins with "none" as the action that stickiness may repeat. MinAtar lets the last
-action of the episode before stand, which would make an episode depend on what came before its seed.
+An episode begins with "none" as the last action, which a sticky action may repeat. MinAtar keeps the last
+action of the previous episode, with which an episode would not be determined by its seed.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ TASKS: tuple[str, ...] = tuple(_MODULES)
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name.
+    """Returns the task of this name.
 
     Args:
         task: one of `TASKS`.
-        options: ``sticky_action_prob`` (0.1; how likely the last action is repeated instead of the one
-            given), ``max_episode_steps`` (0 for never), and for Space Invaders ``difficulty_ramping``
-            (True; each wave moves sooner than the last).
+        options: ``sticky_action_prob`` (0.1 by default; the probability that the last action is repeated
+            instead of the given one), ``max_episode_steps`` (0 for no limit), and for Space Invaders
+            ``difficulty_ramping`` (True by default; each wave moves faster than the one before).
 
     Raises:
         OptionError: an option is unknown, or its value is of the wrong type or out of range.

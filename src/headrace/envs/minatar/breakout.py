@@ -1,10 +1,10 @@
-"""MinAtar's Breakout: keep the ball off the floor, and break three rows of bricks with it.
+"""MinAtar's Breakout: break three rows of bricks with a ball, and keep the ball from reaching the floor.
 
-The ball flies along diagonals, one cell a step. A brick that it hits is gone, earns 1 and throws the
-ball back; right after a hit it passes through whatever it meets, until it has been in the clear for a
-step. The paddle throws it back too, and to the side as well where only its new place is the paddle's. Once the
-wall is gone, a new one is there when the ball next comes down. The episode ends when the ball
-reaches the floor.
+The ball moves diagonally, one cell per step. When it hits a brick, the brick is removed, the reward is 1 and
+the ball bounces back vertically. After a hit, the ball passes through bricks until it has spent a step in a
+cell without one. The paddle reflects the ball vertically and, if the paddle is only at the ball's new column,
+not at its old one, horizontally too. When all bricks are gone, a new wall appears as the ball next reaches the
+bottom row. The episode ends when the ball reaches the floor.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -37,19 +37,19 @@ PADDLE, BALL, TRAIL, BRICK = (wp.constant(channel) for channel in range(4))
 PADDLE_COLOR, BALL_COLOR, TRAIL_COLOR, BRICK_COLOR = (92, 190, 255), (255, 255, 255), (120, 112, 96), (226, 98, 72)
 
 TOP = wp.constant(1)  # the wall's first row
-HEIGHT = wp.constant(3)
+HEIGHT = wp.constant(3)  # rows
 FULL_ROW = wp.constant((1 << SIZE) - 1)
-WALL = wp.constant((1 << HEIGHT * SIZE) - 1)  # all bricks, the top row in the lowest bits
+WALL = wp.constant((1 << HEIGHT * SIZE) - 1)  # all bricks; the top row is in the lowest bits
 START_ROW = wp.constant(3)
 START_PADDLE = wp.constant(4)
 
 
 @wp.struct
 class State:
-    """Places are (column, row), ``velocity`` in cells a step.
+    """The state of the game; positions are (column, row), ``velocity`` is in cells per step.
 
-    ``trail`` is where the ball was a step ago. ``wall`` has a bit for every brick. ``passing`` is set from a hit
-    until the ball meets no brick.
+    ``trail`` is the ball's previous position. ``wall`` has a bit for every brick. ``passing`` is whether the ball
+    passes through bricks: from a hit until it is in a cell without one.
     """
 
     paddle: wp.array[wp.int32]
@@ -78,7 +78,7 @@ def reset(state: State, env: int, streams: Streams):
 
 @wp.func
 def wall_row(wall: int, y: int) -> int:
-    """Row y of the screen, as far as the wall is concerned."""
+    """Returns the wall's bricks in row y of the screen, a bit per column."""
     if y < TOP or y >= TOP + HEIGHT:
         return 0
     return (wall >> ((y - TOP) * SIZE)) & FULL_ROW
@@ -133,7 +133,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
-    screen = view.obs[row]  # not looked up again for every cell
+    screen = view.obs[row]  # once, not for every cell
     paddle = wp.vec2i(state.paddle[env], LAST)
     ball = state.ball[env]
     trail = state.trail[env]

@@ -1,7 +1,7 @@
-"""What MinAtar's games share: a 10 × 10 screen of channels, six actions, sticky actions, and colours.
+"""Code that MinAtar's games share: the 10 × 10 screen of channels, sticky actions, and rendering.
 
-A row of the screen is kept as the ten lowest bits of an integer, bit x for column x, so that moving
-and colliding whole formations is a handful of integer operations. Rows count from the top.
+A row of the screen is stored in the ten lowest bits of an integer, bit x for column x, so that whole formations
+move and collide in a few integer operations. Rows are numbered from the top.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -17,10 +17,10 @@ import warp as wp
 from headrace.envs.drawing import Color
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option, Streams, uniform
 
-SIZE = 10  # cells on a side
+SIZE = 10  # cells, the screen's width and height
 LAST = wp.constant(SIZE - 1)
 
-# MinAtar's numbers; UP and DOWN do nothing in either game
+# MinAtar's action numbers; up (2) and down (4) have no effect in either game
 NONE = wp.constant(0)
 LEFT = wp.constant(1)
 RIGHT = wp.constant(3)
@@ -29,19 +29,19 @@ ALL_ACTIONS = (0, 1, 2, 3, 4, 5)
 
 BACKGROUND: Color = (13, 13, 18)
 GRID: Color = (28, 28, 36)
-CELL, GAP = 32, 2  # pixels of a frame for one cell, and how many of them separate it from the next
+CELL, GAP = 32, 2  # pixels: the pitch of cells in a frame, and the width of the line between two cells
 
 
 @wp.struct
 class View:
-    """A screen [rows, channels, 10, 10]."""
+    """The observation: ``obs`` uint8[rows, channels, 10, 10]."""
 
     obs: wp.array4d[wp.uint8]
 
 
 @wp.func
 def action_taken(state: Any, env: int, actions: wp.array[wp.int64], row: int, streams: Streams) -> int:
-    """MinAtar's number of the action that is done: the one given, or with some probability the last one once more."""
+    """Returns MinAtar's number of the action taken: the given one or, if it is sticky, the last one."""
     action = state.action_set[int(actions[row])]
     if state.sticky_action_prob > wp.float64(0.0):
         chance = uniform(streams, env, wp.float64(0.0), wp.float64(1.0))
@@ -52,7 +52,7 @@ def action_taken(state: Any, env: int, actions: wp.array[wp.int64], row: int, st
 
 @wp.func
 def moved(x: int, action: int) -> int:
-    """The column of the player after an action."""
+    """Returns the player's column after an action from column x."""
     if action == LEFT:
         return wp.max(x - 1, 0)
     if action == RIGHT:
@@ -62,24 +62,26 @@ def moved(x: int, action: int) -> int:
 
 @wp.func
 def cell(place: wp.vec2i, y: int) -> int:
-    """Row y of a screen where only this place (column, row) is set."""
+    """Returns the bits of row y of a screen on which only ``place`` (column, row) is set."""
     return wp.where(place[1] == y, 1 << place[0], 0)
 
 
 @wp.func
 def show_row(screen: wp.array3d[wp.uint8], channel: int, y: int, bits: int):
-    """Write row y of one channel of a screen [channels, 10, 10]."""
+    """Writes the bits of row y into one channel of a screen [channels, 10, 10]."""
     for x in range(SIZE):
         screen[channel, y, x] = wp.uint8((bits >> x) & 1)
 
 
 def versions(game: str, env: KernelEnv, channels: int, useful: Sequence[int], **options: Any) -> dict[str, KernelTask]:
-    """The tasks of a game: v0 takes MinAtar's six actions, v1 the ``useful`` ones, numbered from 0.
+    """Returns the tasks of a game, by name: v0 with MinAtar's six actions, v1 with the ``useful`` ones.
 
     Args:
-        env: the game, but for its table ``action_set``.
-        channels: of the screen.
-        options: those that the other game has not.
+        game: the game's name in the tasks' names.
+        env: the game, without its table ``action_set``.
+        channels: number of the screen's channels.
+        useful: MinAtar's numbers of the actions that have an effect; in v1, they are numbered from 0.
+        options: options of this game only.
     """
     observation = gym.spaces.Box(0, 1, (channels, SIZE, SIZE), np.uint8)
     all_options = {"sticky_action_prob": Option(0.1, 0.0, 1.0), **options}
@@ -94,19 +96,19 @@ def versions(game: str, env: KernelEnv, channels: int, useful: Sequence[int], **
 
 
 def unpacked(rows: Sequence[int] | np.ndarray) -> np.ndarray:
-    """The cells bool[10, 10] of ten rows of bits."""
+    """Returns the cells, bool[10, 10], of ten rows of bits."""
     return (np.asarray(rows, np.int64)[:, None] >> np.arange(SIZE) & 1).astype(bool)
 
 
 def at(column: int, row: int) -> np.ndarray:
-    """The cells bool[10, 10] where only one place is set."""
+    """Returns bool[10, 10] with only the cell at this column and row set."""
     cells = np.zeros((SIZE, SIZE), bool)
     cells[row, column] = True
     return cells
 
 
 def draw(*layers: tuple[np.ndarray, Color]) -> np.ndarray:
-    """A frame uint8[320, 320, 3] of layers (cells bool[10, 10], color), later ones over earlier ones."""
+    """Returns a frame, uint8[320, 320, 3], of layers (cells bool[10, 10], color); later layers cover earlier ones."""
     cells = np.full((SIZE, SIZE, 3), BACKGROUND, np.uint8)
     for mask, color in layers:
         cells[mask] = color

@@ -1,11 +1,11 @@
-"""MinAtar's Space Invaders: shoot the aliens before they land, and keep out of the way of their bombs.
+"""MinAtar's Space Invaders: shoot the aliens before they land, and avoid their bombs.
 
-Aliens march sideways in formation; at the screen's edge they turn round and come a row nearer. They
-march once in as many steps as there are aliens left, but at least once in 12; with ramping, each
-wave that is cleared makes that one step fewer, down to 6. Every 10 steps the alien nearest to
-the cannon's column, the lowest of it, drops a bomb. The cannon can fire once in 5 steps. Shots and
-bombs fly a cell a step. An alien shot earns 1. The episode ends when a bomb or an alien reaches the
-cannon, or when the formation would march on from the lowest row.
+Aliens march sideways in formation; at the edge of the screen they reverse direction and move one row down. The
+number of steps between two marches is the number of aliens left, but at most 12; with ``difficulty_ramping``,
+each cleared wave reduces that maximum by 1, down to 6. Every 10 steps, an alien drops a bomb: the lowest one in
+the occupied column nearest to the cannon. The cannon can fire once every 5 steps. Shots and bombs move one cell
+per step. Each alien shot earns 1. The episode ends when a bomb or an alien reaches the cannon, or when the
+formation would move down from the bottom row.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -53,9 +53,10 @@ Rows = wp.types.vector(SIZE, wp.int32)
 
 @wp.struct
 class State:
-    """Screens are ten rows of bits; ``direction`` is -1 for left; all times are steps.
+    """The state of the game; ``aliens``, ``shots`` and ``bombs`` are ten rows of bits each, and times are in steps.
 
-    ``march_interval`` is the most steps between two marches, ``march_in``, ``bomb_in`` and ``reload`` those left.
+    ``direction`` is -1 (left) or 1. ``march_interval`` is the maximal time between two marches; ``march_in``,
+    ``bomb_in`` and ``reload`` are the times until the next march, bomb and possible shot.
     """
 
     cannon: wp.array[wp.int32]
@@ -75,7 +76,7 @@ class State:
 
 @wp.func
 def wave() -> Rows:
-    """A whole formation."""
+    """Returns a complete formation."""
     aliens = Rows()
     for y in range(WAVE_ROWS):
         aliens[y] = WAVE_ROW
@@ -98,7 +99,7 @@ def reset(state: State, env: int, streams: Streams):
 
 @wp.func
 def raised(rows: Rows) -> Rows:
-    """All rows one higher; the uppermost is lost."""
+    """Returns all rows moved up by one; the top row is dropped."""
     result = Rows()
     for y in range(SIZE - 1):
         result[y] = rows[y + 1]
@@ -107,7 +108,7 @@ def raised(rows: Rows) -> Rows:
 
 @wp.func
 def lowered(rows: Rows, first: int) -> Rows:
-    """All rows one lower, and ``first`` above them."""
+    """Returns all rows moved down by one, with ``first`` as the top row; the bottom row is dropped."""
     result = Rows()
     result[0] = first
     for y in range(SIZE - 1):
@@ -117,7 +118,7 @@ def lowered(rows: Rows, first: int) -> Rows:
 
 @wp.func
 def shifted(rows: Rows, direction: int) -> Rows:
-    """All columns one to the side; nothing may be at the edge there."""
+    """Returns all columns moved by one to the side, where the edge column must be empty."""
     result = Rows()
     for y in range(SIZE):
         result[y] = wp.where(direction > 0, rows[y] << 1, rows[y] >> 1)
@@ -126,7 +127,7 @@ def shifted(rows: Rows, direction: int) -> Rows:
 
 @wp.func
 def union(rows: Rows) -> int:
-    """The columns in which anything is."""
+    """Returns the bits of the columns that are occupied in any row."""
     columns = int(0)
     for y in range(SIZE):
         columns = columns | rows[y]
@@ -135,6 +136,7 @@ def union(rows: Rows) -> int:
 
 @wp.func
 def count(rows: Rows) -> int:
+    """Returns the number of occupied cells."""
     total = int(0)
     for y in range(SIZE):
         total += wp.bit_count(rows[y])
@@ -143,7 +145,7 @@ def count(rows: Rows) -> int:
 
 @wp.func
 def nearest_column(columns: int, x: int) -> int:
-    """The bit of the column nearest to x among those set; of two, the left one."""
+    """Returns the bit of the set column nearest to column x, the left one of two equally near; 0 if none is set."""
     for distance in range(SIZE):
         left = (1 << x) >> distance
         if (columns & left) != 0:
@@ -156,7 +158,7 @@ def nearest_column(columns: int, x: int) -> int:
 
 @wp.func
 def lowest_row(rows: Rows, column: int) -> int:
-    """The lowest row that has this column's bit."""
+    """Returns the number of the lowest row in which the column's bit is set."""
     lowest = int(0)
     for y in range(SIZE):
         if (rows[y] & column) != 0:
@@ -166,7 +168,10 @@ def lowest_row(rows: Rows, column: int) -> int:
 
 @wp.func
 def march(state: State, env: int, aliens: Rows, here: int):
-    """The formation after a step; and whether it came upon the cannon, or would march on from the lowest row."""
+    """Returns the formation after a step, and whether it reached the cannon or would move down from the bottom row.
+
+    ``here`` is the bit of the cannon's column.
+    """
     march_in = state.march_in[env]
     landed = wp.bool(False)
     if march_in == 0:
@@ -175,7 +180,7 @@ def march(state: State, env: int, aliens: Rows, here: int):
         if (union(aliens) & wp.where(direction > 0, 1 << LAST, 1)) != 0:
             state.direction[env] = -direction
             landed = aliens[LAST] != 0
-            aliens = lowered(aliens, aliens[LAST])  # as MinAtar shows it: what leaves the screen is at its top
+            aliens = lowered(aliens, aliens[LAST])  # as in MinAtar, the bottom row wraps to the top
         else:
             aliens = shifted(aliens, direction)
         landed = landed or (aliens[LAST] & here) != 0
@@ -185,7 +190,7 @@ def march(state: State, env: int, aliens: Rows, here: int):
 
 @wp.func
 def bomb_column(state: State, env: int, aliens: Rows, cannon: int) -> int:
-    """The bit of the column in which a bomb is dropped in this step; 0 for none."""
+    """Returns the bit of the column in which a bomb is dropped in this step, or 0."""
     bomb_in = state.bomb_in[env]
     column = int(0)
     if bomb_in == 0:
@@ -236,7 +241,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
-    screen = view.obs[row]  # not looked up again for every cell
+    screen = view.obs[row]  # once, not for every cell
     cannon = wp.vec2i(state.cannon[env], LAST)
     leftward = state.direction[env] < 0
     aliens = state.aliens[env]

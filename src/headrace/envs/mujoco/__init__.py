@@ -1,7 +1,10 @@
-"""Gymnasium's MuJoCo tasks, versions 4 and 5: its names, options, info, spaces and rules.
+"""Gymnasium's MuJoCo tasks, versions 4 and 5, with its names, options, info fields, spaces and rules.
 
-Naming them costs nothing: a file, and with it Warp and MuJoCo, is imported when its task is
-first built.
+A module, and with it Warp and MuJoCo, is imported when one of its tasks is first built.
+
+In the modules of the tasks, ``State`` is the struct of a task's own state, the model's sizes, options and constants.
+``View`` is the struct of the outputs, float64: ``obs`` [envs, size] and info fields [envs], with Gymnasium's contents.
+``build`` returns the `MujocoEnv` and ``observation`` the observation space, both for a version, options and a model.
 """
 
 from __future__ import annotations
@@ -29,18 +32,18 @@ TASKS: tuple[str, ...] = tuple(f"{name}-{version}" for name in _MODULES for vers
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name.
+    """Returns the task of this name.
 
-    Observations and actions are float64 vectors; all info fields are float64 but ``physics_warning`` int32,
-    which is not 0 where MuJoCo ended an episode, see `headrace.mujoco.MujocoTask`.
+    Observations and actions are float64 vectors. Info fields are float64, except ``physics_warning``, which is
+    int32 and nonzero if a warning of MuJoCo ended the episode; see `headrace.mujoco.MujocoTask`.
 
     Args:
         task: one of `TASKS`.
-        options: Gymnasium's keyword arguments, or EnvPool's names for them; ``xml_file``, ``frame_skip``,
-            ``frame_stack``, ``max_episode_steps`` and those of pictures in both versions.
+        options: Gymnasium's keyword arguments, or EnvPool's names for them. Both versions have ``xml_file``,
+            ``frame_skip``, ``frame_stack``, ``max_episode_steps`` and the rendering options.
 
     Raises:
-        OptionError: an option is unknown or wrong, the model cannot be used, or MuJoCo is not installed.
+        OptionError: an option is unknown or invalid, the model is unsuitable, or MuJoCo is not installed.
     """
     from headrace.envs.mujoco.cameras import CONFIG, camera
     from headrace.envs.mujoco.options import in_gymnasiums_names

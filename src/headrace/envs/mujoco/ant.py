@@ -1,4 +1,4 @@
-"""Ant: a torso with four legs that should run along x."""
+"""Ant: a four-legged robot that is rewarded for running in the +x direction."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -28,7 +28,7 @@ from headrace.pool.options import decimal
 
 @wp.struct
 class State:
-    """Where the main body was (m)."""
+    """The main body's x and y (m) at the last observation, and the model's sizes, options and constants."""
 
     place: wp.array[wp.vec2d]
     dt: wp.float64
@@ -55,6 +55,7 @@ class State:
 
 @wp.func
 def is_healthy(physics: Any, state: State, env: int):
+    """Returns whether the torso's height is within its range and the state is finite."""
     height = physics.qpos[env, 2]
     healthy = state.healthy_z_min <= height and height <= state.healthy_z_max
     for i in range(state.nq):
@@ -66,6 +67,7 @@ def is_healthy(physics: Any, state: State, env: int):
 
 @wp.func
 def place_of(physics: Any, state: State, env: int) -> wp.vec2d:
+    """Returns the main body's x and y (m)."""
     at = physics.xpos[env, state.followed]
     return wp.vec2d(at[0], at[1])
 
@@ -91,7 +93,13 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 class Forces(NamedTuple):
-    """Which contact forces matter: those of bodies from ``first`` on are observed, if any; and their cost."""
+    """How contact forces are used.
+
+    Attributes:
+        first: number of the first body whose contact forces are observed.
+        observed: whether contact forces are part of the observation.
+        cost: whether contact forces reduce the reward.
+    """
 
     first: int
     observed: bool
@@ -99,6 +107,7 @@ class Forces(NamedTuple):
 
 
 def forces_of(version: str, options: Mapping[str, Any]) -> Forces:
+    """Returns how a version with these options uses contact forces."""
     if version == "v4":
         return Forces(0, options["use_contact_forces"], options["use_contact_forces"])
     return Forces(1, options["include_cfrc_ext_in_observation"], options["contact_cost_weight"] != 0.0)
@@ -109,7 +118,7 @@ def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
     forces = forces_of(version, options)
     names = {"forward_reward": "reward_forward"}
     if version == "v4" and forces.cost:
-        names["reward_ctrl"] = "reward_contact"  # as Gymnasium has it
+        names["reward_ctrl"] = "reward_contact"  # as in Gymnasium
     scalars = {
         "skipped": skipped(options, 2),
         "followed": number_of(model, options.get("main_body", "torso")),

@@ -1,8 +1,8 @@
-"""Where Gymnasium's MuJoCo tasks are seen from.
+"""Default cameras of Gymnasium's MuJoCo tasks.
 
-The model's own camera "track" where it has one, which follows the robot; else a free one, placed as
-Gymnasium places its own. (Gymnasium 1.4 takes the free one everywhere unless told otherwise, and robots
-that run leave the picture.)
+The default is the model's camera "track", which follows the robot, or for models without one a free camera
+placed as in Gymnasium. (Gymnasium 1.4 uses the free camera for all models by default, so that running robots
+leave its view.)
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 def camera(task: str, config: Any = None) -> Camera:
-    """The camera of a task, or the free one with Gymnasium's ``default_camera_config``.
+    """Returns the default camera of a task, or a free camera with these settings.
+
+    Args:
+        task: the task's name.
+        config: Gymnasium's ``default_camera_config``, a mapping with some of ``distance`` (m), ``azimuth`` and
+            ``elevation`` (degrees), ``lookat`` (m, three numbers) and ``trackbodyid`` (ignored); or None.
 
     Raises:
-        OptionError: this is no such dictionary.
+        OptionError: ``config`` is not such a mapping.
     """
     if config is None:
         return Camera("track", on_geoms=True, **PLACES.get(task, {}))
@@ -38,7 +43,7 @@ def camera(task: str, config: Any = None) -> Camera:
     if not isinstance(config, Mapping) or not set(config) <= {*FREE, "trackbodyid"}:
         raise OptionError(rule)
     chosen: dict[str, Any] = {}
-    try:  # a free camera tracks no body: as in Gymnasium, that entry has no effect
+    try:  # trackbodyid has no effect, as in Gymnasium: a free camera tracks no body
         for name in FREE:
             if name in config:
                 chosen[name] = _point(config[name]) if name == "lookat" else float(config[name])

@@ -1,7 +1,7 @@
-"""What Gymnasium's MuJoCo tasks have in common: models, starts, and pieces of observations.
+"""Functions that Gymnasium's MuJoCo tasks share: loading of models, initial states, and parts of observations.
 
-The tasks here do what Gymnasium's do, with its names of options and info; models come from its
-package. Farama Foundation, "Gymnasium", `gymnasium.envs.mujoco`.
+The tasks reproduce those of `gymnasium.envs.mujoco` (Farama Foundation), with its names of options and info
+fields, and load the models from its package.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -23,40 +23,40 @@ from headrace.pool.executors.kernels.random import Streams, normal, uniform
 from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.spec import Field
 
-_muted = Lock()  # MuJoCo has one place for who hears warnings
+_muted = Lock()  # MuJoCo's warning handler is global
 
 
 @wp.func
 def add_uniform(values: Any, env: int, count: int, scale: wp.float64, streams: Streams):
-    """Add to each of an environment's ``count`` numbers one that is uniform in [-scale, scale)."""
+    """Adds to each of ``values[env, :count]`` a random number, uniform in [-scale, scale)."""
     for i in range(count):
         values[env, i] = values[env, i] + uniform(streams, env, -scale, scale)
 
 
 @wp.func
 def add_normal(values: Any, env: int, count: int, scale: wp.float64, streams: Streams):
-    """Add to each of an environment's ``count`` numbers a normal one of this standard deviation."""
+    """Adds to each of ``values[env, :count]`` a normal random number of standard deviation ``scale``."""
     for i in range(count):
         values[env, i] = normal(streams, env, wp.float64(values[env, i]), scale)
 
 
 @wp.func
 def start_uniform(physics: Any, state: Any, env: int, streams: Streams):
-    """Positions and velocities around the model's own."""
+    """Adds uniform noise to the model's initial positions and velocities."""
     add_uniform(physics.qpos, env, state.nq, state.reset_noise_scale, streams)
     add_uniform(physics.qvel, env, state.nv, state.reset_noise_scale, streams)
 
 
 @wp.func
 def start_normal(physics: Any, state: Any, env: int, streams: Streams):
-    """As `start_uniform`, but velocities are normally distributed."""
+    """Adds uniform noise to the model's initial positions and normal noise to its velocities."""
     add_uniform(physics.qpos, env, state.nq, state.reset_noise_scale, streams)
     add_normal(physics.qvel, env, state.nv, state.reset_noise_scale, streams)
 
 
 @wp.func
 def copy_row(values: Any, env: int, first: int, count: int, obs: wp.array2d[wp.float64], at: int) -> int:
-    """Copy ``values[env, first:count]`` into an observation from ``at`` on; the position behind them."""
+    """Copies ``values[env, first:count]`` into ``obs[env, at:]`` and returns the next free index."""
     for i in range(first, count):
         obs[env, at + i - first] = values[env, i]
     return at + count - first
@@ -64,7 +64,7 @@ def copy_row(values: Any, env: int, first: int, count: int, obs: wp.array2d[wp.f
 
 @wp.func
 def copy_clipped(values: Any, env: int, count: int, most: wp.float64, obs: wp.array2d[wp.float64], at: int) -> int:
-    """Copy ``values[env, :count]``, each clipped to [-most, most]; the position behind them."""
+    """Copies ``values[env, :count]``, clipped to [-most, most], into ``obs[env, at:]``; returns the next free index."""
     for i in range(count):
         obs[env, at + i] = wp.clamp(values[env, i], -most, most)
     return at + count
@@ -74,7 +74,10 @@ def copy_clipped(values: Any, env: int, count: int, most: wp.float64, obs: wp.ar
 def copy_vectors(
     values: Any, env: int, first: int, count: int, width: int, obs: wp.array2d[wp.float64], at: int
 ) -> int:
-    """Copy the vectors ``values[env, first:count]`` of so many numbers, one behind the other; the position behind."""
+    """Copies ``values[env, first:count]``, vectors of length ``width``, into ``obs[env, at:]``.
+
+    Returns the next free index.
+    """
     for i in range(first, count):
         vector = values[env, i]
         for k in range(width):
@@ -84,7 +87,7 @@ def copy_vectors(
 
 @wp.func
 def sum_of_squares(values: wp.array2d[wp.float64], env: int, count: int) -> wp.float64:
-    """Of ``values[env, :count]``."""
+    """Returns the sum of the squares of ``values[env, :count]``."""
     total = wp.float64(0.0)
     for i in range(count):
         total += values[env, i] * values[env, i]
@@ -93,7 +96,7 @@ def sum_of_squares(values: wp.array2d[wp.float64], env: int, count: int) -> wp.f
 
 @wp.func
 def sum_of_squared_forces(forces: Any, env: int, count: int, low: wp.float64, high: wp.float64) -> wp.float64:
-    """Of all numbers of ``forces[env, :count]``, six each, clipped to [low, high]."""
+    """Returns the sum of the squares of ``forces[env, :count]``, six components each, clipped to [low, high]."""
     total = wp.float64(0.0)
     for i in range(count):
         force = forces[env, i]
@@ -105,16 +108,18 @@ def sum_of_squared_forces(forces: Any, env: int, count: int, low: wp.float64, hi
 
 @wp.func
 def within(value: wp.float64, low: wp.float64, high: wp.float64) -> bool:
-    """Strictly."""
+    """Returns whether ``value`` is in the open interval (low, high)."""
     return low < value and value < high
 
 
 def load_model(options: Mapping[str, Any]) -> Any:
-    """The compiled model of ``xml_file``: a path that begins with ``/``, ``.`` or ``~``, or a file of Gymnasium's.
+    """Returns the compiled model, a `mujoco.MjModel`, of the option ``xml_file``.
+
+    The option is a path if it begins with ``/``, ``.`` or ``~``, and otherwise the name of one of Gymnasium's files.
 
     Raises:
-        OptionError: there is no such file.
-        ValueError: it cannot be compiled.
+        OptionError: the file does not exist.
+        ValueError: the model cannot be compiled.
     """
     name = options["xml_file"]
     own = name.startswith(("/", ".", "~"))
@@ -128,7 +133,7 @@ def load_model(options: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def warnings_dropped() -> Iterator[None]:
-    """Keep to ourselves that Gymnasium's own models use what MuJoCo calls old; else it says so in a file, too."""
+    """Suppresses MuJoCo's warnings, which it would also write to a log file: Gymnasium's models use deprecated MJCF."""
     mujoco = library()
     with _muted:
         spoken = mujoco.get_mju_user_warning()
@@ -140,7 +145,7 @@ def warnings_dropped() -> Iterator[None]:
 
 
 def _assets() -> Path:
-    """Where Gymnasium's package has its models."""
+    """Returns the folder of Gymnasium's models."""
     found = find_spec("gymnasium")
     assert found is not None
     assert found.submodule_search_locations
@@ -148,7 +153,11 @@ def _assets() -> Path:
 
 
 def number_of(model: Any, body: int | str) -> int:
-    """A body's number, by its name or that; raises `OptionError` where the model has none such."""
+    """Returns the number of the body with this name or number.
+
+    Raises:
+        OptionError: the model has no such body.
+    """
     names = [model.body(i).name for i in range(model.nbody)]
     if body in names:
         return names.index(body)
@@ -158,7 +167,11 @@ def number_of(model: Any, body: int | str) -> int:
 
 
 def check_size(model: Any, nq: int, nv: int, why: str) -> None:
-    """Raise `OptionError` where a model of the user's lacks the joints that a task is about."""
+    """Checks that a model has the joints that a task needs.
+
+    Raises:
+        OptionError: the model has fewer than ``nq`` positions or ``nv`` velocities; ``why`` says what these are.
+    """
     if model.nq < nq or model.nv < nv:
         raise OptionError(
             f"xml_file: the model has {model.nq} positions and {model.nv} velocities, and "
@@ -167,16 +180,16 @@ def check_size(model: Any, nq: int, nv: int, why: str) -> None:
 
 
 def ends(options: Mapping[str, Any]) -> dict[str, float]:
-    """The ends of all ranges among the options, for the scalar fields of a task's state: ``healthy_z_min``, …"""
+    """Returns both ends of each range among the options, by the names of the state's fields: ``healthy_z_min``, …"""
     ranges = {name.removesuffix("_range"): value for name, value in options.items() if name.endswith("_range")}
     return {f"{name}_{end}": value[at] for name, value in ranges.items() for at, end in enumerate(ENDS)}
 
 
 def numbers(*names: str) -> tuple[Field, ...]:
-    """Info fields of one float64 each."""
+    """Returns scalar float64 info fields of these names."""
     return tuple(Field(name, np.dtype(np.float64)) for name in names)
 
 
 def box(size: int) -> gym.spaces.Box:
-    """Observations of so many numbers."""
+    """Returns the unbounded observation space float64[size]."""
     return gym.spaces.Box(-np.inf, np.inf, (size,), np.float64)

@@ -1,8 +1,8 @@
-"""What the tasks share that reward moving forward: Ant, HalfCheetah, Hopper, Humanoid, Swimmer and Walker2d.
+"""Functions of the tasks that reward forward motion: Ant, HalfCheetah, Hopper, Humanoid, Swimmer and Walker2d.
 
-Reward = forward_reward_weight · speed along x + healthy_reward while healthy − costs of actions and contacts.
-A task says where its body is, when it is healthy and what it observes. Of the info fields it
-shows some, by the names that Gymnasium's version of it has.
+The reward is forward_reward_weight · velocity along x + healthy_reward while healthy − costs of actions and
+contacts. A task defines the position of its body, when it is healthy and what it observes. It reports some of
+the info fields, by the names in Gymnasium's version of the task.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
@@ -19,7 +19,10 @@ from headrace.pool.options import Option, decimal
 
 @wp.struct
 class View:
-    """What these tasks show; a task may have a struct of its own with more."""
+    """The observation and info fields of these tasks; positions are in m, velocities in m/s.
+
+    A task with further fields has its own struct.
+    """
 
     obs: wp.array2d[wp.float64]
     x_position: wp.array[wp.float64]
@@ -36,7 +39,10 @@ class View:
 
 @wp.func
 def velocity(state: Any, env: int, place: wp.vec2d, view: Any) -> wp.float64:
-    """The speed along x since the last observation, now that the body is at this place."""
+    """Returns the velocity along x (m/s) since the last observation, and writes those along x and y to the info.
+
+    ``place`` is the body's current x and y (m).
+    """
     speed = (place - state.place[env]) / state.dt
     view.x_velocity[env] = speed[0]
     view.y_velocity[env] = speed[1]
@@ -53,7 +59,10 @@ def earned(
     contact_cost: wp.float64,
     view: Any,
 ):
-    """(reward, terminated) of a step."""
+    """Returns a step's (reward, terminated) and writes the parts of the reward to the info.
+
+    ``speed`` is the velocity along x (m/s), ``healthy`` the task's condition, and ``contact_cost`` weighted.
+    """
     forward = state.forward_reward_weight * speed
     survive = wp.where(healthy or state.always_alive, state.healthy_reward, wp.float64(0.0))
     ctrl_cost = state.ctrl_cost_weight * sum_of_squares(actions, env, state.nu)
@@ -66,7 +75,10 @@ def earned(
 
 @wp.func
 def show_place(physics: Any, state: Any, env: int, place: wp.vec2d, view: Any):
-    """Remember the body's place for the next step's speed, and show it, or the root's where that is shown."""
+    """Stores the body's position for the next step's velocity, and writes positions to the info.
+
+    ``place`` is the body's x and y (m). With ``state.shows_root``, the info is the position of the root joint instead.
+    """
     state.place[env] = place
     if state.shows_root:
         place = wp.vec2d(physics.qpos[env, 0], physics.qpos[env, 1])
@@ -76,7 +88,7 @@ def show_place(physics: Any, state: Any, env: int, place: wp.vec2d, view: Any):
 
 
 def runner_options(xml: str, ctrl_cost_weight: float, reset_noise_scale: float, forward: float = 1.0) -> dict[str, Any]:
-    """The options that all of these tasks have."""
+    """Returns the options that all of these tasks have, with these defaults; ``xml`` is the model's file."""
     return {
         "xml_file": xml_file(xml),
         "forward_reward_weight": decimal(forward),
@@ -87,10 +99,10 @@ def runner_options(xml: str, ctrl_cost_weight: float, reset_noise_scale: float, 
 
 
 def always_alive(version: str, options: Mapping[str, Any]) -> bool:
-    """In v4 the last step of an episode, which is unhealthy, is rewarded as healthy."""
+    """Returns whether unhealthy states are rewarded as healthy: in v4, the terminal step of an episode."""
     return version == "v4" and options["terminate_when_unhealthy"]
 
 
 def skipped(options: Mapping[str, Any], positions: int) -> int:
-    """How many of the first positions are left out of observations."""
+    """Returns how many leading positions observations omit: ``positions`` or, if an option includes them, 0."""
     return positions if options["exclude_current_positions_from_observation"] else 0

@@ -1,4 +1,4 @@
-"""Humanoid: a body on two legs that should walk along x without falling."""
+"""Humanoid: a two-legged robot that is rewarded for walking in the +x direction without falling."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -19,7 +19,7 @@ from headrace.pool.options import decimal
 
 @wp.struct
 class State:
-    """Where the centre of mass was (m)."""
+    """The center of mass's x and y (m) at the last observation, and the model's sizes, options and constants."""
 
     place: wp.array[wp.vec2d]
     dt: wp.float64
@@ -50,6 +50,8 @@ class State:
 
 @wp.struct
 class View:
+    """The observation and info fields: positions (m), velocities (m/s), parts of the reward, and the tendons."""
+
     obs: wp.array2d[wp.float64]
     x_position: wp.array[wp.float64]
     y_position: wp.array[wp.float64]
@@ -66,6 +68,7 @@ class View:
 
 @wp.func
 def centre_of_mass(physics: Any, state: State, env: int) -> wp.vec2d:
+    """Returns the x and y (m) of the center of mass of all bodies."""
     weighted = wp.vec2d(wp.float64(0.0), wp.float64(0.0))
     for i in range(state.nbody):
         at = physics.xipos[env, i]
@@ -90,7 +93,7 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
-    # in v4 contacts cost nothing
+    # v4 has no contact cost
     rewards = {"contact_cost_weight": 0.0, "contact_cost_min": 0.0, "contact_cost_max": 0.0}
     scalars = {
         "total_mass": model.body_mass.sum(),

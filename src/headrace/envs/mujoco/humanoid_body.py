@@ -1,4 +1,8 @@
-"""What Humanoid and HumanoidStandup observe of their body: all that MuJoCo knows of its motion and forces."""
+"""The observations of Humanoid and HumanoidStandup.
+
+They consist of positions and velocities of the joints, inertias and velocities of the bodies (``cinert``,
+``cvel``), actuator forces (``qfrc_actuator``) and contact forces (``cfrc_ext``).
+"""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -14,12 +18,13 @@ from headrace.envs.mujoco.forward import skipped
 from headrace.pool.spec import Field
 
 SEEN = ("qpos", "qvel", "cinert", "cvel", "qfrc_actuator", "cfrc_ext", "ten_length", "ten_velocity")
-TENDONS = {"tendon_length": ("ntendon",), "tendon_velocity": ("ntendon",)}  # info, and its shapes
+TENDONS = {"tendon_length": ("ntendon",), "tendon_velocity": ("ntendon",)}  # info fields and their shapes
 V5_OPTIONS = {f"include_{name}_in_observation": True for name in ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")}
 
 
 @wp.func
 def observe_body(physics: Any, state: Any, env: int, view: Any):
+    """Writes the observation, and the lengths and velocities of the tendons."""
     at = copy_row(physics.qpos, env, state.skipped, state.nq, view.obs, 0)
     at = copy_row(physics.qvel, env, 0, state.nv, view.obs, at)
     at = copy_vectors(physics.cinert, env, state.inertia_from, state.nbody, 10, view.obs, at)
@@ -32,7 +37,11 @@ def observe_body(physics: Any, state: Any, env: int, view: Any):
 
 
 def body_of(version: str, options: Mapping[str, Any], model: Any) -> dict[str, int]:
-    """From which body or joint on each part is observed; v5 leaves out the world's, which never change."""
+    """Returns the first body or joint of which each part of the observation is included.
+
+    For a part that an option excludes, it is the number behind the last. Version v5 omits the entries of the world
+    body and of the free joint, which are constant.
+    """
     check_size(model, 7, 6, "a free joint comes first")
     world, root = (0, 0) if version == "v4" else (1, 6)
     first = {
@@ -49,6 +58,7 @@ def body_of(version: str, options: Mapping[str, Any], model: Any) -> dict[str, i
 
 
 def observation(version: str, options: Mapping[str, Any], model: Any) -> gym.Space:
+    """Returns the observation space for a model."""
     part = body_of(version, options, model)
     size = model.nq - part["skipped"] + model.nv + (model.nv - part["actuator_from"])
     size += 10 * (model.nbody - part["inertia_from"]) + 6 * (model.nbody - part["velocity_from"])
@@ -56,7 +66,7 @@ def observation(version: str, options: Mapping[str, Any], model: Any) -> gym.Spa
 
 
 def fields(*names: str) -> Callable[[Mapping[str, Any], Any], tuple[Field, ...]]:
-    """The info fields of these names: one number each, or one for each tendon."""
+    """Returns a function (options, model) → float64 info fields of these names, scalar or [tendons]."""
 
     def for_model(options: Mapping[str, Any], model: Any) -> tuple[Field, ...]:
         return tuple(Field(name, np.dtype(np.float64), (model.ntendon,) if name in TENDONS else ()) for name in names)

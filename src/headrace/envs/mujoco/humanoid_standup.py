@@ -1,4 +1,4 @@
-"""HumanoidStandup: a body that lies on its back and should get up."""
+"""HumanoidStandup: a humanoid robot that lies on its back and is rewarded for standing up."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 

@@ -1,4 +1,4 @@
-"""InvertedDoublePendulum: a cart on rails keeps two poles upright, one on top of the other."""
+"""InvertedDoublePendulum: balance two poles, one hinged on top of the other, on a cart on rails."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -15,9 +15,9 @@ from headrace.errors import OptionError
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 from headrace.pool.options import Option, decimal
 
-MOST = wp.constant(wp.float64(10.0))  # of speeds and forces in an observation
-TOP = wp.constant(wp.float64(2.0))  # m, where the upper pole's tip should be
-LOWEST = wp.constant(wp.float64(1.0))  # m, where it is lost
+MOST = wp.constant(wp.float64(10.0))  # bound of velocities and forces in observations
+TOP = wp.constant(wp.float64(2.0))  # m, target height of the upper pole's tip
+LOWEST = wp.constant(wp.float64(1.0))  # m, height of the tip at which the episode terminates
 
 
 @wp.struct
@@ -65,7 +65,7 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def seen_forces(version: str, model: Any) -> int:
-    """Constraint forces in an observation: in v5 the cart's alone, as no other joint can have any."""
+    """Returns the number of constraint forces in an observation: in v5 only the cart's, as the others are always 0."""
     return model.nv if version == "v4" else 1
 
 

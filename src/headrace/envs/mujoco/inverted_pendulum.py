@@ -1,4 +1,4 @@
-"""InvertedPendulum: a cart on rails keeps a pole upright."""
+"""InvertedPendulum: balance a pole on a cart on rails."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 

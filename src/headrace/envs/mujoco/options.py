@@ -1,7 +1,7 @@
-"""Options of Gymnasium's MuJoCo tasks that are not plain numbers, and EnvPool's names for all of them.
+"""Options of Gymnasium's MuJoCo tasks that are not plain numbers, and EnvPool's names of the options.
 
-A task lists its options by Gymnasium's names. EnvPool calls some of them otherwise and gives a
-range as two numbers; both are accepted, and this is the one place that knows of it.
+A task lists its options by Gymnasium's names. EnvPool has other names for some of them, and two options for a
+range. Both are accepted; `in_gymnasiums_names` translates EnvPool's.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from headrace.errors import OptionError
 from headrace.pool.options import Checked, Option
 
-# EnvPool's name → Gymnasium's, for tasks that have an option of that name; of pictures, Gymnasium's → EnvPool's
+# EnvPool's name → Gymnasium's, for tasks that have an option of that name; for rendering, Gymnasium's → EnvPool's
 NAMES = {
     "camera_id": "render_camera_id",
     "camera_name": "render_camera_name",
-    "contact_cost": "impact_cost",  # both ends of a range
+    "contact_cost": "impact_cost",  # a range
     "contact_cost_weight": "impact_cost_weight",
     "ctrl_cost_weight": "reward_control_weight",
     "dist_cost_weight": "reward_dist_weight",
@@ -32,25 +32,30 @@ ENDS = ("min", "max")
 
 
 def number_range(low: float, high: float) -> Option:
-    """An option of two numbers, which may be infinite."""
+    """Returns an option that is a pair (low, high) of numbers, which may be infinite."""
     return Checked((low, high), check=_range, wanted="two numbers (low, high), low not above high")
 
 
 def body(default: int | str) -> Option:
-    """An option that names one of the model's bodies."""
+    """Returns an option that is a body of the model, by name or number."""
     return Checked(default, check=_body, wanted="a body's name or number")
 
 
 def xml_file(default: str) -> Option:
-    """An option that names a model's file."""
+    """Returns an option that is the path of a model's file."""
     return Checked(default, check=_file, wanted="a file's path")
 
 
 def in_gymnasiums_names(task: str, known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options given, by Gymnasium's names; those that nobody knows stay as they are.
+    """Returns the given options by Gymnasium's names; unknown ones keep their names.
+
+    Args:
+        task: the task's name, for error messages.
+        known: the task's options.
+        given: the options that the user gave, by Gymnasium's or EnvPool's names.
 
     Raises:
-        OptionError: an option was given by two names.
+        OptionError: an option is given by both names.
     """
     renamed: dict[str, Any] = {}
     ends: dict[str, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""HalfCheetah, Hopper and Walker2d: bodies that run in a vertical plane."""
+"""HalfCheetah, Hopper and Walker2d: robots in a vertical plane that are rewarded for running in the +x direction."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -38,7 +38,7 @@ from headrace.pool.options import decimal
 
 @wp.struct
 class State:
-    """Where the body was: x and height (m)."""
+    """The body's x and z (m) at the last observation, and the model's sizes, options and constants."""
 
     place: wp.array[wp.vec2d]
     dt: wp.float64
@@ -74,6 +74,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def is_healthy(physics: Any, state: State, env: int):
+    """Returns whether the body's height and angle and the rest of its state are within their ranges."""
     healthy = within(physics.qpos[env, 1], state.healthy_z_min, state.healthy_z_max)
     healthy = healthy and within(physics.qpos[env, 2], state.healthy_angle_min, state.healthy_angle_max)
     for i in range(2, state.nq):
@@ -85,6 +86,7 @@ def is_healthy(physics: Any, state: State, env: int):
 
 @wp.func
 def root(physics: Any, env: int) -> wp.vec2d:
+    """Returns the root joint's x and z (m)."""
     return wp.vec2d(physics.qpos[env, 0], physics.qpos[env, 1])
 
 
@@ -108,7 +110,7 @@ UNLIMITED = {
 
 
 def alive(version: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What is different where a body cannot fall: HalfCheetah."""
+    """Returns the constants that depend on whether the task has a healthy condition, which HalfCheetah lacks."""
     if "healthy_reward" not in options:
         no_health = {"healthy_reward": 0.0, "terminate_when_unhealthy": False, "always_alive": False}
         return {"normal_speeds": True, **no_health}
@@ -134,6 +136,7 @@ def build(version: str, most_speed: float, options: Mapping[str, Any], model: An
 def task(
     version: str, info: Sequence[str], most_speed: float, frame_skip: int, options: Mapping[str, Any]
 ) -> MujocoTask:
+    """Returns a task with these info fields, in whose observations velocities are clipped to ±``most_speed``."""
     return MujocoTask(
         partial(build, version, most_speed),
         load_model,
@@ -145,7 +148,7 @@ def task(
 
 
 def health(**ranges: tuple[float, float]) -> dict[str, Any]:
-    """The options of tasks whose bodies may fall."""
+    """Returns the options of a task with a healthy condition: of Hopper and Walker2d."""
     options = {f"healthy_{name}_range": number_range(*limits) for name, limits in ranges.items()}
     return {"healthy_reward": decimal(1.0), "terminate_when_unhealthy": True, **options}
 

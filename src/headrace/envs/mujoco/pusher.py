@@ -1,7 +1,7 @@
-"""Pusher: an arm of seven joints should push an object to a goal.
+"""Pusher: an arm of seven joints that is rewarded for pushing an object to a goal.
 
-Gymnasium has its v4 for MuJoCo 2 alone: under later versions the object, whose density is nearly
-0, moves otherwise. Here it runs, with the physics of today's MuJoCo.
+Gymnasium supports v4 with MuJoCo 2 only: in later versions of MuJoCo, the object, whose density is nearly 0,
+moves differently. Here v4 runs with the physics of the installed version.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -29,14 +29,17 @@ from headrace.pool.options import decimal
 
 ARM = wp.constant(7)  # joints
 START_SPEED = wp.constant(wp.float64(0.005))  # rad/s
-FARTHEST_X = wp.constant(wp.float64(0.3))  # m from the goal, to one side
-FARTHEST_Y = wp.constant(wp.float64(0.2))  # m, to both
-NEAREST = wp.constant(wp.float64(0.17))  # m
+FARTHEST_X = wp.constant(wp.float64(0.3))  # m from the goal, in −x
+FARTHEST_Y = wp.constant(wp.float64(0.2))  # m from the goal, in ±y
+NEAREST = wp.constant(wp.float64(0.17))  # m from the goal
 
 
 @wp.struct
 class State:
-    """How far the object was from the arm's tip and from the goal (m)."""
+    """The object's distances (m) to the arm's tip and to the goal at the last observation.
+
+    ``before`` is whether a step is rewarded for the state before it, as in v4.
+    """
 
     to_tip: wp.array[wp.float64]
     to_goal: wp.array[wp.float64]
@@ -78,7 +81,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def between(physics: Any, env: int, one: int, other: int) -> wp.float64:
-    """The distance of two bodies."""
+    """Returns the distance between two bodies (m)."""
     return wp.length(physics.xpos[env, one] - physics.xpos[env, other])
 
 
@@ -125,7 +128,7 @@ def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
         "tip": number_of(model, "tips_arm"),
         "thing": number_of(model, "object"),
         "goal": number_of(model, "goal"),
-        "before": version == "v4",  # it rewards the state that an action meets, not the one that it leads to
+        "before": version == "v4",  # v4 rewards the state before the action, v5 the state after it
     }
     return MujocoEnv(
         "Pusher",
@@ -136,7 +139,7 @@ def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
         step,
         observe,
         constants=scalars,
-        # v4 shows what the rewards are of, without their weights
+        # v4 reports the rewards without their weights
         names={"reward_dist": "distance", "reward_ctrl": "effort"} if version == "v4" else {},
     )
 

@@ -1,4 +1,4 @@
-"""Reacher: an arm of two links in a plane should bring its fingertip to a target."""
+"""Reacher: a planar arm of two links that is rewarded for moving its fingertip to a target."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -31,7 +31,10 @@ REACH = wp.constant(wp.float64(0.2))  # m
 
 @wp.struct
 class State:
-    """How far the fingertip was from the target (m)."""
+    """The fingertip's distance (m) to the target at the last observation.
+
+    ``before`` is whether a step is rewarded for the state before it, as in v4.
+    """
 
     distance: wp.array[wp.float64]
     nq: int
@@ -67,6 +70,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
 
 @wp.func
 def distance_of(physics: Any, state: State, env: int) -> wp.float64:
+    """Returns the fingertip's distance to the target (m)."""
     return wp.length(physics.xpos[env, state.fingertip] - physics.xpos[env, state.target])
 
 
@@ -96,7 +100,7 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def seen_axes(version: str) -> int:
-    """v5 leaves out the height above the target, which is always 0."""
+    """Returns how many coordinates of the vector to the target are observed; v5 omits z, which is always 0."""
     return 3 if version == "v4" else 2
 
 
@@ -106,7 +110,7 @@ def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
         "fingertip": number_of(model, "fingertip"),
         "target": number_of(model, "target"),
         "seen_axes": seen_axes(version),
-        "before": version == "v4",  # it rewards the state that an action meets, not the one that it leads to
+        "before": version == "v4",  # v4 rewards the state before the action, v5 the state after it
     }
     return MujocoEnv(
         "Reacher",

@@ -1,4 +1,4 @@
-"""Swimmer: three links in a plane of thick fluid that should swim along x."""
+"""Swimmer: a planar robot of three links that is rewarded for swimming in the +x direction in a viscous fluid."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -14,7 +14,7 @@ from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 
 @wp.struct
 class State:
-    """Where the first link was (m)."""
+    """The first link's x and y (m) at the last observation, and the model's sizes, options and constants."""
 
     place: wp.array[wp.vec2d]
     dt: wp.float64
@@ -33,6 +33,7 @@ class State:
 
 @wp.func
 def place_of(physics: Any, env: int) -> wp.vec2d:
+    """Returns the first link's x and y (m)."""
     return wp.vec2d(physics.qpos[env, 0], physics.qpos[env, 1])
 
 

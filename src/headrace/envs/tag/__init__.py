@@ -1,8 +1,8 @@
-"""Tag, the game of WarpDrive: taggers chase runners, on a grid or in the plane.
+"""WarpDrive's game of tag: taggers chase runners, on a grid or in the plane.
 
-Rules after Lan, Srinivasa, Wang, Zheng, "WarpDrive: Extremely fast end-to-end deep multi-agent
-reinforcement learning on a GPU" (2021, arXiv 2108.13976), with two things set right: tags at the same
-moment all count, and the last step of an episode is played like any other.
+The rules are those of Lan, Srinivasa, Wang and Zheng, "WarpDrive: Extremely fast end-to-end deep multi-agent
+reinforcement learning on a GPU" (2021, arXiv 2108.13976), with two corrections: simultaneous tags all count,
+and the last step of an episode has the same rules as the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ TASKS: tuple[str, ...] = tuple(_MODULES)
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name; its module says which options there are.
+    """Returns the task of this name; its options are documented in its module.
 
     Raises:
-        OptionError: an option is unknown, or its value does not fit.
+        OptionError: an option is unknown, or its value is invalid.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)

@@ -1,4 +1,4 @@
-"""What both games of tag share: their clock, and the places that are remembered for pictures."""
+"""Code that both games of tag share: the elapsed time, and the earlier positions for rendering."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -11,13 +11,16 @@ import warp as wp
 
 @wp.func
 def time_of(state: Any, env: int) -> float:
-    """The share of the episode that has passed, in [0, 1]; 0 where it has no limit."""
+    """Returns the elapsed fraction of the episode's time limit, in [0, 1]; 0 if there is no limit."""
     if state.max_episode_steps == 0:
         return 0.0
     return float(state.t[env]) / float(state.max_episode_steps)
 
 
 def remembered(state: Mapping[str, Any]) -> np.ndarray:
-    """The earlier places ``was_at[step % trail]`` of one environment, [steps, …], oldest first."""
+    """Returns the stored earlier positions of one environment, [steps, …], oldest first.
+
+    Step ``t``'s positions are stored in ``was_at[t % trail]``.
+    """
     t, trail = int(state["t"]), state["trail"]
     return state["was_at"][np.arange(max(t - trail, 0), t) % max(trail, 1)]

@@ -1,10 +1,9 @@
-"""Tag in the plane: taggers and runners steer through a square, speeding up and turning by levels.
+"""Tag in the plane: taggers and runners move through a square, with discrete levels of acceleration and turn.
 
-Taggers are the first agents, runners the others; where they start is drawn at random, so
-which agents are which carries no information. A runner that is caught leaves the game, and an
-episode ends when none is left, or after ``max_episode_steps``. Positions and speeds are
-float32 in memory and float64 in between, with the same sine on every device: a game is the
-same everywhere.
+The first agents are taggers, the others runners; all start at random positions. A tagged runner leaves the game,
+and an episode ends when no runner is left, or after ``max_episode_steps``. The state is stored as float32 and
+computed in float64, with the same implementation of sine and cosine on every device, so that games are
+identical on all devices.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -34,12 +33,12 @@ from headrace.pool.spec import AgentType
 
 ZERO = wp.constant(wp.float64(0.0))
 ONE_TURN = wp.constant(wp.float64(2 * math.pi))
-ROUNDING = wp.constant(wp.float64(1e-6))  # levels add up to a bound exactly, but for this
+ROUNDING = wp.constant(wp.float64(1e-6))  # relative rounding error of a speed at its bound
 QUARTER_TURN = wp.constant(wp.float64(math.pi / 2))
 TURN_TO_ONE = wp.constant(1 / (2 * math.pi))
 DIAGONAL = wp.constant(1 / math.sqrt(2))
-FAR = wp.constant(3.0e38)
-FEATURES = wp.constant(7)  # of one other
+FAR = wp.constant(3.0e38)  # above any squared distance
+FEATURES = wp.constant(7)  # numbers observed of one other agent
 
 OPTIONS = {
     "num_taggers": Option(10, 1, 4096),
@@ -65,25 +64,32 @@ OPTIONS = {
     "trail": Option(8, 0, 1000),
 }
 """
-num_taggers, num_runners: agents of one environment.
-grid_length: L, the square's side.
-max_speed: units a step; times ``skill_tagger`` or ``skill_runner``.
-max_acceleration, max_turn: largest change of the acceleration (units/step²) and direction (rad) in a step.
-num_acceleration_levels, num_turn_levels: actions other than 0, evenly spaced from −maximum to maximum.
-tagging_distance: a runner nearer to a tagger than this times L is caught, by the nearest.
-tag_reward, tag_penalty: what that tagger gets and the runner pays.
-end_reward: what runners get that are in the game after the last step.
-step_cost, step_reward: what every tagger pays, and what runners in the game earn, at every step.
-edge_hit_penalty: what leaving the square costs; one is put back to its edge.
-runner_exits: whether a caught runner leaves the game.
-full_observation: see all others (7·(agents − 1) + 1 numbers), or the nearest ``num_observed`` in the game.
-trail: earlier places of every agent that are remembered for pictures.
+num_taggers, num_runners: number of agents of each type in one environment.
+grid_length: L, side of the square.
+max_speed: largest speed (units/step), before it is multiplied by ``skill_tagger`` or ``skill_runner``.
+max_acceleration, max_turn: largest change of the acceleration (units/step²) and of the direction (rad) in a step.
+num_acceleration_levels, num_turn_levels: number of actions besides 0, evenly spaced from −maximum to maximum.
+tagging_distance: a runner whose nearest tagger is nearer than this times L is tagged by it.
+tag_reward, tag_penalty: reward of a tagger for each tag, and penalty of the tagged runner.
+end_reward: reward of the runners that are in the game after the last step.
+step_cost, step_reward: cost of every step for taggers, and reward of every step for runners in the game.
+edge_hit_penalty: penalty for leaving the square; the agent is put back onto its edge.
+runner_exits: whether a tagged runner leaves the game.
+full_observation: whether agents observe all others (7·(agents − 1) + 1 numbers), or only the nearest ones that are in
+    the game (7·num_observed + 1).
+num_observed: number of others that an agent observes without ``full_observation``.
+trail: number of earlier positions of every agent that are stored for rendering.
 """
 
 
 @wp.struct
 class State:
-    """Place, direction (rad), speed and acceleration, and what this step earned; how many runners are left."""
+    """The state of the game, its options and constants. Arrays are [envs] or [envs, agents].
+
+    ``direction`` is in rad, ``speed`` in units/step, ``acceleration`` in units/step². ``paid`` is the sum of the
+    step's penalties and ``tags`` the number of its tags. ``was_at`` [envs, trail, 2, agents] stores earlier
+    positions, ``t`` counts steps.
+    """
 
     x: wp.array2d[wp.float32]
     y: wp.array2d[wp.float32]
@@ -120,11 +126,14 @@ class State:
 
 @wp.struct
 class View:
+    """The observations: ``obs`` float32[rows, agents, numbers]."""
+
     obs: wp.array3d[wp.float32]
 
 
 @wp.func
 def place(state: State, env: int, agent: int, streams: AgentStreams):
+    """Places an agent at a random position, at rest, in one of four directions."""
     length = wp.float64(state.grid_length)
     state.x[env, agent] = wp.float32(agent_uniform(streams, env, agent, ZERO, length))
     state.y[env, agent] = wp.float32(agent_uniform(streams, env, agent, ZERO, length))
@@ -140,7 +149,7 @@ def place(state: State, env: int, agent: int, streams: AgentStreams):
 
 @wp.func
 def level(action: wp.int64, levels: int, highest: float) -> wp.float64:
-    """Action 0 changes nothing; 1 … levels are evenly spaced from −highest to highest."""
+    """Returns the change that an action makes: 0 for action 0, from −highest to highest for actions 1 … levels."""
     steps = wp.float64(wp.max(levels - 1, 1))
     change = wp.float64(highest) * (wp.float64(2.0) * wp.float64(action - wp.int64(1)) / steps - wp.float64(1.0))
     return wp.where(action == wp.int64(0), ZERO, change)
@@ -148,6 +157,7 @@ def level(action: wp.int64, levels: int, highest: float) -> wp.float64:
 
 @wp.func
 def move(state: State, env: int, agent: int, actions: wp.array3d[wp.int64], row: int, streams: AgentStreams):
+    """Moves an agent that is in the game."""
     state.paid[env, agent] = 0.0
     state.tags[env, agent] = 0
     if state.trail > 0:
@@ -182,6 +192,7 @@ def move(state: State, env: int, agent: int, actions: wp.array3d[wp.int64], row:
 
 @wp.func
 def squared_distance(state: State, env: int, one: int, other: int) -> float:
+    """Returns the squared distance of two agents."""
     dx = state.x[env, one] - state.x[env, other]
     dy = state.y[env, one] - state.y[env, other]
     return dx * dx + dy * dy
@@ -189,6 +200,7 @@ def squared_distance(state: State, env: int, one: int, other: int) -> float:
 
 @wp.func
 def tag(state: State, env: int, agent: int, actions: wp.array3d[wp.int64], row: int, streams: AgentStreams):
+    """Lets the nearest tagger within the tagging distance tag a runner."""
     if agent == 0:
         state.t[env] = state.t[env] + 1
     if agent < state.num_taggers or not state.in_game[env, agent]:
@@ -211,6 +223,7 @@ def tag(state: State, env: int, agent: int, actions: wp.array3d[wp.int64], row: 
 
 @wp.func
 def reward(state: State, env: int, agent: int) -> float:
+    """Returns an agent's reward of the last step."""
     earned = -state.paid[env, agent]
     if agent < state.num_taggers:
         earned += float(state.tags[env, agent]) * state.tag_reward - state.step_cost
@@ -223,17 +236,23 @@ def reward(state: State, env: int, agent: int) -> float:
 
 @wp.func
 def over(state: State, env: int) -> bool:
+    """Returns whether no runner is left."""
     return state.runners_left[env] == 0
 
 
 @wp.func
 def alive(state: State, env: int, agent: int) -> bool:
+    """Returns whether an agent is in the game."""
     return state.in_game[env, agent]
 
 
 @wp.func
 def see(state: State, env: int, agent: int, other: int, view: View, row: int, at: int):
-    """What ``agent`` sees of one other: `FEATURES` numbers from ``at`` on."""
+    """Writes the `FEATURES` numbers that ``agent`` observes of ``other``, from index ``at`` on.
+
+    They are the relative x, y, speed, acceleration and direction, scaled; whether the other is a runner; and whether
+    the other is in the game.
+    """
     to_one = DIAGONAL / state.grid_length
     view.obs[row, agent, at] = (state.x[env, other] - state.x[env, agent]) * to_one
     view.obs[row, agent, at + 1] = (state.y[env, other] - state.y[env, agent]) * to_one
@@ -247,6 +266,7 @@ def see(state: State, env: int, agent: int, other: int, view: View, row: int, at
 
 @wp.func
 def observe_all(state: State, env: int, agent: int, view: View, row: int):
+    """Writes an observation of all other agents and the elapsed time."""
     at = int(0)
     for other in range(state.num_agents):
         if other != agent:
@@ -256,14 +276,17 @@ def observe_all(state: State, env: int, agent: int, view: View, row: int):
 
 
 def observe_nearest(count: int) -> Any:
-    """A function that shows the nearest ``count`` others in the game; of equals, the lowest numbers."""
+    """Returns a Warp function that observes the nearest ``count`` others in the game, and the elapsed time.
+
+    Of equally near agents, those with the lowest numbers come first. Unused entries are 0.
+    """
     distances_type = wp.types.vector(length=count, dtype=wp.float32)
     numbers_type = wp.types.vector(length=count, dtype=wp.int32)
 
     def observe(state, env, agent, view, row):
         distances = distances_type()
         numbers = numbers_type()
-        farthest = float(FAR)  # of those kept; FAR while there is room
+        farthest = float(FAR)  # of the agents kept; FAR while fewer than `count` are
         others = wp.where(state.in_game[env, agent], state.num_agents, 0)
         for i in range(count):
             distances[i] = FAR
@@ -304,12 +327,13 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 def num_seen(options: Mapping[str, Any]) -> int:
-    """Others that one agent sees."""
+    """Returns the number of other agents in an observation."""
     others = options["num_taggers"] + options["num_runners"] - 1
     return others if options["full_observation"] else min(options["num_observed"], others)
 
 
 def agent_types(options: Mapping[str, Any]) -> tuple[AgentType, ...]:
+    """Returns the types of agents, with their numbers and spaces."""
     seen = gym.spaces.Box(-np.inf, np.inf, (FEATURES * num_seen(options) + 1,), np.float32)
     steer = gym.spaces.MultiDiscrete([options["num_acceleration_levels"] + 1, options["num_turn_levels"] + 1])
     return (
@@ -319,6 +343,7 @@ def agent_types(options: Mapping[str, Any]) -> tuple[AgentType, ...]:
 
 
 def environment(options: Mapping[str, Any]) -> MultiAgentEnv:
+    """Returns the environment for these options."""
     return _environment(0 if options["full_observation"] else num_seen(options))
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a game of tag: a field, its players as discs, and where each came from as a fading trail."""
+"""Rendering of the games of tag: the field, the agents as discs, and their earlier positions as fading trails."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from headrace.envs.drawing import Canvas, Color, box
 
-SIZE = 480  # pixels of a side
-MOST_LINES = 60  # a finer grid is not drawn
+SIZE = 480  # pixels, side of a frame
+MOST_LINES = 60  # largest number of cells a side for which grid lines are drawn
 FIELD, LINES, EDGE = (250, 250, 247), (230, 230, 224), (120, 120, 115)
 TAGGER, RUNNER, GONE = (214, 69, 65), (38, 115, 190), (205, 205, 200)
 
@@ -23,14 +23,14 @@ def picture(
     cells: int = 0,
     heading: np.ndarray | None = None,
 ) -> np.ndarray:
-    """uint8[480, 480, 3].
+    """Returns a frame of the game, uint8[480, 480, 3].
 
     Args:
         x, y: float[agents], positions in [0, 1].
-        is_runner, alive: bool[agents].
-        trail: float[steps, 2, agents]: earlier positions, oldest first.
-        cells: lines for so many cells a side; 0 for none.
-        heading: float[agents], radians.
+        is_runner, alive: bool[agents], whether an agent is a runner, and whether it is in the game.
+        trail: float[steps, 2, agents], earlier positions in [0, 1], oldest first.
+        cells: number of cells a side, for grid lines; 0 for no lines.
+        heading: float[agents], directions of the agents (rad); None to draw no directions.
     """
     canvas = Canvas(SIZE, SIZE, FIELD)
     pitches = cells if cells <= MOST_LINES else 0
@@ -41,7 +41,7 @@ def picture(
     radius = SIZE * min(0.4 / pitches if pitches else 1.0, 0.05 / math.sqrt(len(x)) + 0.004)
     path = np.concatenate([trail, np.stack([x, y])[None]]) * SIZE
     colors = [(RUNNER if runs else TAGGER) if lives else GONE for runs, lives in zip(is_runner, alive, strict=True)]
-    order = np.lexsort((is_runner, alive))  # the few that are chased are drawn last
+    order = np.lexsort((is_runner, alive))  # runners, and agents in the game, are drawn over the others
     for agent in order:
         _draw_trail(canvas, path[:, :, agent], colors[agent], radius)
     for agent in order:

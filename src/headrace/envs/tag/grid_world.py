@@ -1,8 +1,8 @@
-"""Tag on a grid: taggers and one runner move from cell to cell, all at once.
+"""Tag on a grid: taggers and one runner move from cell to cell simultaneously.
 
-The runner is the last agent. An episode ends when a tagger shares its cell after a move,
-or after ``max_episode_steps``. Agents move simultaneously, so two that swap cells pass
-each other, and all taggers are rewarded for one tag.
+The runner is the last agent. An episode ends when a tagger is in the runner's cell after a move, or after
+``max_episode_steps``. A tagger and the runner that swap cells pass each other without a tag. All taggers are
+rewarded for a tag.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -20,7 +20,7 @@ from headrace.pool.executors.kernels import AgentStreams, KernelTask, MultiAgent
 from headrace.pool.spec import AgentType
 
 NOBODY = wp.constant(0x7FFFFFFF)
-MOST_AGENTS = wp.constant(4096)  # a power of two, for the key of distance and number
+MOST_AGENTS = wp.constant(4096)  # a power of two, as keys combine a distance and an agent's number
 LONGEST = 500  # 2 · 500² · 4096 < 2³¹
 
 OPTIONS = {
@@ -35,22 +35,26 @@ OPTIONS = {
     "trail": Option(8, 0, 1000),
 }
 """
-num_taggers: taggers of one environment; there is one runner.
+num_taggers: number of taggers in one environment; there is one runner.
 grid_length: L; cells are numbered 0 … L in both directions.
-wall_hit_penalty: what a move off the grid costs, which leaves the agent where it is.
-tag_reward: what every tagger gets when the runner is caught.
-tag_penalty: what the runner pays then.
-step_cost: what every tagger pays, and the runner earns, in every other step.
-full_observation: see everybody (4·agents + 1 numbers), or oneself and one's target (6).
-random_start: begin anywhere, instead of taggers in the middle and the runner in the corner (0, 0).
-trail: earlier cells of every agent that are remembered for pictures.
+wall_hit_penalty: penalty for a move off the grid, which leaves the agent in its cell.
+tag_reward: reward of every tagger when the runner is tagged.
+tag_penalty: penalty of the runner when it is tagged.
+step_cost: cost of every other step for taggers, and the runner's reward.
+full_observation: whether agents observe all agents (4·agents + 1 numbers), or only themselves and one other (6):
+    taggers the runner, the runner its nearest tagger.
+random_start: whether agents start at random; otherwise taggers start in the middle and the runner at (0, 0).
+trail: number of earlier cells of every agent that are stored for rendering.
 """
 
 
 @wp.struct
 class State:
-    """Cells, what was paid for walls, and for each environment its step, whether the runner was caught, and
-    the key (squared distance · 4096 + number) of the tagger nearest to the runner."""
+    """The state of the game, its options and constants. Arrays are [envs] or [envs, agents].
+
+    ``x`` and ``y`` are the agents' cells, ``paid`` their penalties in the last step, and ``t`` counts steps.
+    ``nearest`` is the key of the tagger nearest to the runner, squared distance · 4096 + number.
+    """
 
     x: wp.array2d[wp.int32]
     y: wp.array2d[wp.int32]
@@ -72,11 +76,14 @@ class State:
 
 @wp.struct
 class View:
+    """The observations: ``obs`` float32[rows, agents, numbers]."""
+
     obs: wp.array3d[wp.float32]
 
 
 @wp.func
 def place(state: State, env: int, agent: int, streams: AgentStreams):
+    """Places an agent in its initial cell."""
     is_runner = agent == state.num_agents - 1
     start = wp.where(is_runner, 0, state.grid_length / 2)
     x = start
@@ -87,12 +94,13 @@ def place(state: State, env: int, agent: int, streams: AgentStreams):
     state.x[env, agent] = x
     state.y[env, agent] = y
     if is_runner:
-        state.t[env] = -1  # the chase makes it 0
+        state.t[env] = -1  # `chase` increments it to 0
         state.nearest[env] = NOBODY
 
 
 @wp.func
 def move(state: State, env: int, agent: int, actions: wp.array2d[wp.int64], row: int, streams: AgentStreams):
+    """Moves an agent to its next cell."""
     action = int(actions[row, agent])
     x = state.x[env, agent]
     y = state.y[env, agent]
@@ -111,6 +119,7 @@ def move(state: State, env: int, agent: int, actions: wp.array2d[wp.int64], row:
 
 @wp.func
 def chase(state: State, env: int, agent: int, streams: AgentStreams):
+    """Finds the tagger nearest to the runner, and counts the step."""
     runner = state.num_agents - 1
     if agent < runner:
         dx = state.x[env, agent] - state.x[env, runner]
@@ -124,16 +133,19 @@ def chase(state: State, env: int, agent: int, streams: AgentStreams):
 def chase_after_move(
     state: State, env: int, agent: int, actions: wp.array2d[wp.int64], row: int, streams: AgentStreams
 ):
+    """Calls `chase`, with the parameters of a step's function."""
     chase(state, env, agent, streams)
 
 
 @wp.func
 def caught(state: State, env: int) -> bool:
+    """Returns whether a tagger is in the runner's cell."""
     return state.nearest[env] < MOST_AGENTS
 
 
 @wp.func
 def reward(state: State, env: int, agent: int) -> float:
+    """Returns an agent's reward of the last step."""
     by_tag = wp.where(caught(state, env), state.tag_reward, -state.step_cost)
     if agent == state.num_agents - 1:
         by_tag = wp.where(caught(state, env), -state.tag_penalty, state.step_cost)
@@ -172,6 +184,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 def agent_types(options: Mapping[str, Any]) -> tuple[AgentType, ...]:
+    """Returns the types of agents, with their numbers and spaces."""
     agents = options["num_taggers"] + 1
     seen = gym.spaces.Box(0.0, 1.0, (4 * agents + 1 if options["full_observation"] else 6,), np.float32)
     move = gym.spaces.Discrete(5)

@@ -1,12 +1,12 @@
 """The toy text problems, small enough to be solved by hand, as kernel environments.
 
-Dynamics are Gymnasium's, or, where Gymnasium has no such task, those of bsuite (Catch) and of
-old OpenAI Gym (NChain). Names, defaults and the layout of observations are EnvPool's, so that
-its programs run unchanged; Gymnasium's options and info fields are there as well. The ways in which
-that differs from Gymnasium: states are int32 (Gymnasium's are int64), Blackjack's hand is an array
-of three numbers (Gymnasium's is a tuple), and Catch, the cliff and Blackjack have no time limit (0).
+Dynamics are those of Gymnasium or, for tasks that Gymnasium does not have, of bsuite (Catch) and of
+OpenAI Gym (NChain). Names, defaults and the layout of observations are those of EnvPool, so that programs
+written for EnvPool run unchanged; Gymnasium's options and info fields exist as well. Differences from
+Gymnasium: states are int32 (Gymnasium: int64), Blackjack's observation is an array of three numbers
+(Gymnasium: a tuple), and Catch, CliffWalking and Blackjack have no time limit (0).
 
-Naming the tasks costs nothing: a file, and with it Warp, is imported when its task is first built.
+A module, and with it Warp, is imported when one of its tasks is first built.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ TASKS: tuple[str, ...] = tuple(_MODULES)
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name; its module says which options there are.
+    """Returns the task of this name; its options are documented in its module.
 
     Raises:
-        OptionError: an option is unknown, or its value does not fit.
+        OptionError: an option is unknown, or its value is invalid.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)

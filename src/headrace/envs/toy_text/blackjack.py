@@ -1,12 +1,14 @@
-"""Blackjack: get closer to 21 than the dealer, and not above.
+"""Blackjack: get closer to 21 than the dealer without exceeding it.
 
 Example 5.1 of Sutton and Barto, "Reinforcement Learning: An Introduction", with the rules of Gymnasium's
-``blackjack.py``: cards are drawn with replacement, an ace counts 11 unless that is too much, action 1 hits
-and action 0 sticks; then the dealer draws up to 17. It pays 1, 0 or -1. Observations are the player's sum, the
-dealer's open card (1 … 10), and whether the player has a usable ace, as int32[3] (in Gymnasium a tuple).
+``blackjack.py``. Cards are drawn with replacement, and an ace counts 11 unless the sum would exceed 21.
+Action 1 hits; action 0 sticks, after which the dealer draws until the dealer's sum is at least 17. The reward
+is 1 for a win, 0 for a draw and -1 for a loss. Observations are int32[3] (in Gymnasium a tuple): the player's
+sum, the dealer's open card (1 to 10), and whether the player has a usable ace.
 
-Options: ``sab``, the book's rules, by which a natural (ace and ten at once) beats a dealer who has none; or else
-``natural``, by which winning with a natural pays 1.5. ``sab`` is on, as in Gymnasium's registry and EnvPool.
+Options: with ``sab``, the rules are those of the book, by which a natural (an ace and a ten as the first two
+cards) beats a dealer who has none. With ``natural`` instead, winning with a natural pays 1.5. ``sab`` is on by
+default, as in Gymnasium's registry and EnvPool.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -29,12 +31,12 @@ TEN_AND_ACE = wp.constant(wp.uint64(0xA1))
 
 @wp.struct
 class State:
-    """The hands. Cards are 1 (ace) … 10; a hand is 4 bits a card, the newest lowest, of the last 16 cards."""
+    """The hands. Cards are 1 (ace) to 10. A hand is its last 16 cards of 4 bits each, the newest in the lowest bits."""
 
     player: wp.array[wp.uint64]
     dealer: wp.array[wp.uint64]
     player_sum: wp.array[wp.int32]  # with aces counted as 1
-    player_ace: wp.array[wp.bool]  # whether there is one
+    player_ace: wp.array[wp.bool]  # whether the player has an ace
     open_card: wp.array[wp.int32]
     stuck: wp.array[wp.bool]  # whether the dealer has played
     natural: wp.bool
@@ -48,9 +50,10 @@ class View:
 
 @wp.func
 def draw(chance: wp.uint64):
-    """A card, and what is left of 60 random bits after it: enough for sixteen cards.
+    """Returns a card, 1 to 10, and the random bits for the next one; 60 random bits suffice for sixteen cards.
 
-    The bits are a fraction of which 13 times the whole part is the card's rank, and the rest again a fraction.
+    The bits are the binary fraction of a number in [0, 1). Of 13 times that number, the integer part is the card's
+    rank and the fractional part the next number.
     """
     scaled = chance * wp.uint64(13)
     rank = wp.int32(scaled >> wp.uint64(60))
@@ -59,19 +62,20 @@ def draw(chance: wp.uint64):
 
 @wp.func
 def best_sum(hard: int, ace: wp.bool) -> int:
-    """A hand's sum, an ace as 11 where that fits."""
+    """Returns a hand's best sum; ``hard`` is its sum with aces as 1, and ``ace`` whether it has one."""
     return wp.where(ace and hard <= 11, hard + 10, hard)
 
 
 @wp.func
 def held(hand: wp.uint64, card: int) -> wp.uint64:
-    """The hand with one card more."""
+    """Returns the hand with ``card`` added."""
     return (hand << wp.uint64(4)) | wp.uint64(card)
 
 
 @wp.func
 def is_natural(hand: wp.uint64) -> wp.bool:
-    return hand == ACE_AND_TEN or hand == TEN_AND_ACE  # Warp has no tuples
+    """Returns whether a hand is an ace and a ten."""
+    return hand == ACE_AND_TEN or hand == TEN_AND_ACE  # no `in`: Warp has no tuples
 
 
 @wp.func
@@ -91,6 +95,7 @@ def reset(state: State, env: int, streams: Streams):
 
 @wp.func
 def hit(state: State, env: int, streams: Streams):
+    """Draws a card for the player; returns (reward, terminated)."""
     card, _rest = draw(random_bits(streams, env) & SIXTY_BITS)
     total = state.player_sum[env] + card
     state.player_sum[env] = total
@@ -101,6 +106,7 @@ def hit(state: State, env: int, streams: Streams):
 
 @wp.func
 def stick(state: State, env: int, streams: Streams):
+    """Plays the dealer's hand; returns the reward."""
     hand = state.dealer[env]
     hidden = wp.int32(hand & wp.uint64(15))
     hard = state.open_card[env] + hidden
@@ -156,7 +162,7 @@ FELT, BACK, RIM, RED = (34, 110, 74), (60, 84, 150), (210, 220, 240), (190, 40, 
 
 
 def render(state: Mapping[str, Any]) -> np.ndarray:
-    """Both hands; the dealer's second card is hidden until the dealer has played."""
+    """Returns a frame of both hands, uint8[400, 640, 3]; the dealer's second card is hidden until the dealer plays."""
     canvas = Canvas(WIDTH, HEIGHT, FELT)
     dealer, player = (_cards(int(state[name])) for name in ("dealer", "player"))
     shown = state["stuck"]
@@ -166,7 +172,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 def _told(cards: list[int]) -> str:
-    """A hand's sum in words."""
+    """Returns a description of a hand's sum."""
     hard = sum(cards)
     if hard > 21:
         return f"{hard}, bust"
@@ -174,7 +180,7 @@ def _told(cards: list[int]) -> str:
 
 
 def _cards(hand: int) -> list[int]:
-    """A hand's cards, oldest first; of more than sixteen the last."""
+    """Returns a hand's cards, oldest first, at most the last sixteen."""
     return [int(digit, 16) for digit in f"{hand:x}"]
 
 
@@ -187,7 +193,7 @@ def _hand(canvas: Canvas, y: float, cards: Sequence[int | None], told: str) -> N
 
 
 def _card(canvas: Canvas, at: Point, card: int | None) -> None:
-    """A card with its number; or its back, for None."""
+    """Draws a card face up with its number, or face down if it is None."""
     x, y = CARD_WIDTH / 2, CARD_HEIGHT / 2
     canvas.polygon(box(-x - 1, x + 1, -y - 1, y + 1, at=at), BLACK)
     if card is None:

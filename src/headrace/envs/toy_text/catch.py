@@ -1,11 +1,12 @@
-"""Catch: a ball falls, one row a step; be under it when it lands.
+"""Catch: move a paddle under a falling ball.
 
-The game of bsuite (Osband et al., "Behaviour suite for reinforcement learning", 2020) with its rules:
-the ball begins in any column of the top row, the paddle in the middle of the bottom row; actions 0, 1, 2
-move the paddle left, not at all, or right; it pays 1 if the paddle is where the ball lands, else -1.
-Observations are the board, float32[height, width], 1 where ball and paddle are and 0 elsewhere.
+The game and its rules are those of bsuite (Osband et al., "Behaviour suite for reinforcement learning", 2020).
+The ball starts in a random column of the top row and falls one row per step; the paddle starts in the middle
+of the bottom row. Actions 0, 1 and 2 move the paddle left, not at all, and right. When the ball reaches the
+bottom row, the reward is 1 if the paddle is there and -1 otherwise, and the episode ends. Observations are
+the board, float32[height, width], with 1 at the ball and the paddle and 0 elsewhere.
 
-Options, those of EnvPool: ``height`` and ``width`` of the board (bsuite's rows and columns).
+Options: EnvPool's ``height`` and ``width`` of the board (bsuite's rows and columns).
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -29,7 +30,7 @@ SKY, CELL, BALL, PADDLE = (24, 30, 44), (34, 42, 60), (250, 180, 70), (120, 200,
 
 @wp.struct
 class State:
-    """Columns of ball and paddle, and the ball's row, 0 at the top."""
+    """The ball's column and row and the paddle's column; row 0 is the top."""
 
     ball_x: wp.array[wp.int32]
     ball_y: wp.array[wp.int32]
@@ -67,7 +68,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
 def observe(state: State, env: int, view: View, row: int):
     board = view.obs[row]
     y = wp.int32(0)
-    while y < state.height:  # range() would take half as long again
+    while y < state.height:  # range() takes 1.5 times as long
         x = wp.int32(0)
         while x < state.width:
             board[y & NOT_NEGATIVE, x & NOT_NEGATIVE] = wp.float32(0.0)

@@ -1,11 +1,12 @@
-"""CliffWalking: from one corner to the other along a cliff; who falls begins again, 100 poorer.
+"""CliffWalking: walk from one corner of a grid to another along a cliff, without falling off.
 
 Example 6.6 of Sutton and Barto, "Reinforcement Learning: An Introduction", with the rules of Gymnasium's
-``cliffwalking.py``. Where it ``is_slippery``, a step goes where it should, or to either side, each with
-probability 1/3. Observations are the cell's number, row by row, as int32; ``info["prob"]`` is the
-probability of what happened (1 after a reset). Nothing ends an episode but the goal.
+``cliffwalking.py``. Each step costs 1. Falling off the cliff costs 100 and puts the agent back to the start;
+only reaching the goal ends an episode. Observations are the cell's number, counted row by row, as int32.
+``info["prob"]`` is the probability of the last transition (1 after a reset).
 
-Option: ``is_slippery``.
+Option: with ``is_slippery``, a step goes in the chosen direction or in either perpendicular direction, with
+probability 1/3 each.
 """
 
 import functools
@@ -31,7 +32,7 @@ ROCK, FLAG = (110, 88, 78), (214, 64, 69)
 
 
 def rules(is_slippery: bool, state: int, action: int) -> list[Outcome]:
-    """What may follow, as Gymnasium's ``P[state][action]``."""
+    """Returns the possible outcomes of an action, as Gymnasium's ``P[state][action]``."""
     directions = [(action + turn) % 4 for turn in (-1, 0, 1)] if is_slippery else [action]
     row, column = divmod(state, COLUMNS)
     outcomes = []
@@ -67,7 +68,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 
 def _rocks(grid: tiles.Grid, row: int, column: int) -> None:
-    """The cliff's broken rim and a stone below it."""
+    """Draws the cliff's edge in a cell, and a rock below it."""
     x, y = grid.center(row, column)
     half = grid.side / 2
     rim = [(-1.0, 1.0), (-1.0, 0.7), (-0.5, 0.5), (0.0, 0.75), (0.45, 0.5), (1.0, 0.7), (1.0, 1.0)]

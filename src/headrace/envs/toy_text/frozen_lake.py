@@ -1,13 +1,17 @@
-"""FrozenLake: cross a lake from start to goal without falling into a hole; the ice is slippery.
+"""FrozenLake: cross a frozen lake from start to goal over slippery ice, without falling into a hole.
 
-Rules after Gymnasium's ``frozen_lake.py``. A step goes where it should with probability
-``success_rate``, and to either side with half of the rest. Observations are the cell's number, row
-by row, as int32; ``info["prob"]`` is the probability of what happened (1 after a reset).
+The rules are those of Gymnasium's ``frozen_lake.py``. Observations are the cell's number, counted row by
+row, as int32. ``info["prob"]`` is the probability of the last transition (1 after a reset).
 
-Options: EnvPool's ``size``, 4 or 8; or Gymnasium's ``map_name``, "4x4" or "8x8", which goes before
-``size``; or ``desc``, a map of one's own that goes before both, as rows of the letters S (start), F
-(frozen), H (hole) and G (goal). ``is_slippery``, ``success_rate``; and ``reward_schedule``: what is
-earned by reaching the goal, a hole, and anything else.
+Options:
+    size: EnvPool's choice of the map, 4 or 8.
+    map_name: Gymnasium's choice of the map, "4x4" or "8x8"; takes precedence over ``size``.
+    desc: a custom map, as rows of the letters S (start), F (frozen), H (hole) and G (goal); takes
+        precedence over both.
+    is_slippery: whether a step may go in a direction other than the chosen one.
+    success_rate: the probability that a step on slippery ice goes in the chosen direction; otherwise it
+        goes in either perpendicular direction, with equal probability.
+    reward_schedule: the rewards for reaching the goal, a hole, and any other cell.
 """
 
 import functools
@@ -68,6 +72,7 @@ def _rewards(value: Any) -> tuple[float, float, float]:
 
 
 def options(size: int) -> dict[str, Option]:
+    """Returns the task's options, with ``size`` as the default of that name."""
     return {
         "size": Checked(size, check=_size, wanted="4 or 8"),
         "map_name": Checked(None, check=_map_name, wanted="'4x4', '8x8' or None"),
@@ -83,12 +88,12 @@ def options(size: int) -> dict[str, Option]:
 
 
 def map_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The rows of the map that these options choose."""
+    """Returns the rows of the map that these options select."""
     return options["desc"] or MAPS[options["map_name"] or SIZES[options["size"]]]
 
 
 def rules(desc: Sequence[str], options: Mapping[str, Any], state: int, action: int) -> list[Outcome]:
-    """What may follow, as Gymnasium's ``P[state][action]``."""
+    """Returns the possible outcomes of an action, as Gymnasium's ``P[state][action]``."""
     rows, columns = len(desc), len(desc[0])
     row, column = divmod(state, columns)
     if desc[row][column] in "GH":
@@ -109,7 +114,7 @@ def rules(desc: Sequence[str], options: Mapping[str, Any], state: int, action: i
 
 
 def environment(options: Mapping[str, Any]) -> KernelEnv:
-    """The lake that these options describe."""
+    """Returns the environment for these options."""
     return _environment(map_of(options), options["is_slippery"], options["success_rate"], options["reward_schedule"])
 
 

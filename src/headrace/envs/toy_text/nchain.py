@@ -1,11 +1,12 @@
-"""NChain: go on along a chain for a large reward at its end, or back to its start for a small one at once.
+"""NChain: advance along a chain to a large reward at its end, or return to its start for a small reward.
 
-After Strens, "A Bayesian framework for reinforcement learning" (ICML 2000), with the rules of old
-OpenAI Gym's ``nchain.py``: action 0 goes on, action 1 goes back, and with probability ``slip`` the other
-one is taken. Going on at the last link stays there and earns ``large``; going back earns ``small``.
-Observations are the link's number as int32. Episodes are only ever truncated.
+The problem is from Strens, "A Bayesian framework for reinforcement learning" (ICML 2000), with the rules of
+OpenAI Gym's ``nchain.py``. Action 0 moves to the next link, action 1 back to the first link; with probability
+``slip``, the other action is taken. Action 0 at the last link stays there and earns ``large``; action 1
+always earns ``small``. Observations are the link's number as int32. Episodes never terminate; they are
+truncated by their time limit.
 
-Options, those of old Gym: ``n`` links, ``slip``, ``small``, ``large``.
+Options: ``n`` (the number of links), ``slip``, ``small`` and ``large``, as in Gym.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -29,7 +30,7 @@ BACK, AHEAD, GOLD = (226, 233, 240), (120, 140, 160), (240, 190, 60)
 
 @wp.struct
 class State:
-    """The link that one stands on."""
+    """The number of the agent's link, 0 … n − 1."""
 
     link: wp.array[wp.int32]
     n: wp.int32
@@ -70,7 +71,7 @@ def observe(state: State, env: int, view: View, row: int):
 
 
 def render(state: Mapping[str, Any]) -> np.ndarray:
-    """The chain, or of a very long one the part around the link that one stands on."""
+    """Returns a frame of the chain, uint8[height, width, 3]; of a long chain, only the links around the agent's."""
     n, link = state["n"], int(state["link"])
     shown = min(n, MOST_DRAWN)
     first = min(max(link - shown // 2, 0), n - shown)

@@ -1,8 +1,8 @@
-"""Problems that are tables: in every state each action has a few outcomes of known probability.
+"""Tabular problems: in every state, each action has a few outcomes of known probability.
 
-The rules of such a problem are written as a plain Python function of state and action. They are
-called once for every pair, when the task is built; what runs in the pool is a look-up and, where
-there is chance, one random number.
+The rules of such a problem are a Python function of state and action, which is called once for every pair
+when the task is built. A step in the pool is a table look-up and, if the problem is stochastic, one random
+number.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -22,7 +22,7 @@ PROB = Field("prob", np.dtype(np.float32))
 
 
 class Outcome(NamedTuple):
-    """One thing that may follow an action."""
+    """A possible outcome of an action."""
 
     probability: float
     state: int
@@ -31,17 +31,19 @@ class Outcome(NamedTuple):
 
 
 Rules = Callable[[int, int], Sequence[Outcome]]
-"""(state, action) → everything that may follow; the probabilities add up to 1."""
+"""(state, action) → all possible outcomes; their probabilities sum to 1."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem as the arrays that the functions below read, ready for a `KernelEnv`.
+    """A problem as tables and constants of a `KernelEnv`.
 
     Attributes:
-        tables: ``next_state``, ``reward``, ``terminated``, ``prob`` and ``until`` (the probability of this
-            outcome or one before it), each [states · actions · outcomes]; and ``starts``, the first states.
-        constants: ``num_actions``, ``num_outcomes`` (most that any action has) and ``num_starts``.
+        tables: ``next_state`` int32, ``reward`` float32, ``terminated`` bool, ``prob`` float32 and ``until``
+            float64 (the cumulative probability up to and including this outcome), each
+            [states · actions · outcomes]; and ``starts`` int32[starts], the initial states.
+        constants: ``num_actions``, ``num_outcomes`` (the largest number of outcomes of an action) and
+            ``num_starts``.
     """
 
     tables: Mapping[str, np.ndarray]
@@ -49,13 +51,13 @@ class Problem:
 
 
 def tabulate(num_states: int, num_actions: int, starts: Iterable[int], rules: Rules) -> Problem:
-    """The tables of a problem; an episode begins in any of ``starts`` with the same probability."""
+    """Returns the tables of a problem; an episode begins in any of ``starts`` with equal probability."""
     every = [rules(state, action) for state in range(num_states) for action in range(num_actions)]
     most = max(len(outcomes) for outcomes in every)
     padded = [outcome for outcomes in every for outcome in (*outcomes, *[outcomes[-1]] * (most - len(outcomes)))]
     probability, state, reward, terminated = (np.array(column) for column in zip(*padded, strict=True))
     until = np.cumsum(probability.reshape(-1, most), axis=1)
-    until[:, -1] = 1.0  # whatever rounding left
+    until[:, -1] = 1.0  # despite rounding errors
     first = np.array(list(starts), np.int32)
     tables = {
         "next_state": state.astype(np.int32),
@@ -70,7 +72,7 @@ def tabulate(num_states: int, num_actions: int, starts: Iterable[int], rules: Ru
 
 @wp.struct
 class State:
-    """The state's number, and the probability that its last change had."""
+    """The state's number, the probability of the last transition, and the problem's tables and constants."""
 
     s: wp.array[wp.int32]
     chance: wp.array[wp.float32]
@@ -122,7 +124,7 @@ def observe(state: Any, env: int, view: Any, row: int):
 
 
 def environment(name: str, problem: Problem, render: Callable[[Mapping[str, Any]], np.ndarray]) -> KernelEnv:
-    """A problem that observes its state's number and reports ``prob``."""
+    """Returns an environment whose observation is the state's number and whose info field is ``prob``."""
     return KernelEnv(
         name, State, View, reset, step, observe, render, constants=problem.constants, tables=problem.tables
     )

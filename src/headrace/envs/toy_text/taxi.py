@@ -1,15 +1,17 @@
-"""Taxi: fetch a passenger from one of four stands and set them down at another.
+"""Taxi: pick up a passenger at one of four stands and drop them off at another.
 
-After Dietterich, "Hierarchical reinforcement learning with the MAXQ value function decomposition"
-(JAIR 13, 2000), with the rules of Gymnasium's ``taxi.py``: actions 0 … 5 go south, north, east, west, pick up
-and set down; each step costs 1, a wrong pick-up or set-down 10; delivering pays 20 and ends the episode.
-Observations are ``((row · 5 + column) · 5 + passenger) · 4 + destination`` as int32, where passenger 4 sits
-in the taxi; ``info["prob"]`` is the probability of what happened (1 after a reset), ``info["action_mask"]``
-int8[6] has a 1 for each action that changes the state.
+The problem is from Dietterich, "Hierarchical reinforcement learning with the MAXQ value function
+decomposition" (JAIR 13, 2000), with the rules of Gymnasium's ``taxi.py``. Actions 0 to 5 move south, north,
+east and west, pick up and drop off. Each step costs 1, an invalid pick-up or drop-off 10; delivering the
+passenger earns 20 and ends the episode. Observations are
+``((row · 5 + column) · 5 + passenger) · 4 + destination`` as int32, where ``passenger`` is the number of a
+stand, or 4 in the taxi. ``info["prob"]`` is the probability of the last transition (1 after a reset).
+``info["action_mask"]``, int8[6], is 1 for each action that changes the state.
 
-Taxi-v4 has Gymnasium's options: in the rain (``is_rainy``) a move goes where it should with
-``rainy_probability`` and else to one side; a ``fickle_passenger`` chooses another destination on the first
-move after the first pick-up, with ``fickle_probability``. Taxi-v3, as in EnvPool, has neither.
+Taxi-v4 has Gymnasium's options. With ``is_rainy``, a move goes in the chosen direction with probability
+``rainy_probability``, and otherwise in a perpendicular one. With ``fickle_passenger``, the passenger changes
+the destination on the first move after the first pick-up, with probability ``fickle_probability``. Taxi-v3 has
+neither, as in EnvPool.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -50,18 +52,19 @@ Cell = tuple[int, int]
 
 
 def encode(row: int, column: int, passenger: int, destination: int) -> int:
+    """Returns the number of a state."""
     return ((row * SIDE + column) * 5 + passenger) * 4 + destination
 
 
 def decode(state: int) -> tuple[int, int, int, int]:
-    """(row, column, passenger, destination)"""
+    """Returns the (row, column, passenger, destination) of a state's number."""
     rest, destination = divmod(state, 4)
     rest, passenger = divmod(rest, 5)
     return *divmod(rest, SIDE), passenger, destination
 
 
 def moved(cell: Cell, direction: int) -> Cell:
-    """The cell that one gets to: the same one where a wall is in the way."""
+    """Returns the cell that a move leads to, which is ``cell`` itself if a wall blocks the move."""
     down, right = MOVES[direction]
     row, column = cell[0] + down, cell[1] + right
     if not (0 <= row < SIDE and 0 <= column < SIDE) or (right and (row, min(column, cell[1])) in WALLS_EAST_OF):
@@ -70,7 +73,10 @@ def moved(cell: Cell, direction: int) -> Cell:
 
 
 def rules(rainy_probability: float | None, state: int, action: int) -> list[Outcome]:
-    """What may follow, as Gymnasium's ``P[state][action]``; the probability is None where it does not rain."""
+    """Returns the possible outcomes of an action, as Gymnasium's ``P[state][action]``.
+
+    ``rainy_probability`` is None if it does not rain.
+    """
     *at, passenger, destination = decode(state)
     cell = (at[0], at[1])
     stand = STANDS.index(cell) if cell in STANDS else None
@@ -90,13 +96,13 @@ def rules(rainy_probability: float | None, state: int, action: int) -> list[Outc
     if rainy_probability is None:
         return [going(action, 1.0)]
     aside = (1.0 - rainy_probability) / 2.0
-    # who cannot go ahead does not slide aside either
+    # a taxi that is blocked ahead does not slip to the side either
     left, right = LEFT_AND_RIGHT[action] if moved(cell, action) != cell else (action, action)
     return [going(action, rainy_probability), going(left, aside), going(right, aside)]
 
 
 def action_mask(state: int) -> list[bool]:
-    """Which actions change the state."""
+    """Returns whether each action changes the state."""
     row, column, passenger, _ = decode(state)
     cell = (row, column)
     can_move = [moved(cell, direction) != cell for direction in MOVES]
@@ -106,7 +112,11 @@ def action_mask(state: int) -> list[bool]:
 
 @wp.struct
 class State:
-    """All of `tabular.State` (structs know no inheritance); and whether the passenger will still change their mind."""
+    """The fields of `tabular.State`, as Warp's structs have no inheritance, and those of the fickle passenger.
+
+    ``fickle`` is whether the passenger is going to change the destination in this episode; ``mask`` int8[states, 6]
+    is the action mask of every state.
+    """
 
     s: wp.array[wp.int32]
     chance: wp.array[wp.float32]
@@ -167,7 +177,7 @@ CAB, WINDOW, PERSON = (250, 196, 36), (190, 222, 240), (60, 60, 66)
 
 
 def render(state: Mapping[str, Any]) -> np.ndarray:
-    """The passenger is a figure at a stand or in the taxi; a house marks the destination."""
+    """Returns a frame, uint8[344, 344, 3]: the passenger at a stand or in the taxi, and a house at the destination."""
     row, column, passenger, destination = decode(int(state["s"]))
     grid = tiles.Grid(SIDE, SIDE, GROUND, margin=12)
     for y in range(SIDE):
@@ -240,7 +250,7 @@ def _environment(rainy_probability: float | None) -> KernelEnv:
 
 
 def environment(options: Mapping[str, Any]) -> KernelEnv:
-    """The town in the weather that these options choose."""
+    """Returns the environment for these options."""
     return _environment(options["rainy_probability"] if options.get("is_rainy") else None)
 
 

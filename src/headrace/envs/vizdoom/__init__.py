@@ -1,8 +1,8 @@
-"""Doom from pixels: ViZDoom's scenarios, in worker processes, each game with an engine process of its own.
+"""ViZDoom's scenarios of Doom, in worker processes; each game has its own engine process.
 
-Names, options, spaces, rewards and info fields are EnvPool's; what happens in a game is ViZDoom's. A step is a round
-trip to the game's engine, which takes most of the time, so environments are Python classes, and are no slower for that.
-Naming the tasks costs nothing: vizdoom is imported when one is built.
+Names, options, spaces, rewards and info fields are those of EnvPool, the dynamics those of ViZDoom. Environments are
+Python classes: most of a step's time is spent in the engine, so that native code would not be faster. The package
+vizdoom is imported when a task is first built.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ MAX_EPISODE_STEPS = 525
 
 
 def build(task: str, **options: Any) -> Task:
-    """The task of this name.
+    """Returns the task of this name.
 
-    Observations are uint8 [stack_num * colours, img_height, img_width], oldest frame first; actions are float64
-    [buttons], or with ``use_combined_action`` one number. Info: the game variables of `env.INFO`, float64.
+    Observations are uint8[stack_num * channels, img_height, img_width], oldest frame first. Actions are
+    float64[buttons], or with ``use_combined_action`` a discrete action. Info fields are the game variables of
+    `env.INFO`, float64.
 
     Args:
         task: one of `TASKS`.
-        options: any of `options.OPTIONS`, ``max_episode_steps`` (525; 0 for never), ``on_failure`` and
+        options: any of `options.OPTIONS`, ``max_episode_steps`` (525 by default; 0 for no limit), ``on_failure`` and
             ``worker_timeout``.
 
     Raises:
-        OptionError: an option is unknown, wrong, or does not suit the scenario; a file is missing; or ViZDoom is not
-            installed.
+        OptionError: an option is unknown, invalid, or unsuitable for the scenario; a file is missing; or ViZDoom is
+            not installed.
     """
     own, rest = split_options({"max_episode_steps": MAX_EPISODE_STEPS, **options})
     given = complete(task, OPTIONS, rest)

@@ -1,7 +1,7 @@
-"""Discrete actions from buttons: EnvPool's table, in its order.
+"""The table of discrete actions as combinations of buttons, in EnvPool's order.
 
-A button is pressed or not. Of buttons that undo each other (left and right, weapon after weapon) at most one is. A
-"delta" button has a number beside it, of which some values between two ends are taken.
+A binary button is pressed or not; of buttons that exclude each other (left and right, or the weapons), at most one is
+pressed. A "delta" button has a number, which takes evenly spaced values of a range.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-Choice = tuple[tuple[str, float], ...]  # buttons and their values; others stay as they are
-Delta = tuple[int, float, float]
+Choice = tuple[tuple[str, float], ...]  # (button, value) pairs; the buttons not listed are 0
+Delta = tuple[int, float, float]  # number of values, least and greatest value
 
-# of each group at most one button is pressed, where all of it are there; else each is by itself
+# pairs of which at most one button is pressed; in a scenario with only one button of a pair, it is independent
 PAIRS = (
     ("MOVE_RIGHT", "MOVE_LEFT"),
     ("MOVE_BACKWARD", "MOVE_FORWARD"),
@@ -28,13 +28,13 @@ WEAPONS = tuple(f"SELECT_WEAPON{i}" for i in (1, 2, 3, 4, 5, 6, 7, 8, 9, 0))
 def action_table(
     buttons: Sequence[str], order: Sequence[str], deltas: Mapping[str, Delta], force_speed: bool
 ) -> list[list[float]]:
-    """Every action as a value for each button; the first presses none.
+    """Returns the table of actions, each a list of values of the scenario's buttons; the first presses no button.
 
     Args:
-        buttons: those of the scenario, in its order.
-        order: all that there are, in ViZDoom's order; the last of them that vary do so first.
-        deltas: delta button → how many values, the least and the greatest; other delta buttons stay 0.
-        force_speed: the button SPEED is always pressed.
+        buttons: the scenario's buttons, in its order.
+        order: all buttons, in ViZDoom's order; the last of them vary fastest in the table.
+        deltas: delta button → number of values, least and greatest value; other delta buttons are always 0.
+        force_speed: whether the button SPEED is always pressed.
     """
     there, groups, taken = set(buttons), list[list[Choice]](), set[str]()
     pairs = {pair[0]: pair for pair in PAIRS if there.issuperset(pair)}
@@ -60,7 +60,7 @@ def action_table(
 
 
 def _values(delta: Delta | None) -> list[float]:
-    """The values of a delta button, evenly from the least to the greatest; 0 alone where there is but one."""
+    """Returns the evenly spaced values of a delta button; 0 if there is only one."""
     if delta is None or delta[0] <= 1:
         return [0.0]
     count, least, greatest = delta

@@ -1,4 +1,4 @@
-"""A game of Doom as a `gymnasium.Env`, with EnvPool's observations, actions, rewards and infos."""
+"""A game of Doom as a `gymnasium.Env`, with EnvPool's observations, actions, rewards and info fields."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ INFO = tuple(
     SELECTED_WEAPON_AMMO USER2
     """.split()
 )
-"""the game variables of ``info``, beside those that a scenario observes"""
-PLANAR = ("CRCGCB", "CBCGCR")  # formats whose colours lie one after the other; in others they lie side by side
+"""game variables that are info fields, whether or not the scenario's settings include them"""
+PLANAR = ("CRCGCB", "CBCGCR")  # formats of shape [channels, height, width]; others are [height, width, channels]
 RGB = {
     "CRCGCB": (0, 1, 2),
     "RGB24": (0, 1, 2),
@@ -34,24 +34,24 @@ RGB = {
     "BGRA32": (2, 1, 0),
     "ABGR32": (3, 2, 1),
 }
-"""format → where red, green and blue are; others are grey"""
-TICS_PER_SECOND = 35  # of the game
+"""format → channels of red, green and blue; other formats are grayscale"""
+TICS_PER_SECOND = 35  # the game's frame rate
 
 
 class VizdoomEnv(gym.Env):
-    """One game. The engine's process is started by the first `reset`.
+    """A game of Doom, whose engine process is started by the first `reset`.
 
-    Every episode has a seed of its own, which follows from that of `reset` and the episode's number, so that what
-    happens does not depend on what was played before.
+    Each episode has its own seed, determined by the seed of `reset` and the episode's number, so that an episode does
+    not depend on the actions in earlier ones.
 
     Args:
-        task: its name.
-        options: all of `headrace.envs.vizdoom.options.OPTIONS`, completed.
-        max_episode_steps: steps after which an episode is truncated; 0 for never.
-        env_id: its number, for the names of recordings.
+        task: the task's name.
+        options: all of `headrace.envs.vizdoom.options.OPTIONS`, completed with their defaults.
+        max_episode_steps: number of steps after which an episode is truncated; 0 for no limit.
+        env_id: the environment's number, for the names of recordings.
 
     Raises:
-        OptionError: a file is missing, or options do not suit the scenario.
+        OptionError: a file is missing, or the options are unsuitable for the scenario.
     """
 
     def __init__(self, task: str, options: Mapping[str, Any], max_episode_steps: int = 0, env_id: int = 0):
@@ -87,6 +87,7 @@ class VizdoomEnv(gym.Env):
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": TICS_PER_SECOND / options["frame_skip"]}
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, float]]:
+        """Begins an episode, in the same game after a death with ``episodic_life``; returns observation and info."""
         super().reset(seed=seed)
         if self._dead and seed is None:
             self._live_on()
@@ -99,6 +100,11 @@ class VizdoomEnv(gym.Env):
         return self._frames, self._info()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, float]]:
+        """Advances the game by ``frame_skip`` tics; returns observation, reward, terminated, truncated and info.
+
+        Raises:
+            EngineLostError: the engine's process has ended.
+        """
         game = self._game
         game.set_action(action.tolist() if self._table is None else self._table[action])
         try:
@@ -111,7 +117,7 @@ class VizdoomEnv(gym.Env):
         over = game.is_episode_finished()
         self._dead = not over and self._options["episodic_life"] and game.is_player_dead()
         state, reward = game.get_state(), 0.0
-        if state is not None:  # the engine says nothing of how a game ended
+        if state is not None:  # the engine has no state after the end of a game
             reward = self._rewards.step(np.asarray(state.game_variables, np.float64))
             self._frames = np.concatenate([self._frames[self._planes :], self._seen(state)])
         if self._options["scenario_reward"]:
@@ -119,7 +125,7 @@ class VizdoomEnv(gym.Env):
         return self._frames, reward, over or self._dead, 0 < self._limit <= self._steps, self._info()
 
     def render(self) -> np.ndarray:
-        """The newest screen, uint8 [height, width, 3], as the engine has drawn it."""
+        """Returns the latest screen at the engine's resolution, uint8[height, width, 3]."""
         screen = self._screen
         if screen.ndim == 2:
             return np.repeat(screen[..., None], 3, 2)
@@ -130,13 +136,14 @@ class VizdoomEnv(gym.Env):
         return np.stack([planes[red], planes[green], planes[blue]], -1)
 
     def close(self) -> None:
+        """Ends the engine's process."""
         self._game.close()
 
     def __reduce__(self) -> Any:
         raise TypeError("ViZDoom cannot save a game in the middle")
 
     def _begin(self) -> None:
-        """A new game, as its seed has it."""
+        """Starts a new game with the next seed."""
         game, record = self._game, self._options["lmp_save_dir"]
         game.set_seed(int(self.np_random.integers(2**31)))
         if not self._started:
@@ -153,14 +160,14 @@ class VizdoomEnv(gym.Env):
         return str(Path(folder).resolve() / f"env_{self._env_id}_{self._episode}.lmp")
 
     def _live_on(self) -> None:
-        """Go on in a game that a death has not ended."""
+        """Continues a game after a death that did not end it."""
         game = self._game
         game.respawn_player()
         game.make_action(self._table[0] if self._table else [0.0] * game.get_available_buttons_size())
         self._steps += 1
 
     def _seen(self, state: Any) -> np.ndarray:
-        """The screen as a frame, uint8 [planes, img_height, img_width]."""
+        """Returns the screen as a frame, uint8[channels, img_height, img_width]."""
         self._screen = screen = state.screen_buffer
         if screen.ndim == 2:
             screen = screen[None]
@@ -223,7 +230,7 @@ def _table(task: str, options: Mapping[str, Any], buttons: list[str]) -> list[li
 
 
 def _values(buttons: list[str]) -> gym.spaces.Box:
-    """A number for each button: above 0 for pressed, and as far as one likes for a delta button."""
+    """Returns the space of actions: for a binary button [0, 1], pressed if above 0; for a delta button unbounded."""
     high = [np.inf if name.endswith("_DELTA") else 1.0 for name in buttons]
     low = [-np.inf if name.endswith("_DELTA") else 0.0 for name in buttons]
     return gym.spaces.Box(np.array(low), np.array(high), dtype=np.float64)

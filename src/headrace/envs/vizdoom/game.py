@@ -1,7 +1,7 @@
-"""A game of Doom: configured, and started so that nothing of its engine outlives whoever plays.
+"""Configuration and start of a game of Doom, so that no resource of its engine outlives the process that plays it.
 
-Each game is a process of ViZDoom's. By itself it would wait for ever where the player is killed, keep its shared
-memory, and leave folders and settings in the working directory.
+The engine is a process of ViZDoom. Without these measures, it would wait forever if the playing process is killed,
+would not release its shared memory, and would leave folders and settings in the working directory.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SHARED_MEMORY = "/dev/shm/ViZDoom"
 
 
 def configured(task: str, given: Mapping[str, Any]) -> Any:
-    """A `vizdoom.DoomGame` with a task's settings, not started: no process, and quickly made.
+    """Returns a `vizdoom.DoomGame` with a task's settings, without starting its engine.
 
     Raises:
-        OptionError: ViZDoom is not installed, or a file is missing or has settings that ViZDoom does not know.
+        OptionError: ViZDoom is not installed, or a file is missing or has settings unknown to ViZDoom.
     """
     settings = settings_file(task, given["cfg_path"])
     iwad = game_file(task, given["iwad_path"])
@@ -40,19 +40,19 @@ def configured(task: str, given: Mapping[str, Any]) -> Any:
     game.set_doom_game_path(str(iwad))
     game.set_doom_map(given["map_id"])
     game.set_mode(vizdoom.Mode.PLAYER)
-    game.set_episode_timeout(0)  # a pool truncates, and says so
+    game.set_episode_timeout(0)  # the pool truncates episodes
     game.set_window_visible(False)
     game.set_sound_enabled(False)
-    game.set_doom_config_path(os.devnull)  # settings that one game writes at its end would be the next one's
+    game.set_doom_config_path(os.devnull)  # or a game would write its settings at its end, and the next would read them
     if SCENARIO_OF.get(task) in FOR_SEVERAL and "-deathmatch" not in given["game_args"]:
-        game.add_game_args("-deathmatch")  # else the engine finds no start, and crashes
+        game.add_game_args("-deathmatch")  # without it, the engine finds no player start and crashes
     if given["game_args"]:
         game.add_game_args(given["game_args"])
     return game
 
 
 def start(game: Any) -> None:
-    """Start the engine's process, and its first episode.
+    """Starts the engine's process and its first episode.
 
     Raises:
         vizdoom.ViZDoomErrorException: the engine does not start.
@@ -70,7 +70,7 @@ def start(game: Any) -> None:
 
 
 def _unlink_shared_memory() -> None:
-    """Remove the names of the memory that this process shares with engines: both have it, and nobody else looks."""
+    """Unlinks the shared memory of this process and its engines, which both have mapped, so that it cannot leak."""
     with Path("/proc/self/maps").open() as maps:
         names = {line.split(None, 5)[5].rstrip("\n") for line in maps if SHARED_MEMORY in line}
     for name in names:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts ViZDoom's engine so that it ends with the process that plays, however that ends: the kernel sees to it.
-# Else it would wait for ever. Its working directory, where it leaves files, is the one named here.
+# Starts ViZDoom's engine so that the kernel kills it when the process that plays ends, for whatever reason. Otherwise
+# the engine would wait forever. Its working directory, where it writes files, is HEADRACE_DOOM_FOLDER.
 exec setpriv --pdeathsig KILL -- sh -c \
   '[ "$PPID" -eq "$HEADRACE_DOOM_PLAYER" ] && cd "$HEADRACE_DOOM_FOLDER" && exec "$HEADRACE_DOOM_ENGINE" "$@"' \
   sh "$@"

@@ -1,4 +1,4 @@
-"""The options of a ViZDoom task: EnvPool's names and defaults, checked one by one."""
+"""The options of ViZDoom tasks, with EnvPool's names and defaults, and their validation."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ def _deltas(value: Any) -> dict[str, tuple[int, float, float]]:
 
 
 OPTIONS: dict[str, Any] = {
-    # rows and columns of a frame, frames in one observation (oldest first), and the game's tics in one step
+    # height and width of a frame (pixels), number of frames in one observation (oldest first), game tics in one step
     "img_height": Option(84, 1, SIDE),
     "img_width": Option(84, 1, SIDE),
     "stack_num": Option(4, 1, 64),
     "frame_skip": Option(4, 1, 1000),
-    # average over areas (OpenCV's INTER_AREA) or interpolate (INTER_LINEAR)
+    # whether frames are resized by averaging over areas (OpenCV's INTER_AREA) or by interpolation (INTER_LINEAR)
     "use_inter_area_resize": True,
-    # a folder for the engine's recordings, env_<env_id>_<episode>.lmp; empty for none
+    # folder for the engine's recordings, env_<env_id>_<episode>.lmp; empty for no recordings
     "lmp_save_dir": _text("", "a folder's path"),
-    # a death ends an episode where the game goes on after it, as games of several players do
+    # whether a death terminates the episode in games that continue after it, such as multiplayer games
     "episodic_life": False,
-    # one number for all buttons, of a table of sensible combinations; else a number for each button
+    # whether actions are discrete, indices of a table of button combinations, or a value for each button
     "use_combined_action": False,
-    # of that table: SPEED is always pressed, and how many values of which delta buttons there are
+    # for that table: whether SPEED is always pressed, and the number and range of values of delta buttons
     "force_speed": False,
     "delta_button_config": Checked(
         {}, check=_deltas, wanted='a dict of delta buttons, such as {"TURN_LEFT_RIGHT_DELTA": (3, -10, 10)}'
     ),
-    # what is earned: as the scenario says, which ViZDoom counts; or, as in EnvPool, by changes of game variables (see
-    # `headrace.envs.vizdoom.rewards`)
+    # whether the reward is the scenario's own or, as in EnvPool, computed from changes of game variables (see
+    # `headrace.envs.vizdoom.rewards`), with the options below
     "scenario_reward": False,
     "weapon_duration": Option(5, 0),
     "reward_config": Checked(
@@ -75,7 +75,7 @@ OPTIONS: dict[str, Any] = {
     "selected_weapon_reward_config": Checked(
         WEAPON_REWARDS, check=_weapons, wanted="a dict of weapons' numbers, 0 to 7, and rewards"
     ),
-    # files of your own: settings, map, the game's data; what else the engine is told; and which map of the file
+    # custom files: settings, map and game data; additional arguments of the engine; and the map's name in its file
     "cfg_path": _text("", "a .cfg file's path"),
     "wad_path": _text("", "a .wad file's path"),
     "iwad_path": _text("", "a .wad file's path"),

@@ -1,7 +1,8 @@
-"""Shrinks pictures as OpenCV does, as products of small matrices: three times as fast as ``cv2.resize``.
+"""Image resizing as in OpenCV, by products of small matrices, three times as fast as ``cv2.resize``.
 
-A row of the smaller picture is a weighted mean of few rows of the larger one, and the weights repeat: 240 rows become
-84 as 20 become 7, twelve times. So rows are products with a matrix of 7 × 20, and columns are others.
+A row of the resized image is a weighted mean of a few rows of the original, and the weights are periodic: to resize
+240 rows to 84 is to resize 20 rows to 7, twelve times. Rows are therefore multiplied by a matrix of 7 × 20, and
+columns by another.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ import numpy as np
 
 
 class Resizer:
-    """Pictures of one size made pictures of another.
+    """A function that resizes images from one size to another.
 
-    With ``area`` a level is the mean over a pixel's area, where both sides shrink: OpenCV's INTER_AREA, unless that
-    mean lies half-way between two levels, where OpenCV's rounding errors decide, and here the even level is taken. All
-    else is interpolated between pixels' centres: OpenCV's INTER_LINEAR, within one level.
+    With ``area``, if neither side grows, a pixel is the mean over its area in the original. This equals OpenCV's
+    INTER_AREA, unless the mean is half-way between two levels: it is rounded to even here, and depends on rounding
+    errors in OpenCV. Otherwise pixels are linearly interpolated, which equals OpenCV's INTER_LINEAR to within one
+    level.
 
     Args:
-        shape: height and width of what is given.
-        out: height and width of what is wanted.
-        area: see above.
+        shape: height and width of the original images.
+        out: height and width of the resized images.
+        area: whether to average over areas.
     """
 
     def __init__(self, shape: tuple[int, int], out: tuple[int, int], area: bool):
@@ -35,7 +37,7 @@ class Resizer:
         self._levels = np.empty(0, np.float32)
 
     def __call__(self, pictures: np.ndarray) -> np.ndarray:
-        """uint8 [planes, height, width] → uint8 [planes, *out], an array of its own."""
+        """Returns images uint8[channels, height, width], resized, as a new array uint8[channels, *out]."""
         planes, (height, width) = len(pictures), self._shape
         if self._same:
             return pictures.copy()
@@ -43,7 +45,7 @@ class Resizer:
             self._levels = np.empty(pictures.shape, np.float32)
         np.copyto(self._levels, pictures)
         few = np.matmul(self._rows, self._levels.reshape(-1, self._rows.shape[1], width))
-        # a stack of small products, which BLAS does not share out among threads
+        # many small products, which BLAS does not distribute over threads
         sums = np.matmul(few.reshape(planes * height // self._rows.shape[1], -1, len(self._columns)), self._columns)
         np.divide(sums, self._unit, out=sums)
         np.rint(sums, out=sums)
@@ -51,7 +53,7 @@ class Resizer:
 
 
 def _area(n: int, to: int) -> tuple[np.ndarray, int]:
-    """Shares [to, n] of each pixel in each mean, in whole units of which so many make one mean: sums are then exact."""
+    """Returns integer weights [to, n] of each pixel in each mean, and their sum; integers make the sums exact."""
     unit, part = n // math.gcd(n, to), to // math.gcd(n, to)
     ends = np.arange(n + 1) * part
     means = np.arange(to)[:, None] * unit
@@ -60,13 +62,13 @@ def _area(n: int, to: int) -> tuple[np.ndarray, int]:
 
 
 def _linear(n: int, to: int) -> np.ndarray:
-    """Shares [to, n] of the two pixels whose centres lie around each new pixel's."""
+    """Returns the weights [to, n] of linear interpolation between the centers of pixels."""
     at = np.clip((np.arange(to) + 0.5) * n / to - 0.5, 0, n - 1)
     return np.maximum(0, 1 - np.abs(at[:, None] - np.arange(n))).astype(np.float32)
 
 
 def _repeated(shares: np.ndarray) -> np.ndarray:
-    """The part that repeats along the diagonal, or all of it."""
+    """Returns the block that repeats along the diagonal, or the whole matrix if none does."""
     times = math.gcd(*shares.shape)
     to, n = (size // times for size in shares.shape)
     part = shares[:to, :n]

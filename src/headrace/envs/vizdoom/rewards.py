@@ -1,7 +1,7 @@
-"""EnvPool's rewards: a price for what each game variable gains, another for what it loses, and for a weapon in hand.
+"""EnvPool's rewards, for increases and decreases of game variables and for the selected weapon.
 
-The scenario's own rewards (``living_reward`` and the rest of its ``.cfg``) count for nothing, as in EnvPool, unless
-``scenario_reward`` asks for those alone.
+The scenario's own rewards (``living_reward`` and others in its ``.cfg``) are ignored, as in EnvPool. With the option
+``scenario_reward``, they are the only rewards.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ REWARDS: dict[str, tuple[float, float]] = {
     **{f"AMMO{i}": (0.001, -0.0005) for i in range(3, 6)},
     **{f"AMMO{i}": (0.002, -0.001) for i in range(6, 8)},
 }
-"""game variable → reward for each that is gained, and (below 0) for each that is lost"""
+"""game variable → reward per unit of increase, and reward (usually negative) per unit of decrease"""
 WEAPON_REWARDS: dict[int, float] = {0: 0.0002, 1: 0.0002, 2: 0.0002, 3: 0.001, 4: 0.001, 5: 0.001, 6: 0.002, 7: 0.002}
-"""selected weapon → reward of a step"""
+"""number of the selected weapon → reward of a step"""
 
-KEPT = ("HITCOUNT", "DAMAGECOUNT", "DEATHCOUNT")  # which a new episode does not set to 0
-MOST = {"DAMAGECOUNT": 200.0, "HITCOUNT": 5.0}  # of one step: else only the largest guns would be used
+KEPT = ("HITCOUNT", "DAMAGECOUNT", "DEATHCOUNT")  # variables that a new episode does not reset to 0
+MOST = {"DAMAGECOUNT": 200.0, "HITCOUNT": 5.0}  # largest increase that is rewarded in a step, to not favor large guns
 
 
 class Rewards:
-    """The game variables of an episode, and what their changes earn.
+    """The game variables of an episode and the rewards for their changes.
 
     Args:
-        names: the variables that are observed, SELECTED_WEAPON, SELECTED_WEAPON_AMMO and HEALTH among them.
-        prices: see `REWARDS`; those of variables that are not observed count for nothing.
-        weapons: see `WEAPON_REWARDS`; others earn nothing.
-        duration: steps after which a weapon in hand, with ammunition, begins to earn.
+        names: names of the observed variables, which include SELECTED_WEAPON, SELECTED_WEAPON_AMMO and HEALTH.
+        prices: rewards as in `REWARDS`; those of variables that are not observed are ignored.
+        weapons: rewards as in `WEAPON_REWARDS`; the reward of other weapons is 0.
+        duration: number of steps after which a selected weapon with ammunition is rewarded.
 
     Attributes:
-        values: float64[V] of the newest step; counters begin at 0 in every episode.
+        values: float64[variables], values after the latest step; counters begin at 0 in every episode.
     """
 
     def __init__(self, names: Sequence[str], prices: Prices, weapons: Mapping[int, float], duration: int):
@@ -62,15 +62,15 @@ class Rewards:
         self._held, self._held_for = -1, 0
 
     def begin(self, variables: np.ndarray) -> None:
-        """An episode's first values."""
+        """Sets the variables at the beginning of an episode, float64[variables]."""
         self._before[self._kept] = variables[self._kept]
         self.values = variables - self._before
-        if self.values[self._health] < 0:  # as the engine has it until there is a player
+        if self.values[self._health] < 0:  # the engine's value until the player has spawned
             self.values[self._health] = 100.0
         self._held, self._held_for = int(self.values[self._weapon]), 1
 
     def step(self, variables: np.ndarray) -> float:
-        """What the step to these values earns."""
+        """Returns the reward of the step that led to these variables, float64[variables]."""
         values, last = variables - self._before, self.values
         if values[self._health] < 0:
             values[self._health] = last[self._health]

@@ -1,8 +1,8 @@
-"""Names of the ViZDoom tasks, and where their settings (``.cfg``) and maps (``.wad``) are.
+"""Names of the ViZDoom tasks, and the paths of their settings (``.cfg``) and maps (``.wad``).
 
-A scenario is called ``health_gathering`` and its task ``HealthGathering-v1``, as in EnvPool. Most come with the vizdoom
-package. D1 to D4 are of a paper; two of them are played on ViZDoom's own maps, and the maps of the other two come with
-EnvPool's package of assets.
+The scenario ``health_gathering`` is the task ``HealthGathering-v1``, as in EnvPool. Most scenarios are part of the
+vizdoom package. The settings of D1 to D4 are part of Headrace; D1 and D2 use ViZDoom's maps, and the maps of D3 and D4
+are part of the package envpool-assets.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SCENARIOS: tuple[str, ...] = tuple(
 )
 OWN = Path(__file__).parent / "scenarios"
 MAPS = {"D1_basic": "health_gathering", "D2_navigation": "health_gathering_supreme"}  # scenario → ViZDoom's map
-FOR_SEVERAL = ("cig", "multi_duel")  # whose maps have starts for players of a deathmatch only
-ASSETS = ("D3_battle", "D4_battle2")  # whose maps vizdoom has not
+FOR_SEVERAL = ("cig", "multi_duel")  # scenarios whose maps have player starts for deathmatches only
+ASSETS = ("D3_battle", "D4_battle2")  # scenarios whose maps are not part of vizdoom
 
 
 def task_name(scenario: str) -> str:
-    """``health_gathering`` → ``HealthGathering-v1``."""
+    """Returns the task's name of a scenario, such as ``HealthGathering-v1`` for ``health_gathering``."""
     return "".join(word.capitalize() for word in scenario.split("_")) + "-v1"
 
 
@@ -35,10 +35,10 @@ SCENARIO_OF: dict[str, str] = {task_name(scenario): scenario for scenario in SCE
 
 
 def settings_file(task: str, given: str) -> Path:
-    """The ``.cfg`` of a task: the one given, or its own.
+    """Returns the path of a task's ``.cfg``: the given one, or if that is empty the scenario's.
 
     Raises:
-        OptionError: there is no such file, or the task has none of its own.
+        OptionError: the file does not exist, or none is given for a custom scenario.
     """
     if given:
         return existing(task, "cfg_path", given)
@@ -50,14 +50,16 @@ def settings_file(task: str, given: str) -> Path:
 
 
 def map_file(task: str, given: str, named: str, settings: Path) -> Path:
-    """The ``.wad`` of a task: the one given, the one that its settings name, or its own.
+    """Returns the path of a task's ``.wad``: the given one, or else the scenario's.
 
     Args:
+        task: the task's name.
         given: the option ``wad_path``; may be empty.
-        named: what the settings name; may be empty, and is looked for beside them.
+        named: the map that the settings of a custom scenario name, also searched in their folder; may be empty.
+        settings: the path of the settings.
 
     Raises:
-        OptionError: there is no such file.
+        OptionError: the file does not exist, or none is given or named for a custom scenario.
     """
     if given:
         return existing(task, "wad_path", given)
@@ -78,7 +80,7 @@ def map_file(task: str, given: str, named: str, settings: Path) -> Path:
 
 
 def game_file(task: str, given: str) -> Path:
-    """The game's own data: the ``.wad`` given, or Freedoom's, which comes with vizdoom."""
+    """Returns the path of the game's data: the given ``.wad``, or if that is empty Freedoom's, of vizdoom's package."""
     if not given:
         return _of_package(task, "freedoom2.wad", "")
     path = Path(given)
@@ -86,7 +88,11 @@ def game_file(task: str, given: str) -> Path:
 
 
 def existing(task: str, option: str, path: str) -> Path:
-    """A file that an option names, wherever the reader's working directory is."""
+    """Returns the absolute path of a file that an option names.
+
+    Raises:
+        OptionError: the file does not exist.
+    """
     if not Path(path).is_file():
         raise OptionError(f"{option} of {task}: there is no file {path}")
     return Path(path).resolve()
