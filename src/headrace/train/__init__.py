@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from headrace.train.play.agent import Agent
 
 
-# By default OpenMP's threads spin between torch's operations, and take cores from the threads that step environments,
-# and from other programs. The variable must be set before torch is loaded.
+# By default OpenMP's threads spin between torch's operations for milliseconds, and take cores from the threads that
+# step environments, and from other programs. Here GNU's spin for some 20 µs, so that they are awake for the next
+# operation of an update. The variables must be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __all__ = [
     "Callback",

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from headrace.train.modules.layers import tanh_
 from headrace.train.modules.perceptron import Perceptron
 
 
@@ -23,3 +24,15 @@ def test_it_begins_as_plain_linear_layers_do(hidden, activation, squash):
     x = torch.randn(9, 5)
     expected = torch.tanh(plain(x)) if squash else plain(x)
     torch.testing.assert_close(module(x), expected)
+
+
+def test_a_tanh_without_gradients_is_a_tanh():
+    x = torch.cat((torch.randn(10_000) * 3, torch.tensor([0.0, 1e-20, -1e-4, 30.0, -1e30, torch.inf, -torch.inf])))
+    exact = torch.tanh(x.double())
+    same = x.clone()
+    assert tanh_(same) is same
+    torch.testing.assert_close(same.double(), exact, atol=3e-7, rtol=0)
+    assert torch.isnan(tanh_(torch.tensor([torch.nan]))).all()
+    leaf = x.clone().requires_grad_()
+    tanh_(leaf * 1).sum().backward()
+    torch.testing.assert_close(leaf.grad, 1 - exact.float().square(), atol=1e-6, rtol=0)

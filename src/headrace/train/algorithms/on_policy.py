@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
 import torch
@@ -18,6 +19,7 @@ from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
+from headrace.train.algorithms.update_threads import update_threads
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.mlp import MLP
@@ -88,11 +90,20 @@ class OnPolicy(Policy):
                 self._graph = _UpdateGraph(self)
             self.losses = self._graph(samples, rates, orders)
         else:
-            losses = self.update(samples, rates, orders)
+            with self._threads(samples, orders):
+                losses = self.update(samples, rates, orders)
             self.losses = self.losses if losses is None else losses
         if self.curiosity is not None and not self.interrupted():
             seen = samples.inputs if samples.rows is None else samples.inputs[samples.rows]
             self.curiosity.learn(seen, rates.learning_rate, generator)
+
+    def _threads(self, samples: Samples, orders: list[Tensor | None]) -> AbstractContextManager[None]:
+        """Returns a context with torch's threads for updates, if they are not given and no other process has cores."""
+        config = self.config
+        if config.torch_threads or config.samplers > 0 or self.process_group is not None or self.device.type != "cpu":
+            return nullcontext()
+        rows = len(samples.returns) if not orders or orders[0] is None else orders[0].shape[-1]
+        return update_threads(rows, len(self.optimiser.parameters))
 
     def last_losses(self) -> dict[str, float]:
         """Returns `Policy.last_losses`, and the statistics of the exploration bonus if there is one."""

@@ -50,7 +50,8 @@ class CommonConfig(RunConfig):
     )
     torch_threads: int = setting(
         0,
-        "Threads of one torch operation; 0 for one with an mlp over few environments, and for all cores otherwise.",
+        "Threads of one torch operation; 0 for one with an mlp over few environments, and for all cores otherwise. "
+        "With 0, PPO's and A2C's updates have as many of the cores as their minibatches keep busy.",
         low=0,
         high=MOST_THREADS,
         group="network",

@@ -58,6 +58,20 @@ def gradient_of(parameter: Tensor) -> Tensor:
     return parameter.grad
 
 
+def tanh_(x: Tensor) -> Tensor:
+    """Replaces float32[…] by its hyperbolic tangent, and returns it.
+
+    On a CPU, where no gradient is recorded, it is 2σ(2x) - 1, with an error below 3e-7: torch's sigmoid takes a sixth
+    of the time of its tanh.
+    """
+    if x.requires_grad or x.device.type != "cpu" or is_exporting():
+        return x.tanh_()
+    return torch.add(_MINUS_ONE, x.mul_(2.0).sigmoid_(), alpha=2.0, out=x)
+
+
+_MINUS_ONE = torch.tensor(-1.0)
+
+
 def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
     """Returns the gradient before a ReLU, or a tanh, given the gradient after it and its output."""
     if relu:

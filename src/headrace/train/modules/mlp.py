@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.modules.layers import gradient_of, orthogonal, through_activation, with_log_std
+from headrace.train.modules.layers import gradient_of, orthogonal, tanh_, through_activation, with_log_std
 
 
 class MLP(nn.Module):
@@ -58,7 +58,7 @@ class MLP(nn.Module):
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Like `forward`, and also returns the activations [x, h1, h2, …] for `backward_into_gradients`."""
-        act = torch.relu_ if self.relu else torch.tanh_
+        act = torch.relu_ if self.relu else tanh_
         own: dict[str, Any] = self._parameters  # attribute lookup in nn.Module takes as long as a small product
         h = act(F.linear(x, own["first_weight"], own["first_bias"]))  # [B, K·H]
         h = h.view(x.shape[0], self.count, -1).transpose(0, 1)  # [K, B, H]

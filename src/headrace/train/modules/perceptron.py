@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.modules.layers import gradient_of, narrow, pass_activation_, through_activation
+from headrace.train.modules.layers import gradient_of, narrow, pass_activation_, tanh_, through_activation
 
 
 class Layers(nn.Module):
@@ -36,7 +36,7 @@ class Layers(nn.Module):
             with narrow(min(weight.shape)):
                 x = F.linear(x, weight, bias)
             if relu is not None:
-                x = x.relu_() if relu else x.tanh_()
+                x = x.relu_() if relu else tanh_(x)
             saved.append(x)
         return saved
 

@@ -12,7 +12,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from headrace.train.modules.layers import gradient_of, is_exporting, narrow, pass_activation_
+from headrace.train.modules.layers import gradient_of, is_exporting, narrow, pass_activation_, tanh_
 
 
 class TwinCritic(nn.Module):
@@ -56,7 +56,7 @@ class TwinCritic(nn.Module):
 
     def forward_saving(self, x: Tensor, critics: int | None = None) -> tuple[Tensor, list[Tensor]]:
         """Returns values [K, B], of the first ``critics`` if given, and activations [x, h1, …] for backward passes."""
-        act = torch.relu_ if self.relu else torch.tanh_
+        act = torch.relu_ if self.relu else tanh_
         first, layers, last, last_bias = self._of(critics)
         with narrow(x.shape[1]):
             h = act(torch.bmm(x.expand(len(first), *x.shape), first))  # [K, B, H]
