@@ -23,6 +23,7 @@ from headrace.train.storage.device_mirror import replay_on
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
 from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 
 
@@ -130,7 +131,7 @@ class StepLearner:
             self.replay.load(priorities)
 
 
-def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | PrioritisedReplay | HindsightReplay:
+def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | ReplayWrapper:
     """Returns the replay, or one over it that draws transitions by their errors, or that replaces goals."""
     if config.hindsight:
         return HindsightReplay(replay, goals_for(config), config.hindsight)
