@@ -71,10 +71,10 @@ class StepCollector(Collector):
         now, seen = clock(), self.observations[OBS]
         seen[0] = self._recorder.observations()
         for t in range(self.steps):
-            experience.act(t, EVERYWHERE)
+            taken = experience.act(t, EVERYWHERE).cpu().numpy()
             actions = experience.actions[t].cpu()
             acted = clock()
-            step = self._recorder.step(actions)
+            step = self._recorder.step(actions, taken)
             for row, values in (
                 (self.rewards, step.rewards),
                 (self.terminated, step.terminated),

@@ -118,11 +118,12 @@ class StepRecorder:
         """Returns what the policy sees now, [N, …], in memory that the next call may write to."""
         return torch.from_numpy(self.writer.row.observation) if self._stack == 1 else self.writer.stack()
 
-    def step(self, actions: Tensor, version: int = 0) -> Stepped:
+    def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> Stepped:
         """Steps all environments, and publishes a row.
 
         Args:
-            actions: the policy's actions, [N, *action_shape], on the CPU.
+            actions: the policy's actions, [N, *action_shape], on the CPU, which are stored.
+            taken: the same actions in the environments' units and dtype, [N, *action_shape].
             version: version of the weights that chose them.
 
         Raises:
@@ -130,7 +131,6 @@ class StepRecorder:
         """
         row = self.writer.row
         row.action[...] = actions.numpy()
-        taken = self.policy.distribution.to_env(actions).numpy()
         seen, reward, terminated, truncated, info = self.pool.step(taken)
         if not (isfinite(reward.sum()) and (self.policy.encoder.image or isfinite(seen.sum()))):
             check_rewards(torch.from_numpy(reward)[None], self._when())
