@@ -177,6 +177,34 @@ def test_who_does_not_find_its_part_says_so(tmp_path):
     assert len(waiting) == 1 and len({line["loss"]["critic_loss"] for line in facts(tmp_path / "run")[-5:]}) > 1
 
 
+def test_all_wait_for_one_that_has_no_transition_yet(tmp_path):
+    """Without learning_starts: the one that lost its part has nothing to learn from after a step."""
+    task, options = RUNS["vectors"]
+    folder, options = tmp_path / "run", options | {"learning_starts": 0, "num_steps": 1, "replay_ratio": 1.0}
+    both(run, folder, task, options | {"total_steps": 160})
+    shutil.rmtree(folder / "replay-1")
+    stopped = newest(folder).counters["step"]
+    both(go_on, folder, {"total_steps": stopped + 160})
+    assert facts(folder)[-1]["step"] >= stopped + 160
+    assert len({line["loss"]["critic_loss"] for line in facts(folder) if line["step"] > stopped}) > 2
+
+
+def test_more_processes_go_on_learning_from_copies(tmp_path):
+    """The copies are as much as each had to collect before its first update, though together they collected less."""
+    task, options = RUNS["vectors"]
+    folder, options = tmp_path / "run", options | {"total_steps": 200, "num_steps": 4, "replay_ratio": 0.25}
+    train(task, run_dir=folder, quiet=True, **options)
+    alone = newest(folder).counters
+    both(go_on, folder, {"total_steps": 260})
+    point, lines = newest(folder), facts(folder)
+    assert point.counters["collected"] == 2 * alone["collected"] + point.counters["step"] - alone["step"]
+    later = {line["loss"]["critic_loss"] for line in lines if line["step"] > alone["step"]}
+    assert point.counters["step"] < 300 and len(later) > 1
+    resume(folder, quiet=True, total_steps=320)
+    again = newest(folder).counters
+    assert again["collected"] == point.counters["collected"] // 2 + again["step"] - point.counters["step"]
+
+
 @pytest.mark.nightly
 def test_two_processes_that_go_on_do_what_they_would_have_done(tmp_path):
     task, options = RUNS["images, several steps, by priority"]

@@ -34,7 +34,8 @@ class StepTrainer(Trainer):
         policy: the only policy.
         replay: what the collector writes and the learner reads.
         learner: makes the updates.
-        collected: agent steps of all processes since the replay was empty.
+        collected: agent steps of all processes since the replay was empty; those of a part that several processes began
+            with count for each.
     """
 
     policy: OffPolicy
@@ -80,8 +81,8 @@ class StepTrainer(Trainer):
         config: Any = self.policy.config
         before, self.collected = self.collected, self.collected + taken
         size, ratio = self.group.size, config.replay_ratio
-        if self.collected < config.learning_starts * size or not self.replay.held:
-            return
+        if self.collected < config.learning_starts * size or self.group.total(int(not self.replay.held)):
+            return  # all processes or none make updates, as these wait for each other
         self.learner.config = config
         self.learner.set_rates(self.step)
         for _ in range(int(ratio * self.collected / size) - int(ratio * before / size)):
@@ -111,7 +112,7 @@ class StepTrainer(Trainer):
         parts: list[list[int]] = point.counters.get("replay", [])
         self._missing = self._load_replay(parts)
         if self.group.total(int(self._missing is not None)) == 0:
-            self.collected = point.counters["collected"]
+            self.collected = point.counters["collected"] * self.group.size // len(parts)
         super()._load(point)
         said = self.group.gather_objects(self._missing)  # what the first process tells of all
         words = [f"rank {rank}: {each}" if rank else each for rank, each in enumerate(said) if each is not None]
