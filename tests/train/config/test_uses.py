@@ -72,6 +72,19 @@ def test_steps_and_priorities_are_for_one_agent_without_hindsight(algo):
         assert "prioritised=True" in refused(task, algo=algo, prioritised=True, samplers=0)
 
 
+def test_rewards_of_several_steps_are_not_silently_dropped_with_hindsight():
+    """Given, they are an error, also where they are a preset's; a preset's alone are a remark."""
+    fast: dict[str, Any] = {"algo": "crossq", "preset": "fast", "hindsight": 0.8}
+    for samplers in (0, 1):
+        words = refused(samplers=samplers, n_step=3, **fast)
+        assert words.startswith("n_step=3 would not be used by crossq") and "with hindsight=0" in words
+        check("Pendulum-v1", samplers=samplers, **fast)
+        check("Pendulum-v1", samplers=samplers, n_step=1, **fast)
+        check("Pendulum-v1", samplers=samplers, n_step=3, **(fast | {"hindsight": 0}))
+    dqn: dict[str, Any] = {"task": "MinAtar-Breakout-v1", "algo": "dqn", "preset": "fast"}
+    check(**dqn, target_rate=make_config(**dqn).target_rate)  # type: ignore[attr-defined]  # target_update is its, too
+
+
 def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path):
     several: list[dict[str, Any]] = [{"n_step": 3}, {"prioritised": True}]
     for changes in several:

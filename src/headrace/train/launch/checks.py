@@ -11,7 +11,14 @@ from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.uses import PolicySetup, check_learns, check_used, learns_nothing, unused_defaults
+from headrace.train.config.uses import (
+    PolicySetup,
+    check_learns,
+    check_used,
+    learns_nothing,
+    turned_off,
+    unused_defaults,
+)
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
@@ -26,25 +33,32 @@ class Request:
         config: the settings with which the run begins; none is left open.
         setups: policy name → its settings and network, as `headrace.train.collect.setup.policy_setups` returns them.
         no_samplers: in words, why an algorithm with a replay has no samplers; None if it has some, or never has any.
+        off: a setting of a preset → the setting that the user gave and that turns it off.
     """
 
     requested: Config
     config: Config
     setups: dict[str, PolicySetup]
     no_samplers: str | None
+    off: dict[str, str]
 
     def remarks(self) -> list[str]:
         """Returns lines that tell the user which settings were decided for them, and why."""
-        found = [self._without_samplers(), *map(learns_nothing, self.setups.values())]
+        found = [self._without_samplers(), *self._turned_off(), *map(learns_nothing, self.setups.values())]
         return [words for words in (*found, _decided_by_cores(self.requested, self.config)) if words]
 
     def _without_samplers(self) -> str | None:
         if self.no_samplers is None:
             return None
         unused = dict(pair for setup in self.setups.values() for pair in unused_defaults(setup))
+        unused = {name: value for name, value in unused.items() if name not in self.off}
         without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
         told = "samples and learns in turn, without workers (samplers=0), since"
         return f"{self.config.algo} {told} {self.no_samplers}{without}"
+
+    def _turned_off(self) -> list[str]:
+        pairs = [[f"{name}={getattr(self.config, name)!r}" for name in pair] for pair in self.off.items()]
+        return [f"{name}, a preset's, is not used with {other}" for name, other in pairs]
 
 
 def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
@@ -65,7 +79,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     setups = _check_task(config)
     check_used(config, overrides, setups, why)
     check_learns(config, overrides, setups, why)
-    return Request(requested, config, setups, why)
+    return Request(requested, config, setups, why, dict(turned_off(config, overrides, setups)))
 
 
 def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
