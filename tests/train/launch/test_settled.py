@@ -38,6 +38,14 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("Pendulum-v1", {"algo": "ppo", "samplers": 2}, 2, ""),
         ("CartPole-v1", {"algo": "dqn"}, 1, ""),
         ("TagGridWorld-v0", {"algo": "dqn"}, 0, ""),
+        ("CartPole-v1", {"algo": "dqn", "device": "cuda"}, 0, ""),  # environments and replay are there, too
+        (
+            "CartPole-v1",
+            {"algo": "dqn", "device": "cuda", "n_step": 3},
+            1,
+            "",
+        ),  # its replay is on the host, as they are
+        ("MinAtar-Breakout-v1", {"algo": "dqn", "device": "cuda"}, 1, ""),
     ],
 )
 def test_what_is_open_is_decided_and_what_was_chosen_stays(

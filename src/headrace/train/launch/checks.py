@@ -118,6 +118,7 @@ def resolved(config: Config) -> Config:
 def why_no_samplers(config: Config) -> str | None:
     """Returns in words why an algorithm with a replay has no samplers by default; None if it has some."""
     from headrace.pool.registry import build_task, is_known_here_only
+    from headrace.train.collect.steps import replays_steps
 
     task = build_task(config.task, **config.env_options)
     if task.spec.agents:
@@ -129,7 +130,7 @@ def why_no_samplers(config: Config) -> str | None:
             return f"{name}={value}"
     if place() is not None:
         return "torchrun starts several processes, each of which samples for itself"
-    if config.device != "cpu" and task.kernel is not None:
+    if config.device != "cpu" and task.kernel is not None and not replays_steps(config):
         return f"{config.task} lives on the policy's device, {config.device}"
     return None
 
