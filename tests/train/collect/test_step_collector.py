@@ -118,6 +118,22 @@ def test_statistics_are_those_of_the_steps_that_were_taken(tmp_path):
     trainer.close()
 
 
+def test_normalised_sums_of_rewards_are_clipped_as_their_parts_would_be(tmp_path):
+    more: dict[str, Any] = {"algo": "sac", "normalise_rewards": True, "hidden": (8,), "minibatch_size": 16}
+    trainer = a_trainer(tmp_path, "Pendulum-v1", n_step=3, **more)
+    trainer.iterate()
+    scaler = trainer.policy.reward_scaler
+    assert scaler is not None
+    scaler.statistics.variance.fill_(0.25)  # a reward is doubled
+    trainer.replay.arrays["record"][..., trainer.replay.layout.inputs + 1] = -4.0
+    seen, learn = [], trainer.learner._learn
+    trainer.learner._learn = lambda batch: (seen.append(batch.rewards.clone()), learn(batch))  # type: ignore[func-returns-value, method-assign]
+    trainer.learner.update()
+    (rewards,) = seen
+    torch.testing.assert_close(rewards.max(), torch.tensor(-8 * (1 + GAMMA + GAMMA**2)), rtol=1e-4, atol=0)
+    trainer.close()
+
+
 @pytest.mark.parametrize("what", [REWARD_NAN, OBSERVATION_NAN])
 def test_what_is_not_finite_is_never_in_the_replay(tmp_path, what):
     headrace.register("Poisoned-v0", TASK, replace=True)

@@ -44,7 +44,7 @@ class StepLearner:
 
     def __init__(self, config: ReplayConfig, policy: OffPolicy, replay: StepReplay):
         self.config: Config = config
-        self.policy, self._size = policy, config.minibatch_size
+        self.policy, self._size, self._n_step = policy, config.minibatch_size, replay.n_step
         self.replay = drawn_from(config, replay_on(policy.device, replay))
         self.updates = 0
         self.generator = torch.Generator().manual_seed(config.seed)
@@ -66,7 +66,7 @@ class StepLearner:
         if not self.updates:
             self.policy.prepare(self._observed)
         rows = self._rows = self.replay.draw((self._size,), self.generator)
-        self._batch = self._in_place(self.policy.normalised(self.replay.read(rows)))
+        self._batch = self._in_place(self.policy.normalised(self.replay.read(rows), self._n_step))
         self.updates += 1
         self._since += 1
         self._learn(self._batch)
