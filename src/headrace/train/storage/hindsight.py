@@ -91,10 +91,15 @@ def goals_for(config: ReplayConfig) -> Goals:
     """Returns the goals of a run's task.
 
     Raises:
-        OptionError: the task has no goals, its observations are not flat, or its rewards are changed by a setting.
+        OptionError: the task has no goals, its observations are not flat, or a setting changes its rewards, or may.
     """
     if config.reward is not None:
         raise OptionError(f"hindsight={config.hindsight} asks the environment for rewards: leave reward out")
+    if config.curriculum:
+        raise OptionError(
+            f"hindsight={config.hindsight} asks for the rewards of the task with env_options: leave curriculum out, "
+            "which changes options during the run, or hindsight"
+        )
     goals = build_task(config.task, **config.env_options).goals
     if goals is None:
         raise OptionError(
