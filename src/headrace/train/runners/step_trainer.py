@@ -18,7 +18,8 @@ from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.step_learner import StepLearner
 from headrace.train.collect.collector import Collector
-from headrace.train.collect.setup import agent_groups, make_policy, make_pool, prepare, rewarded
+from headrace.train.collect.host import HOST
+from headrace.train.collect.setup import agent_groups, check_room, make_policy, make_pool, prepare, rewarded
 from headrace.train.collect.step_collector import StepCollector
 from headrace.train.collect.steps import Frames, make_replay
 from headrace.train.runners.synchronous import Trainer
@@ -66,7 +67,9 @@ class StepTrainer(Trainer):
         return [self.policy]
 
     def _make_collector(self) -> Collector:
-        return StepCollector(self._present(), self.pool, self.policy, self.device, self.replay.writer(0))
+        now = self._present()
+        check_room(now, build_task(now.task, **now.env_options).spec, HOST)
+        return StepCollector(now, self.pool, self.policy, self.device, self.replay.writer(0))
 
     def iterate(self) -> None:
         """As `Trainer.iterate`."""
