@@ -128,6 +128,9 @@ def test_it_is_what_a_run_without_samplers_has(monkeypatch):
 
     assert has("MinAtar-Breakout-v1", algo="dqn", samplers=0)
     assert has("MinAtar-Breakout-v1", algo="dqn", deterministic=True)
+    assert has(
+        "MinAtar-Breakout-v1", algo="dqn", samplers=0, network="mlp", n_step=1
+    )  # a byte for each value, not four
     assert has("CartPole-v1", algo="dqn", prioritised=True, samplers=0)
     assert has("Pendulum-v1", algo="td3", n_step=2, devices=("cpu", "cpu"))
     assert not has("CartPole-v1", algo="dqn", samplers=0)

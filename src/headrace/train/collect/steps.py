@@ -21,7 +21,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
-from headrace.train.modules.network import uses_images
+from headrace.train.modules.cnn import is_image
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 
@@ -60,7 +60,7 @@ def replays_steps(config: Config) -> bool:
     if spec.agents:
         return False
     several = config.n_step > 1 or config.priorities is not None or config.hindsight > 0
-    return config.samplers > 0 or several or uses_images(config, spec.observation)
+    return config.samplers > 0 or several or is_image(spec.observation)
 
 
 def make_replay(config: Any) -> StepReplay:
