@@ -85,11 +85,19 @@ def test_rewards_of_several_steps_are_not_silently_dropped_with_hindsight():
     check(**dqn, target_rate=make_config(**dqn).target_rate)  # type: ignore[attr-defined]  # target_update is its, too
 
 
-def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path):
-    several: list[dict[str, Any]] = [{"n_step": 3}, {"prioritised": True}]
-    for changes in several:
-        with pytest.raises(OptionError, match=r"batch_size=4 lets groups .*: leave batch_size out"):
-            train("CartPole-v1", "dqn", run_dir=tmp_path / "run", num_envs=8, batch_size=4, **changes)
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("CartPole-v1", {"n_step": 3}, "with n_step=3 a row .*: leave batch_size out, or set n_step=1$"),
+        ("CartPole-v1", {"prioritised": True}, "with prioritised=True a row .* out, or set prioritised=False$"),
+        ("MinAtar-Breakout-v1", {"n_step": 3}, "with images and n_step=3 a row .*: leave batch_size out$"),
+        ("Pendulum-v1", {"algo": "crossq", "preset": "fast"}, "with n_step=3 a row .* out, or set n_step=1$"),
+    ],
+)
+def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, settings, words):
+    """What needs the replay is named, also where a preset has it, and how to do without."""
+    with pytest.raises(OptionError, match=f"batch_size=4 lets groups of environments take turns, but {words}"):
+        train(task, run_dir=tmp_path / "run", num_envs=8, batch_size=4, **({"algo": "dqn"} | settings))
     assert not (tmp_path / "run").exists()
 
 

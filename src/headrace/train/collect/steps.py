@@ -54,13 +54,23 @@ class Frames:
 
 def replays_steps(config: Config) -> bool:
     """Returns whether a run learns from a replay of steps."""
-    if not isinstance(config, ReplayConfig):
+    if not isinstance(config, ReplayConfig) or build_task(config.task, **config.env_options).spec.agents:
         return False
-    spec = build_task(config.task, **config.env_options).spec
-    if spec.agents:
-        return False
-    several = config.n_step > 1 or config.priorities is not None or config.hindsight > 0
-    return config.samplers > 0 or several or is_image(spec.observation)
+    return config.samplers > 0 or bool(needing_steps(config))
+
+
+def needing_steps(config: ReplayConfig) -> dict[str, str | None]:
+    """Returns what of a run needs a replay of steps, in words → the setting that avoids it; None if none does."""
+    needing: dict[str, str | None] = {}
+    if is_image(build_task(config.task, **config.env_options).spec.observation):
+        needing["images"] = None
+    if config.n_step > 1:
+        needing[f"n_step={config.n_step}"] = "n_step=1"
+    if config.priorities is not None:
+        needing["prioritised=True"] = "prioritised=False"
+    if config.hindsight:
+        needing[f"hindsight={config.hindsight}"] = "hindsight=0"
+    return needing
 
 
 def make_replay(config: Any) -> StepReplay:

@@ -179,7 +179,6 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
     from headrace.pool.registry import build_task
     from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, policy_setups, reward_function
-    from headrace.train.collect.steps import replays_steps
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
@@ -193,15 +192,25 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
         reward_function(config.reward)
     if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
-    if config.batch_size and config.samplers == 0 and replays_steps(config):
-        raise OptionError(
-            f"batch_size={config.batch_size} lets groups of environments take turns, but images, n_step, priorities "
-            "and hindsight have a replay whose rows are a step of all environments: leave batch_size out"
-        )
+    _check_groups(config)
     spec = build_task(config.task, **config.env_options).spec
     setups = policy_setups(config, spec)
     check_loads(config, spec, setups)
     return setups
+
+
+def _check_groups(config: Config) -> None:
+    """Raises `OptionError` where environments would take turns in groups, but a replay has a row for all of them."""
+    from headrace.train.collect.steps import needing_steps, replays_steps
+
+    if config.batch_size and config.samplers == 0 and isinstance(config, ReplayConfig) and replays_steps(config):
+        needing = needing_steps(config)
+        others = [each for each in needing.values() if each is not None]
+        otherwise = f", or set {' and '.join(others)}" if len(others) == len(needing) else ""
+        raise OptionError(
+            f"batch_size={config.batch_size} lets groups of environments take turns, but with {' and '.join(needing)} "
+            f"a row of the replay is a step of all environments: leave batch_size out{otherwise}"
+        )
 
 
 def check_cluster(config: Config) -> None:
