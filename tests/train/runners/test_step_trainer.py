@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from learners import both, go_on, run
 
 import headrace
@@ -109,6 +111,25 @@ def test_a_replay_that_is_lost_is_filled_anew_in_new_episodes(tmp_path, lost):
     waiting = {line["loss"]["critic_loss"] for line in lines if stopped <= line["step"] < stopped + 150}
     learning = {line["loss"]["critic_loss"] for line in lines if line["step"] >= stopped + 150}
     assert len(waiting) == 1 and len(learning) > 2
+
+
+def test_a_ring_of_an_earlier_version_is_neither_restored_nor_written_again(tmp_path):
+    """Runs of these kinds had transitions on the policy's device then, in the checkpoint."""
+    task, options = RUNS["vectors"]
+    train(task, run_dir=tmp_path, quiet=True, **(options | {"total_steps": 400}))
+    point, step = newest(tmp_path), newest(tmp_path).counters["step"]
+    ring = {"memory": torch.zeros(400, 11), "written": torch.tensor(400), "collected": torch.tensor(400)}
+    kept = {name: tensor for name, tensor in point.state.items() if not name.startswith(("steps.", "learner."))}
+    counters = {name: value for name, value in point.counters.items() if name not in ("replay", "collected")}
+    kept |= checkpoints.prefixed("replay", ring)
+    name = checkpoints.step_name(step)
+    checkpoints.save(tmp_path / "checkpoints", name, dataclasses.replace(point, state=kept, counters=counters))
+    resume(tmp_path, quiet=True, total_steps=700)
+    (told,) = (event.text for event in read_events(tmp_path / "events.jsonl") if event.kind == "warning")
+    assert "empty replay (an earlier version wrote it)" in told
+    point = newest(tmp_path)
+    assert not checkpoints.group("replay", point.state)
+    assert point.counters["collected"] == point.counters["step"] - step > 150
 
 
 @pytest.mark.nightly

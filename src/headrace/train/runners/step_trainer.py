@@ -116,7 +116,9 @@ class StepTrainer(Trainer):
         self._missing = self._load_replay(parts)
         if self.group.total(int(self._missing is not None)) == 0:
             self.collected = point.counters["collected"] * self.group.size // len(parts)
-        super()._load(point)
+        # an earlier version wrote the transitions on the policy's device here
+        state = {name: tensor for name, tensor in point.state.items() if not name.startswith("replay.")}
+        super()._load(dataclasses.replace(point, state=state))
         said = self.group.gather_objects(self._missing)  # what the first process tells of all
         words = [f"rank {rank}: {each}" if rank else each for rank, each in enumerate(said) if each is not None]
         self.policy.caveat = words[0] if words else None
