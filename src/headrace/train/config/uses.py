@@ -85,8 +85,10 @@ def check_used(
     every = list(setups.values())
     for name in sorted(given):
         value = getattr(config, name, given[name])
-        off = default_of(type(config), name) if _switches(name, config, plain, given) else getattr(plain, name, None)
-        if value and value != off:
+        harmless = (
+            default_of(type(config), name) if _switches(name, config, plain, given) else getattr(plain, name, None)
+        )
+        if value and value != harmless:
             _check(name, value, every, why)
     for name, points in sorted(config.schedules.items()):
         _check(name, points, every, why, "a schedule of ")
